@@ -1,0 +1,1 @@
+"""distced: see README.md for what the package holds."""

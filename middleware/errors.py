@@ -1,0 +1,123 @@
+"""The errors of distced: each names what was given, what is allowed, where, and what to do.
+
+One base class, so that an application can catch everything the product raises on purpose; a subclass for each kind of
+thing that can be wrong. The parts are kept as attributes so that consoles can lay them out and machines can read them
+(`as_dict`), and are joined into one message for everybody else.
+"""
+
+from __future__ import annotations
+
+
+class DistcedError(Exception):
+    """Something given to distced was wrong.
+
+    Attributes:
+        problem: what is wrong, one clause.
+        given: the offending text or value, as given; None where there is none.
+        allowed: what would have been accepted.
+        where: line and column, topic, file and row.
+        advice: what to do about it.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        given: object = None,
+        allowed: str | None = None,
+        where: str | None = None,
+        advice: str | None = None,
+    ) -> None:
+        self.problem = problem
+        self.given = given
+        self.allowed = allowed
+        self.where = where
+        self.advice = advice
+        super().__init__(self._message())
+
+    def _message(self) -> str:
+        message = self.problem
+        if self.given is not None:
+            message += f": {_shorten(self.given)}"
+        if self.allowed:
+            message += f" (allowed: {self.allowed})"
+        if self.where:
+            message += f", at {self.where}"
+        if self.advice:
+            message += f"; {self.advice}"
+        return message
+
+    def as_dict(self) -> dict[str, str]:
+        """The parts that are there, for `--json` and dead letters."""
+        parts = {
+            "error": type(self).__name__,
+            "problem": self.problem,
+            "given": None if self.given is None else _shorten(self.given),
+            "allowed": self.allowed,
+            "where": self.where,
+            "advice": self.advice,
+        }
+        return {name: text for name, text in parts.items() if text is not None}
+
+
+class EventError(DistcedError):
+    """An event that is not one: a timestamp with lo > hi, a missing or mistyped attribute."""
+
+
+class TypeRegistryError(DistcedError):
+    """An event type that is unknown, registered twice with different attributes, or wrongly described."""
+
+
+class FrameError(DistcedError):
+    """Bytes on the wire that are no frame of events."""
+
+
+class MappingError(DistcedError):
+    """A mapping file that is wrong, or a message or row it cannot turn into an event."""
+
+
+class BusError(DistcedError):
+    """The MQTT server cannot be reached, or refuses."""
+
+
+class SubscriptionError(DistcedError):
+    """A subscription that was refused."""
+
+
+class SnapshotError(DistcedError):
+    """Bytes that are no snapshot of this detector."""
+
+
+class PatternError(DistcedError):
+    """A pattern that cannot be read, or that could not mean anything.
+
+    Attributes:
+        line, column: where in the text, counted from 1; 0 where the pattern has no text.
+        snippet: the offending line with a caret below, for people.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        given: object = None,
+        allowed: str | None = None,
+        line: int = 0,
+        column: int = 0,
+        snippet: str = "",
+        advice: str | None = None,
+    ) -> None:
+        self.line = line
+        self.column = column
+        self.snippet = snippet
+        where = f"line {line}, column {column}" if line else None
+        super().__init__(problem, given=given, allowed=allowed, where=where, advice=advice)
+
+    def _message(self) -> str:
+        message = super()._message()
+        return f"{message}\n{self.snippet}" if self.snippet else message
+
+
+def _shorten(value: object, limit: int = 120) -> str:
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
