@@ -55,7 +55,14 @@ class EventType(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     home: str = ""
 
     def create(
-        self, lo: int, hi: int | None = None, *, source: str, seq: int, where: str | None = None, **attributes: Attribute
+        self,
+        lo: int,
+        hi: int | None = None,
+        *,
+        source: str,
+        seq: int,
+        where: str | None = None,
+        **attributes: Attribute,
     ) -> Event:
         """An event of this type at `[lo, hi]` (`hi` is `lo` where it is left out), checked against the type."""
         event = Event(self.name, lo, lo if hi is None else hi, source, seq, attributes)
@@ -184,9 +191,7 @@ class TypeRegistry:
                 )
 
 
-def derive(
-    base: EventType, name: str, *, where: str = "", every: int = 0, by: Iterable[str] = ()
-) -> EventType:
+def derive(base: EventType, name: str, *, where: str = "", every: int = 0, by: Iterable[str] = ()) -> EventType:
     """A type derived from `base`: filtered by an expression, thinned to one event per `every` nanoseconds and key."""
     return EventType(name, base.attributes, Derivation(base.name, where, every, tuple(by)), base.home)
 

@@ -1,0 +1,211 @@
+"""Detection automata, apart from the state of any run.
+
+composite-event-framework-2004, "Composite Event Detectors" and "Formal Definition of Automata", extended as in design,
+section 1, by bindings, guards, registers, windows, keys and hiding. States have an input domain, and moves that are
+strong or weak. Where the article puts empty transitions (Appendix B), the automaton here has none left: a *position* is
+one atom of the pattern, a state is the set of positions that may match next, and each position leads to the states an
+instance goes on in, several where an alternation forks it. That is Glushkov's construction with Appendix B's merging;
+Thompson's, with the empty transitions followed at run time, was rejected because an instance must have one fate.
+
+An automaton is a value: it holds no events and no functions, and every engine runs the same one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from detectors.language.tree import Instant, Output, Relative, TimeOfDay, When
+from middleware.sets.describable import EMPTY, ConditionByType, union
+from middleware.sets.expressions import Expression
+
+TIMER_PREFIX: Final = "@"
+PART_PREFIX: Final = "&"
+KEY_PREFIX: Final = "key "
+
+PositionIndex: TypeAlias = int
+StateIndex: TypeAlias = int
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """One atom of the pattern, or one joint of a `&`.
+
+    Attributes:
+        label: the events it matches, those bound or keyed by the instance included.
+        domain: the events it looks at, scopes and time events of the surroundings included.
+        text: as people read it.
+        variable: the place the matched event is bound to; None for none.
+        updates: registers it changes, in order, with their new values.
+        hidden: whether what it matches is no constituent.
+        windows: the windows it stands in; each counts the span of what was matched inside it.
+        keys: the keys inside the pattern (not the one of the whole) it stands in.
+        timers: the time events in whose scope it stands.
+        part: the side of a `&` whose composite events it matches; None for an atom.
+        after_first: whether it takes the second side of a `&`; the bound of the joint then holds for it, too.
+        joint: which `&` it belongs to; None for an atom.
+    """
+
+    label: ConditionByType
+    domain: ConditionByType
+    text: str
+    variable: int | None = None
+    updates: tuple[tuple[int, Expression], ...] = ()
+    hidden: bool = False
+    windows: tuple[int, ...] = ()
+    keys: tuple[int, ...] = ()
+    timers: tuple[int, ...] = ()
+    part: int | None = None
+    after_first: bool = False
+    joint: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A way out of a state.
+
+    Attributes:
+        position: what has to be matched next.
+        strong: whether it has to follow strongly.
+        windows, inits, keys: what is entered on the way, and so begins anew.
+    """
+
+    position: PositionIndex
+    strong: bool
+    windows: frozenset[int] = frozenset()
+    inits: frozenset[int] = frozenset()
+    keys: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A state: the moves an instance has there, all of them in one fate.
+
+    Attributes:
+        moves: the ways out. None for a state that only completes the match.
+        accepting: whether it is generative: arriving there completes a match.
+        arms: the time events that are set off on arrival.
+        timers: the time events that may be running in it, those set off on arrival included.
+        windows, keys: the windows and inner keys that may be open in it.
+    """
+
+    moves: tuple[Move, ...]
+    accepting: bool
+    arms: frozenset[int] = frozenset()
+    timers: frozenset[int] = frozenset()
+    windows: frozenset[int] = frozenset()
+    keys: frozenset[int] = frozenset()
+
+    @property
+    def strong(self) -> bool:
+        """Whether all of its moves are strong, so that an event has to follow strongly to be looked at."""
+        return bool(self.moves) and all(move.strong for move in self.moves)
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """A time event: its name in the pattern and when it is due."""
+
+    name: str
+    when: When
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A register: its name, and its value on entering its scope as an expression over variables bound before."""
+
+    name: str
+    initial: Expression
+    init: int
+
+
+@dataclass(frozen=True, slots=True)
+class Automaton:
+    """An automaton that detects one pattern.
+
+    Attributes:
+        canonical_id: the name of the pattern's canonical form; the source of its composite events.
+        positions: by index.
+        states: by index.
+        starts: the start states, always active; one for each alternative a match may begin with.
+        arrivals: for each position the states an instance is in after matching it.
+        variables: the names events are bound to, by place.
+        registers: by place.
+        windows: the length of each window in nanoseconds.
+        whole_window: the least length of a window around the whole pattern; None for none.
+        timers: by index.
+        inner_keys: for each key inside the pattern its attributes.
+        key: the attributes the whole pattern is keyed by; empty for none.
+        parts: the automata of the sides of `&`, by index.
+        joints: how many `&` there are.
+        exports: for a side of a `&`: the variables and registers whose values its composite events carry.
+        output: what is published; None for a composite event without a name.
+        epochs: whether events are consumed by epochs.
+    """
+
+    canonical_id: str
+    positions: tuple[Position, ...]
+    states: tuple[State, ...]
+    starts: tuple[StateIndex, ...]
+    arrivals: tuple[tuple[StateIndex, ...], ...]
+    variables: tuple[str, ...] = ()
+    registers: tuple[Register, ...] = ()
+    windows: tuple[int, ...] = ()
+    whole_window: int | None = None
+    timers: tuple[Timer, ...] = ()
+    inner_keys: tuple[tuple[str, ...], ...] = ()
+    key: tuple[str, ...] = ()
+    parts: tuple[Automaton, ...] = ()
+    joints: int = 0
+    exports: frozenset[str] = frozenset()
+    output: Output | None = None
+    epochs: bool = False
+    part_names: Mapping[int, str] = field(default_factory=dict)
+
+    def domain(self, state: State) -> ConditionByType:
+        """The input domain of a state: the union of its positions'."""
+        form = EMPTY
+        for move in state.moves:
+            form = union(form, self.positions[move.position].domain)
+        return form
+
+    def type_names(self) -> frozenset[str] | None:
+        """The published types it looks at, its parts' included; None where `any` leaves that open."""
+        names: set[str] = set()
+        for position in self.positions:
+            found = position.domain.types()
+            if found is None:
+                return None
+            names |= {name for name in found if name[0] not in (TIMER_PREFIX, PART_PREFIX)}
+        for part in self.parts:
+            found = part.type_names()
+            if found is None:
+                return None
+            names |= found
+        return frozenset(names)
+
+
+def timer_type(index: int) -> str:
+    """The type under which a time event is known inside its automaton."""
+    return f"{TIMER_PREFIX}{index}"
+
+
+def part_type(index: int) -> str:
+    """The type under which the composite events of a side of a `&` are known inside its automaton."""
+    return f"{PART_PREFIX}{index}"
+
+
+__all__ = [
+    "Automaton",
+    "Instant",
+    "Move",
+    "Position",
+    "Register",
+    "Relative",
+    "State",
+    "TimeOfDay",
+    "Timer",
+    "part_type",
+    "timer_type",
+]

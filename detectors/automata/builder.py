@@ -1,0 +1,411 @@
+"""From the tree of a checked pattern to its automaton.
+
+composite-event-framework-2004, Appendix B, with the extensions of design, section 1. Each node of the tree knows the way
+into it (`_entry`) and is told the way on behind it; an atom becomes a position, and the way on behind it becomes the
+states an instance is in after matching it. The sides of a `&` become automata of their own (Fig. 14g).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from detectors.automata.automaton import Automaton, Move, Position, Register, State, Timer, part_type, timer_type
+from detectors.automata.entries import (
+    SKIP,
+    WEAK,
+    Alternative,
+    Entry,
+    Item,
+    either,
+    followed_by,
+    marked,
+    optional,
+    single,
+)
+from detectors.language.canonical import canonical_id
+from detectors.language.names import all_registers, all_variables, referenced
+from detectors.language.printer import format_pattern
+from detectors.language.tree import (
+    Alternation,
+    Atom,
+    Concatenation,
+    Hidden,
+    Init,
+    Iteration,
+    Keyed,
+    Output,
+    Parallel,
+    Pattern,
+    Publication,
+    Reference,
+    Scope,
+    Sequence,
+    Timing,
+    Window,
+)
+from middleware.sets.describable import (
+    EMPTY,
+    AnySet,
+    ConditionByType,
+    DescribableSet,
+    Difference,
+    Filtered,
+    Intersection,
+    TypeSet,
+    Union,
+    normal_form,
+    union,
+)
+from middleware.sets.expressions import TRUE
+
+Onward: TypeAlias = Callable[[], Entry]
+"""The way on behind a node; asked for only when all positions are there, because an iteration leads back into itself."""
+
+
+def build(publication: Publication, *, epochs: bool = False) -> Automaton:
+    """The automaton of a pattern whose definitions are inlined and that has been checked."""
+    output = publication.output
+    wanted = referenced(publication.pattern, output)
+    return _Builder(publication.pattern, output, wanted, frozenset(), epochs).automaton()
+
+
+@dataclass(frozen=True, slots=True)
+class _Surroundings:
+    """What a node stands in.
+
+    Attributes:
+        scope: what scoped domains add to the domain of every state.
+        timers: the time events in scope, name to index.
+        hidden, windows, keys: as in `Position`.
+    """
+
+    scope: ConditionByType = EMPTY
+    timers: Mapping[str, int] = field(default_factory=dict)
+    hidden: bool = False
+    windows: tuple[int, ...] = ()
+    keys: tuple[int, ...] = ()
+
+
+class _Node:
+    """A node of the tree on its way to the automaton: the way into it, computed once."""
+
+    def __init__(self, entry: Callable[[], Entry]) -> None:
+        self._compute = entry
+        self._entry: Entry | None = None
+
+    def entry(self) -> Entry:
+        if self._entry is None:
+            self._entry = self._compute()
+        return self._entry
+
+
+class _Builder:
+    def __init__(
+        self,
+        pattern: Pattern,
+        output: Output | None,
+        wanted: frozenset[str],
+        exports: frozenset[str],
+        epochs: bool,
+        outer_key: tuple[str, ...] = (),
+    ) -> None:
+        self.pattern = pattern
+        self.output = output
+        self.epochs = epochs
+        self.exports = exports
+        self.variables = tuple(name for name in all_variables(pattern) if name in wanted)
+        self.registers: list[Register] = []
+        self.register_places: dict[str, int] = {}
+        self.positions: list[Position] = []
+        self.onward: list[Onward] = []
+        self.windows: list[int] = []
+        self.timers: list[Timer] = []
+        self.inner_keys: list[tuple[str, ...]] = []
+        self.parts: list[Automaton] = []
+        self.joints = 0
+        self.inits = 0
+        self.key = outer_key
+        self.wanted = wanted
+
+    def automaton(self) -> Automaton:
+        pattern, whole_window = self.pattern, None
+        # A key or a window around the whole pattern gets a place of its own: engines index and expire by them.
+        while isinstance(pattern, Keyed | Window):
+            if isinstance(pattern, Keyed):
+                self.key = (*self.key, *(name for name in pattern.attributes if name not in self.key))
+            else:
+                whole_window = pattern.length if whole_window is None else min(whole_window, pattern.length)
+            pattern = pattern.body
+        root = self._node(pattern, _Surroundings(), lambda: SKIP)
+        starts = root.entry()
+        arrivals = [onward() for onward in self.onward]
+        return self._assemble(starts, arrivals, whole_window)
+
+    def _assemble(self, starts: Entry, arrivals: list[Entry], whole_window: int | None) -> Automaton:
+        places: dict[State, int] = {}
+
+        def place(alternative: Alternative) -> int:
+            return places.setdefault(self._state(alternative), len(places))
+
+        # The empty match is never reported: a start state is not generative.
+        start_places = tuple(dict.fromkeys(place(replace(each, holes=frozenset())) for each in starts if each.items))
+        arrival_places = tuple(tuple(dict.fromkeys(map(place, entry))) for entry in arrivals)
+        return Automaton(
+            canonical_id=canonical_id(Publication(self.pattern, self.output), key=self.key, epochs=self.epochs),
+            positions=tuple(self.positions),
+            states=tuple(places),
+            starts=start_places,
+            arrivals=arrival_places,
+            variables=self.variables,
+            registers=tuple(self.registers),
+            windows=tuple(self.windows),
+            whole_window=whole_window,
+            timers=tuple(self.timers),
+            inner_keys=tuple(self.inner_keys),
+            key=self.key,
+            parts=tuple(self.parts),
+            joints=self.joints,
+            exports=self.exports,
+            output=self.output,
+            epochs=self.epochs,
+        )
+
+    def _state(self, alternative: Alternative) -> State:
+        items = sorted(
+            alternative.items,
+            key=lambda item: (item.position, item.strong, sorted(item.windows), sorted(item.inits), sorted(item.keys)),
+        )
+        positions = [self.positions[item.position] for item in items]
+        moves = tuple(dict.fromkeys(Move(i.position, i.strong, i.windows, i.inits, i.keys) for i in items))
+        pairs = list(zip(items, positions, strict=True))
+        return State(
+            moves=moves,
+            accepting=bool(alternative.holes),
+            arms=frozenset(timer for item in items for timer in item.arms),
+            timers=frozenset(timer for position in positions for timer in position.timers),
+            windows=frozenset(window for item, at in pairs for window in at.windows if window not in item.windows),
+            keys=frozenset(key for item, at in pairs for key in at.keys if key not in item.keys),
+        )
+
+    # The construction, node by node.
+
+    def _node(self, pattern: Pattern, around: _Surroundings, onward: Onward) -> _Node:
+        match pattern:
+            case Atom():
+                return self._atom(pattern, around, onward)
+            case Concatenation(parts=parts):
+                return self._joined(parts, around, onward, strong=False)
+            case Sequence(parts=parts):
+                return self._joined(parts, around, onward, strong=True)
+            case Alternation(parts=parts):
+                nodes = [self._node(part, around, onward) for part in parts]
+                return _Node(lambda: either(node.entry() for node in nodes))
+            case Iteration():
+                return self._iteration(pattern, around, onward)
+            case Timing():
+                return self._timing(pattern, around, onward)
+            case Parallel():
+                return self._parallel(pattern, around, onward)
+            case Scope(body=body, domain=domain):
+                added = union(around.scope, self._form(domain, around))
+                return self._node(body, replace(around, scope=added), onward)
+            case Hidden(body=body):
+                return self._node(body, replace(around, hidden=True), onward)
+            case Window(body=body, length=length):
+                self.windows.append(length)
+                window = len(self.windows) - 1
+                node = self._node(body, replace(around, windows=(*around.windows, window)), onward)
+                return _Node(lambda: marked(node.entry(), lambda i: replace(i, windows=i.windows | {window})))
+            case Keyed(body=body, attributes=attributes):
+                self.inner_keys.append(attributes)
+                key = len(self.inner_keys) - 1
+                node = self._node(body, replace(around, keys=(*around.keys, key)), onward)
+                return _Node(lambda: marked(node.entry(), lambda i: replace(i, keys=i.keys | {key})))
+            case Init():
+                return self._init(pattern, around, onward)
+            case Reference(name=name):
+                raise TypeError(f"{name} was not inlined")
+
+    def _atom(self, atom: Atom, around: _Surroundings, onward: Onward) -> _Node:
+        label = self._form(atom.label, around)
+        domain = label if atom.domain is None else self._form(atom.domain, around)
+        variable = self.variables.index(atom.variable) if atom.variable in self.variables else None
+        position = Position(
+            label=label,
+            domain=self._widened(domain, around),
+            text=format_pattern(atom),
+            variable=variable,
+            updates=tuple((self.register_places[name], value) for name, value in atom.updates),
+            hidden=around.hidden,
+            windows=around.windows,
+            keys=around.keys,
+            timers=tuple(around.timers.values()),
+        )
+        return self._position(position, onward)
+
+    def _joined(self, parts: tuple[Pattern, ...], around: _Surroundings, onward: Onward, *, strong: bool) -> _Node:
+        nodes: list[_Node] = []
+
+        def behind(index: int) -> Onward:
+            def way() -> Entry:
+                rest = SKIP
+                for node in nodes[index + 1 :]:
+                    rest = followed_by(rest, node.entry(), strong)
+                    if not any(alternative.holes for alternative in rest):
+                        return rest
+                return followed_by(rest, onward())
+
+            return way
+
+        for index, part in enumerate(parts):
+            nodes.append(self._node(part, around, behind(index)))
+
+        def entry() -> Entry:
+            way = nodes[0].entry()
+            for node in nodes[1:]:
+                if not any(alternative.holes for alternative in way):
+                    break
+                way = followed_by(way, node.entry(), strong)
+            return way
+
+        return _Node(entry)
+
+    def _iteration(self, pattern: Iteration, around: _Surroundings, onward: Onward) -> _Node:
+        """`C{m,n}` as n copies of C, the last n-m of them optional; without an n the last copy leads back to itself."""
+        least, most = pattern.least, pattern.most
+        copies: list[_Node] = []
+        needed = max(least, 1) if most is None else most
+
+        def way(done: int) -> Entry:
+            """The way on when this many rounds are done."""
+            reached = SKIP
+            for copy in copies[done:least]:
+                reached = followed_by(reached, copy.entry())
+                if not any(alternative.holes for alternative in reached):
+                    return reached
+            further = copies[max(done, least)] if max(done, least) < needed else None
+            if most is None and done >= least:
+                further = copies[-1]
+            # Merged: another round and what comes behind, in every combination of their alternatives.
+            return reached if further is None else followed_by(reached, optional(further.entry()))
+
+        for index in range(needed):
+            copies.append(self._node(pattern.body, around, lambda done=index + 1: followed_by(way(done), onward())))
+        return _Node(lambda: way(0))
+
+    def _timing(self, pattern: Timing, around: _Surroundings, onward: Onward) -> _Node:
+        self.timers.append(Timer(pattern.timer, pattern.when))
+        timer = len(self.timers) - 1
+        second: _Node
+
+        def between() -> Entry:
+            armed = marked(second.entry(), lambda item: replace(item, arms=item.arms | {timer}))
+            return followed_by(armed, onward())
+
+        first = self._node(pattern.first, around, between)
+        inside = replace(around, timers={**around.timers, pattern.timer: timer})
+        second = self._node(pattern.second, inside, onward)
+        return first
+
+    def _init(self, pattern: Init, around: _Surroundings, onward: Onward) -> _Node:
+        init = self.inits
+        self.inits += 1
+        outer = dict(self.register_places)
+        for name, initial in pattern.registers:
+            self.register_places[name] = len(self.registers)
+            self.registers.append(Register(name, initial, init))
+        node = self._node(pattern.body, around, onward)
+        # What is shadowed comes back; what is new stays readable for later guards and the output.
+        self.register_places |= outer
+        return _Node(lambda: marked(node.entry(), lambda item: replace(item, inits=item.inits | {init})))
+
+    def _parallel(self, pattern: Parallel, around: _Surroundings, onward: Onward) -> _Node:
+        """Fig. 14g: either side first, then the other; the sides are detected on their own."""
+        joint = self.joints
+        self.joints += 1
+        left, right = (self._side(side, around) for side in (pattern.left, pattern.right))
+        both = ConditionByType({part_type(left): TRUE, part_type(right): TRUE}, EMPTY.others)
+        second = [
+            self._joint(side, self._of_part(side), around, onward, joint, after_first=True) for side in (right, left)
+        ]
+        first = [
+            self._joint(side, both, around, then.entry, joint, after_first=False)
+            for side, then in zip((left, right), second, strict=True)
+        ]
+        merged = frozenset(item for node in first for each in node.entry() for item in each.items)
+        return _Node(lambda: (Alternative(merged, frozenset()),))
+
+    def _joint(
+        self,
+        side: int,
+        domain: ConditionByType,
+        around: _Surroundings,
+        onward: Onward,
+        joint: int,
+        *,
+        after_first: bool,
+    ) -> _Node:
+        position = Position(
+            label=self._of_part(side),
+            domain=self._widened(domain, around),
+            text=f"[{part_type(side)}]",
+            hidden=around.hidden,
+            windows=around.windows,
+            keys=around.keys,
+            timers=tuple(around.timers.values()),
+            part=side,
+            after_first=after_first,
+            joint=joint,
+        )
+        return self._position(position, onward)
+
+    def _side(self, side: Pattern, around: _Surroundings) -> int:
+        made = frozenset((*all_variables(side), *all_registers(side)))
+        exports = made & referenced(self.pattern, self.output, without=side)
+        key = tuple(dict.fromkeys((*self.key, *(name for key in around.keys for name in self.inner_keys[key]))))
+        builder = _Builder(side, None, referenced(side, None) | exports, exports, self.epochs, key)
+        self.parts.append(builder.automaton())
+        # A register set inside a side is readable behind the `&`: it gets a place here, filled when the side is taken.
+        for register in self.parts[-1].registers:
+            if register.name in exports:
+                self.register_places[register.name] = len(self.registers)
+                self.registers.append(replace(register, init=-1))
+        return len(self.parts) - 1
+
+    def _of_part(self, side: int) -> ConditionByType:
+        return ConditionByType({part_type(side): TRUE}, EMPTY.others)
+
+    def _position(self, position: Position, onward: Onward) -> _Node:
+        entry = single(Item(len(self.positions), WEAK))
+        self.positions.append(position)
+        self.onward.append(onward)
+        return _Node(lambda: entry)
+
+    # Sets.
+
+    def _form(self, described: DescribableSet, around: _Surroundings) -> ConditionByType:
+        names = {name: timer_type(index) for name, index in around.timers.items()}
+        return normal_form(_with_timers(described, names), names.values())
+
+    def _widened(self, domain: ConditionByType, around: _Surroundings) -> ConditionByType:
+        timers = ConditionByType({timer_type(index): TRUE for index in around.timers.values()}, EMPTY.others)
+        return union(union(domain, around.scope), timers)
+
+
+def _with_timers(described: DescribableSet, names: Mapping[str, str]) -> DescribableSet:
+    """The set with the time events in scope under the types they are known by inside the automaton."""
+    match described:
+        case TypeSet(name=name):
+            return TypeSet(names[name]) if name in names else described
+        case AnySet():
+            return described
+        case Union(members=members):
+            return Union(tuple(_with_timers(member, names) for member in members))
+        case Intersection(left=left, right=right):
+            return Intersection(_with_timers(left, names), _with_timers(right, names))
+        case Difference(left=left, right=right):
+            return Difference(_with_timers(left, names), _with_timers(right, names))
+        case Filtered(base=base, condition=condition):
+            return Filtered(_with_timers(base, names), condition)

@@ -1,0 +1,127 @@
+"""Ways into a pattern: which positions may match first, and what an instance that stands there is.
+
+The building blocks of the construction (composite-event-framework-2004, Appendix B, Fig. 14). An `Entry` is a list of
+alternatives, because alternation forks instances; within an alternative everything is merged, because concatenation and
+iteration merge states. An empty path through a pattern is a `hole`, to be filled with what comes behind the pattern; a hole
+is strong where a `;` lies on the path, so that whatever comes next is strong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from middleware.errors import PatternError
+
+WEAK: Final = False
+STRONG: Final = True
+
+# Alternations inside iterations fork one instance for each combination of branches; past this nobody is served.
+MOST_ALTERNATIVES: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A position that may match next.
+
+    Attributes:
+        position: its index.
+        strong: whether it has to follow strongly.
+        windows, inits, keys: what is entered on the way to it.
+        arms: the time events set off on the way to it.
+    """
+
+    position: int
+    strong: bool = WEAK
+    windows: frozenset[int] = frozenset()
+    inits: frozenset[int] = frozenset()
+    keys: frozenset[int] = frozenset()
+    arms: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """Positions with one fate, and the empty paths through the pattern.
+
+    Attributes:
+        items: the positions that may match next.
+        holes: the strengths of the empty paths; empty where something has to be matched.
+    """
+
+    items: frozenset[Item]
+    holes: frozenset[bool]
+
+
+Entry: TypeAlias = tuple[Alternative, ...]
+
+SKIP: Final[Entry] = (Alternative(frozenset(), frozenset({WEAK})),)
+"""The way into nothing."""
+
+
+def single(item: Item) -> Entry:
+    """The way into one position."""
+    return (Alternative(frozenset({item}), frozenset()),)
+
+
+def followed_by(first: Entry, second: Entry, strong: bool = WEAK) -> Entry:
+    """The way into `first` and, where that may be empty, on into `second`."""
+    if strong:
+        second = strengthened(second)
+    result: list[Alternative] = []
+    for one in first:
+        if not one.holes:
+            result.append(one)
+            continue
+        for other in second:
+            items = set(one.items)
+            for hole in one.holes:
+                items |= {replace(item, strong=item.strong or hole) for item in other.items}
+            holes = frozenset(hole or further for hole in one.holes for further in other.holes)
+            result.append(Alternative(frozenset(items), holes))
+    return _distinct(result)
+
+
+def either(entries: Iterable[Entry]) -> Entry:
+    """The ways into one or another: forks."""
+    return _distinct([alternative for entry in entries for alternative in entry])
+
+
+def optional(entry: Entry) -> Entry:
+    """The way into something that may be left out: merged with what comes behind."""
+    return _distinct([replace(each, holes=each.holes | {WEAK}) for each in entry])
+
+
+def strengthened(entry: Entry) -> Entry:
+    """The same way behind a `;`."""
+    return tuple(
+        Alternative(
+            frozenset(replace(item, strong=STRONG) for item in each.items),
+            frozenset(STRONG for _ in each.holes),
+        )
+        for each in entry
+    )
+
+
+def marked(entry: Entry, mark: Callable[[Item], Item]) -> Entry:
+    """The same way with a mark on each item."""
+    return tuple(replace(each, items=frozenset(map(mark, each.items))) for each in entry)
+
+
+def _distinct(alternatives: list[Alternative]) -> Entry:
+    distinct = tuple(dict.fromkeys(map(_without_redundant, alternatives)))
+    if len(distinct) > MOST_ALTERNATIVES:
+        raise PatternError(
+            "alternations combine to too many instances",
+            given=f"{len(distinct)} combinations",
+            allowed=f"up to {MOST_ALTERNATIVES}",
+            advice="take alternations out of iterations, or write a set of types in one atom: [A, B]",
+        )
+    return distinct
+
+
+def _without_redundant(alternative: Alternative) -> Alternative:
+    """Drop strong items beside the same weak ones: whoever follows strongly follows weakly, to the same place."""
+    items = alternative.items
+    kept = frozenset(item for item in items if not (item.strong and replace(item, strong=WEAK) in items))
+    return alternative if len(kept) == len(items) else replace(alternative, items=kept)

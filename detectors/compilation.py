@@ -1,0 +1,134 @@
+"""From pattern text to what engines run: parse, inline, check, write derived types out, build the automaton."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from detectors.automata.automaton import Automaton
+from detectors.automata.builder import build
+from detectors.automata.reachable import can_match
+from detectors.language.check import check
+from detectors.language.derived import Thinning, without_derived
+from detectors.language.inlining import inline, inline_file
+from detectors.language.parser import parse_file, parse_pattern, parse_publication
+from detectors.language.printer import format_pattern, format_publication
+from detectors.language.scanner import error_at
+from detectors.language.tree import Atom, DerivedType, Pattern, PatternFile, Publication, Scope, walk
+from middleware.errors import PatternError
+from middleware.eventtypes import EventType, TypeRegistry, derive
+from middleware.sets.describable import TypeSet, walk_set
+from middleware.sets.expressions import format_expression
+
+Consumption: TypeAlias = Literal["ordered", "epoch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A pattern ready to be run.
+
+    Attributes:
+        publication: the tree, definitions inlined, as it was written.
+        automaton: what engines run.
+        thinnings: what has to be run before it.
+        publishes: the type of its composite events, with the kinds of their attributes where these are known.
+    """
+
+    publication: Publication
+    automaton: Automaton
+    thinnings: tuple[Thinning, ...]
+    publishes: EventType
+
+    @property
+    def text(self) -> str:
+        """The pattern as the printer writes it."""
+        return format_publication(self.publication)
+
+
+def compile_pattern(
+    text: str,
+    registry: TypeRegistry | None = None,
+    *,
+    definitions: Mapping[str, str] | None = None,
+    consumption: Consumption = "ordered",
+) -> Compiled:
+    """A single pattern, checked against the registry; without one every type and attribute is taken as known."""
+    named: dict[str, Pattern] = {}
+    texts = dict(definitions or {})
+    for name, definition in texts.items():
+        named[name] = parse_pattern(definition, texts)
+    publication = parse_publication(text, texts)
+    inlined = Publication(inline(publication.pattern, named, text=text), publication.output)
+    return compile_publication(inlined, registry, consumption=consumption, text="" if texts else text)
+
+
+def compile_file(
+    text: str, registry: TypeRegistry | None = None, *, consumption: Consumption = "ordered"
+) -> tuple[Compiled, ...]:
+    """The publications of a pattern file; one may read what another publishes."""
+    file = parse_file(text)
+    known = TypeRegistry(registry or (), open=registry is None or registry.open)
+    register_derived(file, known)
+    compiled: dict[int, Compiled] = {}
+    for place, publication in _readers_last(inline_file(file, text=text)):
+        compiled[place] = compile_publication(publication, known, consumption=consumption, text=text)
+        if publication.output is not None:
+            known.register(compiled[place].publishes)
+    return tuple(compiled[place] for place in sorted(compiled))
+
+
+def compile_publication(
+    publication: Publication,
+    registry: TypeRegistry | None = None,
+    *,
+    consumption: Consumption = "ordered",
+    text: str = "",
+) -> Compiled:
+    """A pattern whose definitions are inlined."""
+    known = TypeRegistry(open=True) if registry is None else registry
+    publishes = check(publication, known, text=text)
+    plain, thinnings = without_derived(publication.pattern, known)
+    automaton = build(Publication(plain, publication.output), epochs=consumption == "epoch")
+    if not can_match(automaton):
+        raise error_at(
+            text,
+            publication.pattern.span,
+            "a pattern that can never match: no event is in a label and in its domain on every way through",
+            given=format_pattern(publication.pattern),
+        )
+    return Compiled(publication, automaton, thinnings, publishes)
+
+
+def register_derived(file: PatternFile, registry: TypeRegistry) -> None:
+    """Make the derived types of a file known."""
+    for each in file.types:
+        registry.register(_event_type(each, registry))
+
+
+def _event_type(derived: DerivedType, registry: TypeRegistry) -> EventType:
+    if registry.open and derived.base not in registry:
+        registry.register(EventType(derived.base, {}))
+    where = format_expression(derived.condition) if derived.condition is not None else ""
+    return derive(registry.get(derived.base), derived.name, where=where, every=derived.every, by=derived.by)
+
+
+def _readers_last(publications: tuple[Publication, ...]) -> list[tuple[int, Publication]]:
+    """Publications with their places, each after those whose composite events it reads."""
+    ordered: list[tuple[int, Publication]] = []
+    waiting = list(enumerate(publications))
+    while waiting:
+        unpublished = {each.output.type_name for _, each in waiting if each.output is not None}
+        ready = [(place, each) for place, each in waiting if not unpublished & _read_types(each.pattern)]
+        if not ready:
+            circle = ", ".join(sorted(unpublished))
+            raise PatternError("patterns that read each other's composite events in a circle", given=circle)
+        ordered += ready
+        waiting = [pair for pair in waiting if pair not in ready]
+    return ordered
+
+
+def _read_types(pattern: Pattern) -> set[str]:
+    sets = [node.label for node in walk(pattern) if isinstance(node, Atom)]
+    sets += [node.domain for node in walk(pattern) if isinstance(node, Atom | Scope) and node.domain is not None]
+    return {each.name for described in sets for each in walk_set(described) if isinstance(each, TypeSet)}

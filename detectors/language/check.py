@@ -1,0 +1,466 @@
+"""Whether a pattern can mean something: types, attributes, kinds, names and scopes, before anything runs.
+
+Unknown types and attributes, comparisons of a string with a number, variables that nothing binds and time events out of
+their scope are errors here and never surprises later. Where the registry is open, types and attributes are taken as
+known and their kinds as unknown; everything else is checked all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from detectors.language.names import all_registers, all_variables
+from detectors.language.scanner import error_at
+from detectors.language.tree import (
+    Alternation,
+    Atom,
+    Concatenation,
+    Hidden,
+    Init,
+    Iteration,
+    Keyed,
+    Output,
+    Parallel,
+    Pattern,
+    Publication,
+    Reference,
+    Scope,
+    Sequence,
+    Timing,
+    Window,
+    nullable,
+    walk,
+)
+from middleware.errors import PatternError
+from middleware.eventtypes import EventType, Kind, TypeRegistry, kind_of
+from middleware.sets.describable import (
+    AnySet,
+    DescribableSet,
+    Filtered,
+    TypeSet,
+    set_children,
+    walk_set,
+)
+from middleware.sets.expressions import (
+    COMPARISONS,
+    Binary,
+    Call,
+    Expression,
+    Field,
+    Literal,
+    Moment,
+    Name,
+    Span,
+    Unary,
+)
+from middleware.sets.values import FUNCTIONS
+
+Kinds = Mapping[str, Kind | None]
+
+
+def check(publication: Publication, registry: TypeRegistry, *, text: str = "") -> EventType:
+    """Raise a `PatternError` for what a pattern cannot mean; the type of the composite events it gives otherwise."""
+    return _Checker(registry, text).publication(publication)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What may be named at a place in the pattern.
+
+    Attributes:
+        variables: the attributes of the events bound so far, None where any may be there.
+        registers: their kinds, None where unknown.
+        timers: time events.
+        beyond: what exists outside a side of a `&` and cannot be seen from within it.
+        keys: the attributes every set is read by.
+    """
+
+    variables: Mapping[str, Kinds | None] = field(default_factory=dict)
+    registers: Mapping[str, Kind | None] = field(default_factory=dict)
+    timers: frozenset[str] = frozenset()
+    beyond: frozenset[str] = frozenset()
+    keys: tuple[str, ...] = ()
+
+
+class _Checker:
+    def __init__(self, registry: TypeRegistry, text: str) -> None:
+        self.registry = registry
+        self.text = text
+        self.used_types: dict[str, Span | None] = {}
+        self.used_timers: dict[str, Span | None] = {}
+
+    def publication(self, publication: Publication) -> EventType:
+        pattern, output = publication.pattern, publication.output
+        scope = self.pattern(pattern, _Scope())
+        for name, span in self.used_timers.items():
+            if name in self.used_types:
+                raise self.error("a time event may not hide a type", span, given=name, advice="choose another name")
+        if not any(_visible(pattern)):
+            raise self.error(
+                "a pattern that would match nothing: all it matches is hidden, or time events",
+                pattern.span,
+                advice="take a ~ away",
+            )
+        if output is None:
+            return EventType("", {})
+        return self.output(output, replace(scope, registers=self.registers_of(pattern, scope)))
+
+    # Patterns: each gives the scope of what comes behind it.
+
+    def pattern(self, pattern: Pattern, scope: _Scope) -> _Scope:
+        match pattern:
+            case Atom():
+                return self.atom(pattern, scope)
+            case Concatenation(parts=parts) | Sequence(parts=parts):
+                for part in parts:
+                    scope = self.pattern(part, scope)
+                return scope
+            case Alternation(parts=parts):
+                return self.after(scope, [self.pattern(part, scope) for part in parts])
+            case Parallel():
+                return self.parallel(pattern, scope)
+            case Iteration(body=body):
+                # What a round binds can be read in the next.
+                bound = {**self.variables_in(body, scope), **scope.variables}
+                return self.pattern(body, replace(scope, variables=bound))
+            case Timing():
+                return self.timing(pattern, scope)
+            case Scope(body=body, domain=domain):
+                self.set(domain, scope)
+                return self.pattern(body, scope)
+            case Hidden(body=body) | Window(body=body):
+                return self.pattern(body, scope)
+            case Keyed(body=body, attributes=attributes):
+                inside = self.pattern(body, replace(scope, keys=(*scope.keys, *attributes)))
+                return replace(inside, keys=scope.keys)
+            case Init():
+                return self.init(pattern, scope)
+            case Reference(name=name):
+                raise self.error("no definition of this name", pattern.span, given=name)
+
+    def atom(self, atom: Atom, scope: _Scope) -> _Scope:
+        known = self.set(atom.label, scope)
+        if atom.domain is not None:
+            self.set(atom.domain, scope)
+        after = scope
+        if atom.variable:
+            if atom.variable in scope.registers:
+                raise self.error("a variable and a register of one name", atom.span, given=atom.variable)
+            after = replace(scope, variables={**scope.variables, atom.variable: known})
+        for name, value in atom.updates:
+            if name not in scope.registers:
+                raise self.error(
+                    "no register of this name",
+                    atom.span,
+                    given=name,
+                    allowed=", ".join(scope.registers) or "none",
+                    advice=f"begin the pattern with `init {name} = 0 :`",
+                )
+            self.same_kind(scope.registers[name], self.kind(value, after, known), value, f"the register {name}")
+        return after
+
+    def parallel(self, pattern: Parallel, scope: _Scope) -> _Scope:
+        hidden = frozenset((*scope.variables, *scope.registers, *scope.timers)) | scope.beyond
+        sides = [
+            self.pattern(side, _Scope(beyond=hidden - _made(side), keys=scope.keys))
+            for side in (pattern.left, pattern.right)
+        ]
+        return self.after(scope, sides)
+
+    def timing(self, pattern: Timing, scope: _Scope) -> _Scope:
+        if nullable(pattern.first):
+            raise self.error(
+                "what comes before a time event can match nothing, so the time event would have no beginning",
+                pattern.first.span,
+                advice="let it match at least one event, with + for *",
+            )
+        between = self.pattern(pattern.first, scope)
+        timer = pattern.timer
+        if timer in scope.timers:
+            raise self.error("a time event may not hide another", pattern.span, given=timer, advice="choose another name")
+        if timer in self.registry:
+            raise self.error("a time event may not hide a type", pattern.span, given=timer, advice="choose another name")
+        self.used_timers[timer] = pattern.span
+        after = self.pattern(pattern.second, replace(between, timers=scope.timers | {timer}))
+        return replace(after, timers=scope.timers)
+
+    def init(self, pattern: Init, scope: _Scope) -> _Scope:
+        registers = dict(scope.registers)
+        for name, initial in pattern.registers:
+            if name in scope.variables:
+                raise self.error("a variable and a register of one name", pattern.span, given=name)
+            registers[name] = self.kind(initial, scope, {})
+        inside = self.pattern(pattern.body, replace(scope, registers=registers))
+        return inside
+
+    def after(self, scope: _Scope, ways: list[_Scope]) -> _Scope:
+        variables = dict(scope.variables)
+        registers = dict(scope.registers)
+        for way in ways:
+            variables |= way.variables
+            registers |= way.registers
+        return replace(scope, variables=variables, registers=registers)
+
+    def variables_in(self, pattern: Pattern, scope: _Scope) -> dict[str, Kinds | None]:
+        """What the atoms of a pattern bind, before any of them is checked."""
+        return {
+            node.variable: self.attributes(node.label, scope)
+            for node in walk(pattern)
+            if isinstance(node, Atom) and node.variable
+        }
+
+    def registers_of(self, pattern: Pattern, scope: _Scope) -> Mapping[str, Kind | None]:
+        return {**dict.fromkeys(all_registers(pattern)), **scope.registers}
+
+    # Sets.
+
+    def set(self, described: DescribableSet, scope: _Scope) -> Kinds | None:
+        """Check a set; the attributes its events have, None where any may be there."""
+        for each in walk_set(described):
+            if isinstance(each, TypeSet):
+                self.type_name(each, scope)
+        self.filters(described, scope)
+        return self.attributes(described, scope)
+
+    def filters(self, described: DescribableSet, scope: _Scope) -> None:
+        for child in set_children(described):
+            self.filters(child, scope)
+        if isinstance(described, Filtered):
+            known = self.common_attributes(described.base, scope)
+            kind = self.kind(described.condition, scope, known)
+            self.boolean(kind, described.condition)
+
+    def type_name(self, named: TypeSet, scope: _Scope) -> None:
+        name = named.name
+        if name in scope.timers:
+            return
+        if name in scope.beyond and name not in self.registry:
+            raise self.error(
+                "a side of & is detected on its own and cannot see this from outside", named.span, given=name
+            )
+        self.used_types.setdefault(name, named.span)
+        event_type = self.registry.find(name)
+        if event_type is None and not self.registry.open:
+            known = sorted((*(each.name for each in self.registry), *scope.timers))
+            raise self.error(
+                "unknown event type",
+                named.span,
+                given=name,
+                allowed=", ".join(known) or "none is registered yet",
+                advice="register it, or mend its name",
+            )
+        if event_type is not None and not self.registry.open:
+            for attribute in scope.keys:
+                if attribute not in event_type.attributes:
+                    raise self.error(
+                        f"the pattern is keyed by {attribute!r}, which {name!r} does not have",
+                        named.span,
+                        given=name,
+                        allowed=", ".join(event_type.attributes) or None,
+                    )
+
+    def types(self, described: DescribableSet, scope: _Scope) -> Iterator[EventType | None]:
+        """The types a set may hold events of; None for one that is not known."""
+        match described:
+            case TypeSet(name=name):
+                if name not in scope.timers:
+                    yield None if self.registry.open else self.registry.find(name)
+            case AnySet():
+                yield None
+            case _:
+                children = set_children(described)
+                # What is taken away does not add types.
+                for child in children[:1] if hasattr(described, "left") else children:
+                    yield from self.types(child, scope)
+
+    def attributes(self, described: DescribableSet, scope: _Scope) -> Kinds | None:
+        """The attributes events of a set may have."""
+        found: dict[str, Kind | None] = {}
+        for event_type in self.types(described, scope):
+            if event_type is None:
+                return None
+            for name, kind in event_type.attributes.items():
+                found[name] = kind if found.get(name, kind) == kind else None
+        return found
+
+    def common_attributes(self, described: DescribableSet, scope: _Scope) -> Kinds | None:
+        """The attributes all events of a set have."""
+        types = list(self.types(described, scope))
+        known = self.attributes(described, scope)
+        if known is None:
+            return None
+        return {
+            name: kind for name, kind in known.items() if all(each is None or name in each.attributes for each in types)
+        }
+
+    # Expressions.
+
+    def kind(self, expression: Expression, scope: _Scope, known: Kinds | None) -> Kind | None:
+        """The kind of an expression's value; None where it is not known. `known` are the attributes at hand."""
+        match expression:
+            case Literal(value=value):
+                return kind_of(value)
+            case Name():
+                return self.name(expression, scope, known)
+            case Field():
+                return self.field(expression, scope)
+            case Moment(variable=variable):
+                if variable:
+                    self.bound(variable, expression, scope)
+                return "number"
+            case Unary(operator="not", operand=operand):
+                self.boolean(self.kind(operand, scope, known), operand)
+                return "boolean"
+            case Unary(operand=operand):
+                self.number(self.kind(operand, scope, known), operand)
+                return "number"
+            case Binary():
+                return self.binary(expression, scope, known)
+            case Call():
+                return self.call(expression, scope, known)
+
+    def name(self, expression: Name, scope: _Scope, known: Kinds | None) -> Kind | None:
+        name = expression.name
+        if name in scope.registers:
+            if known is not None and name in known:
+                raise self.error(
+                    "both a register and an attribute", expression.span, given=name, advice="rename the register"
+                )
+            return scope.registers[name]
+        if known is None:
+            return None
+        if name not in known:
+            advice = f"{name} is a variable: write {name}.attribute" if name in scope.variables else None
+            if name in scope.beyond:
+                advice = "a side of & is detected on its own and cannot see this from outside"
+            allowed = ", ".join((*scope.registers, *known)) or None
+            raise self.error("unknown attribute", expression.span, given=name, allowed=allowed, advice=advice)
+        return known[name]
+
+    def field(self, expression: Field, scope: _Scope) -> Kind | None:
+        known = self.bound(expression.variable, expression, scope)
+        if known is None:
+            return None
+        if expression.attribute not in known:
+            raise self.error(
+                f"the events bound to {expression.variable!r} have no such attribute",
+                expression.span,
+                given=expression.attribute,
+                allowed=", ".join(known) or None,
+            )
+        return known[expression.attribute]
+
+    def bound(self, variable: str, expression: Expression, scope: _Scope) -> Kinds | None:
+        if variable not in scope.variables:
+            advice = f"bind it before: [... as {variable}]"
+            if variable in scope.beyond:
+                advice = "a side of & is detected on its own and cannot see what is bound outside"
+            raise self.error(
+                "nothing is bound to this variable",
+                expression.span,
+                given=variable,
+                allowed=", ".join(scope.variables) or None,
+                advice=advice,
+            )
+        return scope.variables[variable]
+
+    def binary(self, expression: Binary, scope: _Scope, known: Kinds | None) -> Kind | None:
+        operator, left, right = expression.operator, expression.left, expression.right
+        kinds = self.kind(left, scope, known), self.kind(right, scope, known)
+        if operator in ("and", "or"):
+            self.boolean(kinds[0], left)
+            self.boolean(kinds[1], right)
+            return "boolean"
+        if operator in COMPARISONS:
+            if None not in kinds and kinds[0] != kinds[1]:
+                raise self.error(f"compares a {kinds[0]} with a {kinds[1]}", expression.span)
+            return "boolean"
+        if operator == "+" and kinds[0] != "number" and kinds[1] != "number":
+            for kind, side in zip(kinds, (left, right), strict=True):
+                if kind == "boolean":
+                    raise self.error("adds a boolean", side.span, allowed="two numbers, or two strings")
+            return kinds[0] or kinds[1]
+        self.number(kinds[0], left)
+        self.number(kinds[1], right)
+        return "number"
+
+    def call(self, expression: Call, scope: _Scope, known: Kinds | None) -> Kind | None:
+        function = FUNCTIONS[expression.function]
+        common: Kind | None = None
+        for argument in expression.arguments:
+            kind = self.kind(argument, scope, known)
+            wanted = function.takes or common
+            if kind is not None and wanted is not None and kind != wanted:
+                raise self.error(
+                    f"{expression.function} of a {kind}", argument.span, allowed=f"a {wanted}", given=None
+                )
+            common = common or kind
+        return function.gives or common  # type: ignore[return-value]
+
+    def boolean(self, kind: Kind | None, expression: Expression) -> None:
+        if kind not in (None, "boolean"):
+            raise self.error(f"a {kind} where a condition is wanted", expression.span, advice="compare it with something")
+
+    def number(self, kind: Kind | None, expression: Expression) -> None:
+        if kind not in (None, "number"):
+            raise self.error(f"calculates with a {kind}", expression.span, allowed="numbers")
+
+    def same_kind(self, wanted: Kind | None, kind: Kind | None, expression: Expression, what: str) -> None:
+        if None not in (wanted, kind) and wanted != kind:
+            raise self.error(f"{what} is a {wanted}", expression.span, given=f"a {kind}")
+
+    # The output.
+
+    def output(self, output: Output, scope: _Scope) -> EventType:
+        if output.type_name in self.used_types:
+            raise self.error(
+                "the pattern reads what it publishes itself", output.span, given=output.type_name, advice="choose another name"
+            )
+        kinds = {name: self.kind(value, scope, {}) for name, value in output.attributes}
+        if output.condition is not None:
+            self.boolean(self.kind(output.condition, scope, kinds), output.condition)
+        return EventType(output.type_name, {name: kind for name, kind in kinds.items() if kind is not None})
+
+    def error(
+        self,
+        problem: str,
+        span: Span | None,
+        *,
+        given: object = None,
+        allowed: str | None = None,
+        advice: str | None = None,
+    ) -> PatternError:
+        if given is None and span is not None and self.text:
+            given = self.text[span.start : span.end]
+        return error_at(self.text, span, problem, given=given, allowed=allowed, advice=advice)
+
+
+def _made(side: Pattern) -> frozenset[str]:
+    timers = (node.timer for node in walk(side) if isinstance(node, Timing))
+    return frozenset((*all_variables(side), *all_registers(side), *timers))
+
+
+def _visible(pattern: Pattern, timers: frozenset[str] = frozenset(), hidden: bool = False) -> Iterator[bool]:
+    """For each atom whether what it matches can be a constituent."""
+    match pattern:
+        case Atom(label=label):
+            members = list(walk_set(label))
+            yield not hidden and any(
+                isinstance(each, AnySet) or (isinstance(each, TypeSet) and each.name not in timers) for each in members
+            )
+        case Hidden(body=body):
+            yield from _visible(body, timers, True)
+        case Timing(first=first, second=second, timer=timer):
+            yield from _visible(first, timers, hidden)
+            yield from _visible(second, timers | {timer}, hidden)
+        case Concatenation(parts=parts) | Sequence(parts=parts) | Alternation(parts=parts):
+            for part in parts:
+                yield from _visible(part, timers, hidden)
+        case Parallel(left=left, right=right):
+            for side in (left, right):
+                yield from _visible(side, timers, hidden)
+        case Iteration(body=body) | Scope(body=body) | Window(body=body) | Keyed(body=body) | Init(body=body):
+            yield from _visible(body, timers, hidden)
+        case Reference():
+            yield True

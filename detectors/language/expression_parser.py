@@ -1,0 +1,270 @@
+"""From text to the expressions and describable sets inside a pattern's brackets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from detectors.language.scanner import Scanner
+from middleware.errors import DistcedError
+from middleware.sets.describable import AnySet, DescribableSet, Difference, Filtered, Intersection, TypeSet, Union
+from middleware.sets.expressions import (
+    COMPARISONS,
+    Binary,
+    Call,
+    Expression,
+    Field,
+    Literal,
+    Moment,
+    Name,
+    Span,
+    Unary,
+)
+from middleware.sets.values import FUNCTIONS
+from middleware.timestamps import INSTANT_MAX, INSTANT_MIN, duration_of
+
+_DEEPEST = 100
+_BOOLEAN_OPERATORS = (*COMPARISONS, "and", "or")
+
+
+class ExpressionParser:
+    """The part of the parser that reads expressions and sets.
+
+    Attributes:
+        scanner: where the words come from.
+        depth: how many brackets are open; bounded, so that no text exhausts the stack.
+    """
+
+    def __init__(self, scanner: Scanner) -> None:
+        self.scanner = scanner
+        self.depth = 0
+
+    # Expressions, loosest operator first.
+
+    def expression(self) -> Expression:
+        """An expression."""
+        return self._left_associative(("or",), lambda: self._left_associative(("and",), self._not))
+
+    def sum(self) -> Expression:
+        """An expression without a comparison outside parentheses: where `<=` would mean something else."""
+        return self._left_associative(("+", "-"), lambda: self._left_associative(("*", "/", "%"), self._negative))
+
+    def _left_associative(self, operators: tuple[str, ...], operand: Callable[[], Expression]) -> Expression:
+        start = self.scanner.word.start
+        left = operand()
+        while word := self.scanner.take(*operators):
+            right = operand()
+            left = Binary(word.text, left, right, self._span(start))
+        return left
+
+    def _not(self) -> Expression:
+        start = self.scanner.word.start
+        if self.scanner.take("not"):
+            with self._deeper():
+                return Unary("not", self._not(), self._span(start))
+        return self._comparison()
+
+    def _comparison(self) -> Expression:
+        start = self.scanner.word.start
+        opened = self.scanner.word.text == "("
+        left = self.sum()
+        closed = opened and self.scanner.previous.text == ")"
+        if self._separates_domain(left, closed) or not self.scanner.at(*COMPARISONS):
+            if self.scanner.word.text == "=" and self.scanner.word.kind == "sign":
+                raise self.scanner.unexpected("write == to compare")
+            return left
+        operator = self.scanner.next().text
+        right = self.sum()
+        return Binary(operator, left, right, self._span(start))
+
+    def _separates_domain(self, left: Expression, closed: bool) -> bool:
+        """Whether a `<=` here ends the label of an atom and opens its domain, as in `[A where (a == 1) <= {A, B}]`."""
+        word = self.scanner.word
+        if word.kind != "sign" or word.text != "<=":
+            return False
+        following = self.scanner.peek()
+        if following.text in ("{", "any") and following.kind in ("sign", "keyword"):
+            return True
+        condition = not isinstance(left, Binary) or left.operator in _BOOLEAN_OPERATORS
+        return closed and condition and (following.kind == "name" or following.text == "(")
+
+    def _negative(self) -> Expression:
+        start = self.scanner.word.start
+        if not self.scanner.take("-"):
+            return self._primary()
+        if self.scanner.word.kind == "number" or self.scanner.word.text == "inf":
+            literal = self._primary()
+            if isinstance(literal, Literal) and type(literal.value) in (int, float):
+                return Literal(-literal.value, self._span(start))  # type: ignore[operator]
+        with self._deeper():
+            return Unary("-", self._negative(), self._span(start))
+
+    def _primary(self) -> Expression:
+        scanner = self.scanner
+        start = scanner.word.start
+        if scanner.at_kind("number"):
+            return Literal(self._number(), self._span(start))
+        if scanner.at_kind("duration"):
+            return Literal(self.duration(), self._span(start))
+        if scanner.at_kind("string"):
+            return Literal(scanner.next().text, self._span(start))
+        if word := scanner.take("true", "false", "null", "inf"):
+            value = {"true": True, "false": False, "null": None, "inf": math.inf}[word.text]
+            return Literal(value, self._span(start))
+        if scanner.take("("):
+            with self._deeper():
+                inner = self.expression()
+            scanner.expect(")")
+            return inner
+        name = scanner.expect_kind("name", "an attribute, a variable or a register")
+        if scanner.take("."):
+            attribute = scanner.expect_kind("name", "an attribute")
+            return Field(name.text, attribute.text, self._span(start))
+        if scanner.text[name.start] != "`" and scanner.word.text == "(" and scanner.word.kind == "sign":
+            if name.text in ("lo", "hi"):
+                return self._moment(name.text, start)
+            if name.text in FUNCTIONS:
+                return self._call(name.text, start)
+        return Name(name.text, self._span(start))
+
+    def _moment(self, end: str, start: int) -> Expression:
+        self.scanner.expect("(")
+        variable = self.scanner.next().text if self.scanner.at_kind("name") else ""
+        self.scanner.expect(")")
+        return Moment(end, variable, self._span(start))
+
+    def _call(self, function: str, start: int) -> Expression:
+        arguments: list[Expression] = []
+        with self._deeper():
+            self.scanner.expect("(")
+            while not self.scanner.at(")"):
+                if arguments:
+                    self.scanner.expect(",")
+                arguments.append(self.expression())
+            self.scanner.expect(")")
+        known = FUNCTIONS[function]
+        if len(arguments) < known.least or (known.most is not None and len(arguments) > known.most):
+            raise self.scanner.error(
+                f"{function} takes {_count(known.least, known.most)}",
+                self._span(start),
+                given=f"{len(arguments)} arguments",
+            )
+        return Call(function, tuple(arguments), self._span(start))
+
+    def _number(self) -> int | float:
+        word = self.scanner.next()
+        if word.text.isdigit():
+            value = int(word.text)
+            if INSTANT_MIN <= value <= INSTANT_MAX:
+                return value
+            raise self.scanner.error(
+                "an integer beyond 64 bits", Span(word.start, word.end), given=word.text, advice="write it as a float"
+            )
+        return float(word.text)
+
+    def duration(self) -> int:
+        """A duration, in nanoseconds."""
+        word = self.scanner.expect_kind("duration", "a duration such as 15ns, 5s, 2min, 1h or 1.5d")
+        number = word.text.rstrip("nsuµminhd")
+        try:
+            nanoseconds = duration_of(number, word.text[len(number) :])
+        except DistcedError as error:
+            raise self.scanner.error(
+                error.problem, Span(word.start, word.end), given=error.given, allowed=error.allowed
+            ) from None
+        if nanoseconds > INSTANT_MAX:
+            raise self.scanner.error(
+                "a duration beyond 64 bits of nanoseconds", Span(word.start, word.end), given=word.text
+            )
+        return nanoseconds
+
+    # Describable sets.
+
+    def set_list(self) -> DescribableSet:
+        """`A, B`: a set, or the union of several."""
+        start = self.scanner.word.start
+        members = [self.set()]
+        while self.scanner.take(","):
+            members.append(self.set())
+        return members[0] if len(members) == 1 else Union(tuple(members), self._span(start))
+
+    def set(self) -> DescribableSet:
+        """A set with `-` and `&`, the latter tighter."""
+        start = self.scanner.word.start
+        left = self._intersection()
+        while self.scanner.take("-"):
+            left = Difference(left, self._intersection(), self._span(start))
+        return left
+
+    def _intersection(self) -> DescribableSet:
+        start = self.scanner.word.start
+        left = self._filtered()
+        while self.scanner.take("&"):
+            left = Intersection(left, self._filtered(), self._span(start))
+        return left
+
+    def _filtered(self) -> DescribableSet:
+        start = self.scanner.word.start
+        described = self._set_primary()
+        while self.scanner.take("where"):
+            described = Filtered(described, self.expression(), self._span(start))
+        return described
+
+    def _set_primary(self) -> DescribableSet:
+        scanner = self.scanner
+        start = scanner.word.start
+        if scanner.take("any"):
+            return AnySet(self._span(start))
+        if scanner.take("{"):
+            if scanner.take("}"):
+                return Union((), self._span(start))
+            with self._deeper():
+                inner = self.set_list()
+            scanner.expect("}")
+            return (
+                inner
+                if isinstance(inner, Union) and _is_list(inner, scanner.text)
+                else Union((inner,), self._span(start))
+            )
+        if scanner.take("("):
+            with self._deeper():
+                inner = self.set()
+            scanner.expect(")")
+            return inner
+        return TypeSet(scanner.expect_kind("name", "an event type").text, self._span(start))
+
+    # Bookkeeping.
+
+    def _span(self, start: int) -> Span:
+        return Span(start, self.scanner.previous.end)
+
+    def _deeper(self) -> _Depth:
+        return _Depth(self)
+
+
+class _Depth:
+    """Counts an open bracket for as long as the block runs."""
+
+    def __init__(self, parser: ExpressionParser) -> None:
+        self.parser = parser
+
+    def __enter__(self) -> None:
+        self.parser.depth += 1
+        if self.parser.depth > _DEEPEST:
+            word = self.parser.scanner.word
+            raise self.parser.scanner.error(
+                "nested too deeply", Span(word.start, word.end), allowed=f"{_DEEPEST} levels", advice="use definitions"
+            )
+
+    def __exit__(self, *_: object) -> None:
+        self.parser.depth -= 1
+
+
+def _is_list(union: Union, text: str) -> bool:
+    return union.span is not None and text[union.span.start] != "{"
+
+
+def _count(least: int, most: int | None) -> str:
+    if most is None:
+        return f"at least {least}"
+    return f"{least}" if least == most else f"{least} to {most}"

@@ -1,0 +1,61 @@
+"""The variables and registers of a pattern: where they are made, and where they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from detectors.language.tree import Atom, Init, Output, Pattern, Scope, children, walk
+from middleware.sets.describable import conditions
+from middleware.sets.expressions import Expression, names, variables
+
+
+def all_variables(pattern: Pattern) -> tuple[str, ...]:
+    """The names events are bound to, in the order they are written."""
+    return tuple(dict.fromkeys(node.variable for node in walk(pattern) if isinstance(node, Atom) and node.variable))
+
+
+def all_registers(pattern: Pattern) -> tuple[str, ...]:
+    """The names of registers, in the order they are written."""
+    return tuple(dict.fromkeys(name for node in walk(pattern) if isinstance(node, Init) for name, _ in node.registers))
+
+
+def expressions_of(pattern: Pattern) -> Iterator[Expression]:
+    """The expressions that stand in this node itself."""
+    match pattern:
+        case Atom(label=label, domain=domain, updates=updates):
+            yield from conditions(label)
+            if domain is not None:
+                yield from conditions(domain)
+            yield from (value for _, value in updates)
+        case Scope(domain=domain):
+            yield from conditions(domain)
+        case Init(registers=registers):
+            yield from (initial for _, initial in registers)
+        case _:
+            pass
+
+
+def output_expressions(output: Output | None) -> Iterator[Expression]:
+    """The expressions of an output."""
+    if output is not None:
+        yield from (value for _, value in output.attributes)
+        if output.condition is not None:
+            yield output.condition
+
+
+def referenced(pattern: Pattern, output: Output | None, *, without: Pattern | None = None) -> frozenset[str]:
+    """Every variable and bare name that is read in the pattern and its output, leaving out what is read in `without`."""
+    found: set[str] = set()
+    for expression in output_expressions(output):
+        found |= variables(expression) | names(expression)
+    _collect(pattern, without, found)
+    return frozenset(found)
+
+
+def _collect(pattern: Pattern, without: Pattern | None, found: set[str]) -> None:
+    if pattern is without:
+        return
+    for expression in expressions_of(pattern):
+        found |= variables(expression) | names(expression)
+    for child in children(pattern):
+        _collect(child, without, found)

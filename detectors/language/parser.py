@@ -1,0 +1,445 @@
+"""From text to the tree: recursive descent over the table of the core language (design, section 1).
+
+Precedence, tightest first: postfix `* + {m,n}`, `~`, concatenation, `;`, `&`, `|`, `init ... :`; then `within`, `by`, `->`.
+In a pattern file a statement ends where a line begins in the first column, unless that line goes on with an operator
+or a bracket is still open; a single pattern may be laid out at will. A separator between statements was
+rejected: `;` means something else already.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from textwrap import dedent
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from detectors.language.expression_parser import ExpressionParser
+from detectors.language.scanner import Scanner
+from detectors.language.tree import (
+    Alternation,
+    Atom,
+    Concatenation,
+    DerivedType,
+    Hidden,
+    Init,
+    Instant,
+    Iteration,
+    Keyed,
+    Output,
+    Parallel,
+    Pattern,
+    PatternFile,
+    Publication,
+    Reference,
+    Relative,
+    Scope,
+    Sequence,
+    TimeOfDay,
+    Timing,
+    When,
+    Window,
+)
+from middleware.errors import DistcedError
+from middleware.sets.describable import DescribableSet, Difference, Filtered
+from middleware.sets.expressions import Expression, Span
+from middleware.timestamps import HOUR, MINUTE, SECOND, parse_instant
+
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?")
+_TIME_OF_DAY = re.compile(r"(\d\d?):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(?:(Z)|([+-])(\d\d):?(\d\d))?")
+_STATEMENT = re.compile(r"^(?=[^\s#])", re.MULTILINE)
+_DEFINED = re.compile(r"(?:`([^`\n]+)`|([^\W\d]\w*))\s*=(?!=)")
+_GOES_ON: Final = (")", "]", "}", ",", ";", "|", "&", "*", "+", "{", "@", "->", "→", "∥", "‖", "⊆", "<=")
+_GOES_ON_WORDS: Final = re.compile(r"(?:within|by|where|as|set|and|or)\b")
+
+# A limit on {m,n}, whose copies are states of the automaton.
+_MOST_COPIES: Final = 10_000
+
+
+def parse_pattern(text: str, definitions: Collection[str] = ()) -> Pattern:
+    """The tree of a single pattern without an output; names out of `definitions` stand as references."""
+    publication = parse_publication(text, definitions)
+    if publication.output is not None:
+        scanner = Scanner(text)
+        raise scanner.error("an output where a plain pattern is wanted", publication.output.span or Span(0, 1))
+    return publication.pattern
+
+
+def parse_publication(text: str, definitions: Collection[str] = ()) -> Publication:
+    """The tree of a single pattern, with what it publishes if it says so."""
+    parser = Parser(Scanner(text), definitions)
+    publication = parser.publication()
+    parser.end()
+    return publication
+
+
+def parse_file(text: str) -> PatternFile:
+    """The statements of a pattern file: derived types, definitions, publications."""
+    text = dedent(text)
+    pieces = _statements(text)
+    defined = {match[1] or match[2] for start, _ in pieces if (match := _DEFINED.match(text, start))}
+    types: list[DerivedType] = []
+    definitions: dict[str, Pattern] = {}
+    publications: list[Publication] = []
+    for start, end in pieces:
+        parser = Parser(Scanner(text, start, end), defined)
+        if parser.at_derived_type():
+            types.append(parser.derived_type())
+        elif _DEFINED.match(text, start, end):
+            name = parser.scanner.next()
+            if name.text in definitions:
+                raise parser.scanner.error("defined twice", Span(name.start, name.end), given=name.text)
+            parser.scanner.expect("=")
+            definitions[name.text] = parser.pattern()
+            if parser.scanner.at("->"):
+                raise parser.scanner.unexpected("a definition is inlined; what is published has no `Name =` before it")
+        else:
+            publications.append(parser.publication())
+        parser.end()
+    return PatternFile(tuple(types), tuple(definitions.items()), tuple(publications))
+
+
+def parse_expression(text: str) -> Expression:
+    """The tree of an expression on its own."""
+    parser = Parser(Scanner(text))
+    expression = parser.expression()
+    parser.end()
+    return expression
+
+
+def parse_set(text: str) -> DescribableSet:
+    """The tree of a describable set on its own."""
+    parser = Parser(Scanner(text))
+    described = parser.set_list()
+    parser.end()
+    return described
+
+
+class Parser(ExpressionParser):
+    """Reads one statement.
+
+    Attributes:
+        definitions: the names that stand for patterns.
+    """
+
+    def __init__(self, scanner: Scanner, definitions: Collection[str] = ()) -> None:
+        super().__init__(scanner)
+        self.definitions = definitions
+
+    def end(self) -> None:
+        """The statement has to end here."""
+        if self.scanner.word.kind == "end":
+            return
+        word = self.scanner.word
+        if word.kind == "name":
+            raise self.scanner.unexpected(f"for an event of type {word.text} write [{word.text}]")
+        self.scanner.expected.append("the end of the pattern")
+        raise self.scanner.unexpected()
+
+    def publication(self) -> Publication:
+        """A pattern, and its output if there is one."""
+        pattern = self.pattern()
+        if not self.scanner.take("->"):
+            return Publication(pattern)
+        start = self.scanner.word.start
+        name = self.scanner.expect_kind("name", "the composite event's type").text
+        attributes: tuple[tuple[str, Expression], ...] = ()
+        if self.scanner.take("("):
+            attributes = () if self.scanner.at(")") else self._assignments(self.expression)
+            self.scanner.expect(")")
+        condition = self.expression() if self.scanner.take("where") else None
+        return Publication(pattern, Output(name, attributes, condition, self._span(start)))
+
+    def at_derived_type(self) -> bool:
+        """Whether the statement is `type Name = ...`."""
+        return self.scanner.word.text == "type" and self.scanner.peek().kind == "name"
+
+    def derived_type(self) -> DerivedType:
+        """`type Name = Base where condition every 1min by (person, room)`."""
+        start = self.scanner.next().start
+        name = self.scanner.expect_kind("name", "the derived type's name").text
+        self.scanner.expect("=")
+        base = self.scanner.expect_kind("name", "an event type").text
+        condition = self.expression() if self.scanner.take("where") else None
+        every = 0
+        if self.scanner.word.text == "every" and self.scanner.next():
+            every = self.duration()
+        by = self._attributes() if self.scanner.take("by") else ()
+        if by and not every:
+            raise self.scanner.error(
+                "`by` thins, and needs `every` before it", self._span(start), advice="add every 1min"
+            )
+        return DerivedType(name, base, condition, every, by, self._span(start))
+
+    # Patterns, loosest first.
+
+    def pattern(self) -> Pattern:
+        """A pattern with any number of `within` and `by` behind it."""
+        start = self.scanner.word.start
+        with self._deeper():
+            pattern = self._init()
+        while word := self.scanner.take("within", "by"):
+            if word.text == "within":
+                pattern = Window(pattern, self.duration(), self._span(start))
+            else:
+                pattern = Keyed(pattern, self._attributes(), self._span(start))
+        return pattern
+
+    def _init(self) -> Pattern:
+        start = self.scanner.word.start
+        if not self.scanner.take("init"):
+            return self._alternation()
+        registers = self._assignments(self.expression)
+        self.scanner.expect(":")
+        with self._deeper():
+            body = self._init()
+        return Init(registers, body, self._span(start))
+
+    def _alternation(self) -> Pattern:
+        start = self.scanner.word.start
+        parts = [self._parallel()]
+        while self.scanner.take("|"):
+            parts.append(self._parallel())
+        return parts[0] if len(parts) == 1 else Alternation(tuple(parts), self._span(start))
+
+    def _parallel(self) -> Pattern:
+        start = self.scanner.word.start
+        left = self._sequence()
+        while self.scanner.take("&"):
+            left = Parallel(left, self._sequence(), self._span(start))
+        return left
+
+    def _sequence(self) -> Pattern:
+        start = self.scanner.word.start
+        parts = [self._concatenation()]
+        while self.scanner.take(";"):
+            parts.append(self._concatenation())
+        return parts[0] if len(parts) == 1 else Sequence(tuple(parts), self._span(start))
+
+    def _concatenation(self) -> Pattern:
+        start = self.scanner.word.start
+        parts = [self._hidden()]
+        while self.scanner.at("[", "(", "~") or self._at_reference():
+            parts.append(self._hidden())
+        return parts[0] if len(parts) == 1 else Concatenation(tuple(parts), self._span(start))
+
+    def _hidden(self) -> Pattern:
+        start = self.scanner.word.start
+        if not self.scanner.take("~"):
+            return self._postfix()
+        with self._deeper():
+            return Hidden(self._hidden(), self._span(start))
+
+    def _postfix(self) -> Pattern:
+        start = self.scanner.word.start
+        pattern = self._primary_pattern()
+        while word := self.scanner.take("*", "+", "{"):
+            least, most = {"*": (0, None), "+": (1, None)}.get(word.text) or self._times(word.start)
+            pattern = Iteration(pattern, least, most, self._span(start))
+        return pattern
+
+    def _primary_pattern(self) -> Pattern:
+        scanner = self.scanner
+        start = scanner.word.start
+        if scanner.at("["):
+            return self._bracket()
+        if scanner.take("("):
+            inner = self.pattern()
+            if not scanner.take(","):
+                scanner.expect(")")
+                return inner
+            return self._timing(inner, start)
+        if self._at_reference():
+            return Reference(scanner.next().text, self._span(start))
+        scanner.expected.append("a definition's name")
+        if scanner.word.kind == "name":
+            name = scanner.word.text
+            raise scanner.error(
+                "no definition of this name",
+                Span(scanner.word.start, scanner.word.end),
+                given=name,
+                allowed=", ".join(sorted(self.definitions)) or "none is defined",
+                advice=f"for an event of type {name} write [{name}]",
+            )
+        raise scanner.unexpected()
+
+    def _at_reference(self) -> bool:
+        return self.scanner.word.kind == "name" and self.scanner.word.text in self.definitions
+
+    def _times(self, start: int) -> tuple[int, int | None]:
+        least = most = self._natural()
+        if self.scanner.take(","):
+            most = None if self.scanner.at("}") else self._natural()
+        self.scanner.expect("}")
+        if most is not None and (most < least or most == 0):
+            raise self.scanner.error(
+                "not a number of times",
+                self._span(start),
+                allowed="{m,n} with m <= n and n >= 1",
+                given=f"{least},{most}",
+            )
+        return least, most
+
+    def _natural(self) -> int:
+        word = self.scanner.expect_kind("number", "a whole number")
+        if not word.text.isdigit() or int(word.text) > _MOST_COPIES:
+            raise self.scanner.error(
+                "not a number of times", Span(word.start, word.end), given=word.text, allowed=f"0 to {_MOST_COPIES}"
+            )
+        return int(word.text)
+
+    def _timing(self, first: Pattern, start: int) -> Pattern:
+        second = self.pattern()
+        self.scanner.expect(")")
+        self.scanner.expect("@")
+        timer = self.scanner.expect_kind("name", "the time event's name").text
+        self.scanner.expect("=")
+        when = self._when()
+        return Timing(first, second, timer, when, self._span(start))
+
+    def _when(self) -> When:
+        scanner = self.scanner
+        if scanner.at_kind("duration"):
+            return Relative(self.duration())
+        if scanner.word.text != "at":
+            scanner.expected.append("'at'")
+            raise scanner.unexpected()
+        scanner.next()
+        start = scanner.word.start
+        if _INSTANT.match(scanner.text, start, scanner.end):
+            text = scanner.raw(_INSTANT, "an instant")[0]
+            try:
+                return Instant(parse_instant(text))
+            except DistcedError as error:
+                raise scanner.error(error.problem, self._span(start), given=text, allowed=error.allowed) from None
+        match = scanner.raw(_TIME_OF_DAY, "a time of day such as 19:00, an instant such as 2026-11-21T08:00Z")
+        return self._time_of_day(match, start)
+
+    def _time_of_day(self, match: re.Match[str], start: int) -> TimeOfDay:
+        hour, minute, second = int(match[1]), int(match[2]), int(match[3] or 0)
+        zone: int | str = 0
+        if match[6]:
+            zone = (int(match[7]) * 60 + int(match[8])) * (1 if match[6] == "+" else -1)
+        elif self.scanner.word.kind == "string":
+            zone = self._zone()
+        if hour > 23 or minute > 59 or second > 59 or (isinstance(zone, int) and abs(zone) >= 24 * 60):
+            raise self.scanner.error(
+                "not a time of day", Span(start, match.end()), given=match[0], allowed="00:00 to 23:59:59"
+            )
+        nanosecond = hour * HOUR + minute * MINUTE + second * SECOND + int((match[4] or "0").ljust(9, "0"))
+        return TimeOfDay(nanosecond, zone)
+
+    def _zone(self) -> str:
+        word = self.scanner.next()
+        try:
+            ZoneInfo(word.text).utcoffset(None)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise self.scanner.error(
+                "unknown time zone",
+                Span(word.start, word.end),
+                given=word.text,
+                allowed="a name such as 'Europe/London'",
+            ) from None
+        return word.text
+
+    # Brackets: an atom, a definition or a scoped domain.
+
+    def _bracket(self) -> Pattern:
+        if self._opens_scope():
+            return self._scope()
+        start = self.scanner.expect("[").start
+        negated = self.scanner.take("!") is not None
+        label = self.set_list()
+        if negated:
+            return self._negated_atom(label, start)
+        variable = self.scanner.expect_kind("name", "a variable").text if self.scanner.take("as") else ""
+        if variable and (where := self.scanner.take("where")):
+            label = Filtered(label, self.expression(), Span(where.start, self.scanner.previous.end))
+        updates = self._assignments(self.sum) if self.scanner.take("set") else ()
+        domain = self.set_list() if self.scanner.take("<=", "⊆") else None
+        self.scanner.expect("]")
+        return Atom(label, domain, variable, updates, self._span(start))
+
+    def _negated_atom(self, excluded: DescribableSet, start: int) -> Atom:
+        variable = self.scanner.expect_kind("name", "a variable").text if self.scanner.take("as") else ""
+        updates = self._assignments(self.sum) if self.scanner.take("set") else ()
+        if self.scanner.at("]"):
+            raise self.scanner.error(
+                "a negation needs a domain", self._span(start), advice="say among which events: [!A <= {A, B}]"
+            )
+        self.scanner.expect("<=", "⊆")
+        domain = self.set_list()
+        self.scanner.expect("]")
+        span = self._span(start)
+        return Atom(Difference(domain, excluded, span), domain, variable, updates, span)
+
+    def _opens_scope(self) -> bool:
+        """Whether a pattern stands in the bracket and not a label: told by the first word that is not a parenthesis."""
+        ahead = Scanner(self.scanner.text, self.scanner.word.end, self.scanner.end)
+        while ahead.word.kind == "sign" and ahead.word.text == "(":
+            ahead.next()
+        word = ahead.word
+        if word.kind == "name":
+            return word.text in self.definitions
+        return (word.kind == "sign" and word.text in ("[", "~")) or (word.kind == "keyword" and word.text == "init")
+
+    def _scope(self) -> Pattern:
+        start = self.scanner.expect("[").start
+        body = self.pattern()
+        if isinstance(body, Reference) and self.scanner.take("]"):
+            return Reference(body.name, self._span(start))
+        if isinstance(body, Reference) and self.scanner.at(","):
+            raise self.scanner.unexpected(
+                f"{body.name} is a definition and cannot be part of a set; publish it with -> and read its events"
+            )
+        self.scanner.expect("<=", "⊆")
+        domain = self.set_list()
+        self.scanner.expect("]")
+        return Scope(body, domain, self._span(start))
+
+    # Lists.
+
+    def _assignments(self, value: Callable[[], Expression]) -> tuple[tuple[str, Expression], ...]:
+        pairs: dict[str, Expression] = {}
+        while True:
+            name = self.scanner.expect_kind("name", "a name")
+            if name.text in pairs:
+                raise self.scanner.error("given twice", Span(name.start, name.end), given=name.text)
+            self.scanner.expect("=")
+            pairs[name.text] = value()
+            if not self.scanner.take(","):
+                return tuple(pairs.items())
+
+    def _attributes(self) -> tuple[str, ...]:
+        if not self.scanner.take("("):
+            return (self.scanner.expect_kind("name", "an attribute").text,)
+        names = [self.scanner.expect_kind("name", "an attribute").text]
+        while self.scanner.take(","):
+            names.append(self.scanner.expect_kind("name", "an attribute").text)
+        self.scanner.expect(")")
+        return tuple(names)
+
+
+def _statements(text: str) -> list[tuple[int, int]]:
+    """Where each statement of a file starts and ends."""
+    starts: list[int] = []
+    for match in _STATEMENT.finditer(text):
+        start = match.start()
+        if starts and (_goes_on(text, start) or _open_bracket(text, starts[-1], start)):
+            continue
+        starts.append(start)
+    return list(zip(starts, [*starts[1:], len(text)], strict=True))
+
+
+def _goes_on(text: str, start: int) -> bool:
+    return text.startswith(_GOES_ON, start) or _GOES_ON_WORDS.match(text, start) is not None
+
+
+def _open_bracket(text: str, start: int, end: int) -> bool:
+    scanner = Scanner(text, start, end)
+    depth = 0
+    while scanner.word.kind != "end":
+        word = scanner.next()
+        if word.kind == "sign":
+            depth += (word.text in "([{") - (word.text in ")]}")
+    return depth > 0

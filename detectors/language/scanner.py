@@ -1,0 +1,212 @@
+"""Words of pattern text, read one at a time, and the place of each.
+
+The scanner works on demand because a few words depend on their place: `19:00` is a time of day after `at` and two
+numbers with a colon elsewhere. It remembers what would have been accepted where it stands, so that an error can say so.
+A grammar for lark's LALR parser was tried on paper and rejected: `<=` both compares and separates a label from its
+domain, juxtaposition joins, and the messages would have had to be recovered from parser states.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from middleware.errors import PatternError
+from middleware.sets.expressions import RESERVED, Span
+
+_BLANK = re.compile(r"(?:\s+|\#[^\n]*)*")
+_WORD = re.compile(
+    r"""
+    (?P<duration>\d+(?:\.\d+)?(?:ns|us|µs|ms|min|s|h|d)\b)
+  | (?P<number>(?:\d+\.\d+|\d+)(?:[eE][+-]?\d+)?(?!\w))
+  | (?P<string>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")
+  | (?P<name>[^\W\d]\w*|`[^`\n]+`)
+  | (?P<sign>->|<=|>=|==|!=|[][(){},;|&~*+/%!<>=@:.\-])
+    """,
+    re.VERBOSE,
+)
+
+# The paper's symbols, and those a keyboard with them suggests, beside their ASCII forms.
+_SYMBOLS: Final = {
+    "⊆": "⊆",
+    "≤": "<=",
+    "≥": ">=",
+    "≠": "!=",
+    "¬": "!",
+    "∥": "&",
+    "‖": "&",
+    "∣": "|",
+    "∪": ",",
+    "∩": "&",
+    "∖": "-",
+    "\\": "-",
+    "→": "->",
+}
+_ESCAPES: Final = {"n": "\n", "t": "\t"}
+
+
+class Word(NamedTuple):
+    """A word of the text.
+
+    Attributes:
+        kind: `name`, `number`, `duration`, `string`, or `sign` and `keyword`, whose text says which; `end` at the end.
+        text: as written, but a quoted name without its quotes and a symbol of the paper as its ASCII form.
+        start, end: where it stands, in characters.
+    """
+
+    kind: str
+    text: str
+    start: int
+    end: int
+
+
+class Scanner:
+    """Reads words from `text[start:end]`.
+
+    Attributes:
+        word: the word at hand.
+        previous: the word before it; its end is where what was read last ended.
+        expected: what would have been accepted in place of the word at hand, in the order it was tried.
+    """
+
+    def __init__(self, text: str, start: int = 0, end: int | None = None) -> None:
+        self.text = text
+        self.end = len(text) if end is None else end
+        self.expected: list[str] = []
+        self.previous = Word("sign", "", start, start)
+        self.word = self._read(start)
+
+    def at(self, *texts: str) -> bool:
+        """Whether the word at hand is one of these signs or keywords."""
+        if self.word.kind in ("sign", "keyword") and self.word.text in texts:
+            return True
+        self.expected += [f"'{text}'" for text in texts]
+        return False
+
+    def at_kind(self, kind: str) -> bool:
+        """Whether the word at hand is of this kind."""
+        if self.word.kind == kind:
+            return True
+        self.expected.append(_a(kind))
+        return False
+
+    def next(self) -> Word:
+        """Take the word at hand and go on to the next."""
+        taken = self.previous = self.word
+        self.word = self._read(taken.end)
+        self.expected = []
+        return taken
+
+    def take(self, *texts: str) -> Word | None:
+        """Take the word at hand if it is one of these signs or keywords."""
+        return self.next() if self.at(*texts) else None
+
+    def expect(self, *texts: str) -> Word:
+        """Take the word at hand, which has to be one of these."""
+        if not self.at(*texts):
+            raise self.unexpected()
+        return self.next()
+
+    def expect_kind(self, kind: str, what: str | None = None) -> Word:
+        """Take the word at hand, which has to be of this kind."""
+        if self.word.kind != kind:
+            self.expected.append(what or _a(kind))
+            raise self.unexpected()
+        return self.next()
+
+    def peek(self) -> Word:
+        """The word after the one at hand."""
+        return self._read(self.word.end)
+
+    def raw(self, pattern: re.Pattern[str], what: str) -> re.Match[str]:
+        """Take what the pattern matches where the word at hand starts, whatever words that would be."""
+        match = pattern.match(self.text, self.word.start, self.end)
+        if match is None:
+            self.expected.append(what)
+            raise self.unexpected()
+        self.previous = Word("raw", match[0], match.start(), match.end())
+        self.word = self._read(match.end())
+        self.expected = []
+        return match
+
+    def unexpected(self, advice: str | None = None) -> PatternError:
+        """An error about the word at hand, with what would have been accepted."""
+        given = self.word.text if self.word.kind != "end" else "the end of the pattern"
+        allowed = ", ".join(dict.fromkeys(self.expected)) or None
+        return self.error(
+            "unexpected", Span(self.word.start, self.word.end), given=given, allowed=allowed, advice=advice
+        )
+
+    def error(
+        self,
+        problem: str,
+        span: Span,
+        *,
+        given: object = None,
+        allowed: str | None = None,
+        advice: str | None = None,
+    ) -> PatternError:
+        """An error about a place in the text."""
+        return error_at(self.text, span, problem, given=given, allowed=allowed, advice=advice)
+
+    def _read(self, position: int) -> Word:
+        blank = _BLANK.match(self.text, position, self.end)
+        start = blank.end() if blank else position
+        if start >= self.end:
+            return Word("end", "", start, start)
+        symbol = _SYMBOLS.get(self.text[start])
+        if symbol is not None:
+            return Word("sign", symbol, start, start + 1)
+        match = _WORD.match(self.text, start, self.end)
+        if match is None:
+            return self._unreadable(start)
+        kind, text = str(match.lastgroup), match[0]
+        if kind == "name":
+            if text[0] == "`":
+                text = text[1:-1]
+            elif text in RESERVED:
+                kind = "keyword"
+        elif kind == "string":
+            text = re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[1]), text[1:-1])
+        return Word(kind, text, start, match.end())
+
+    def _unreadable(self, start: int) -> Word:
+        character = self.text[start]
+        if character in "'\"`":
+            raise self.error("a quote that does not end on its line", Span(start, start + 1), given=character)
+        if character.isdigit():
+            match = re.compile(r"[\w.]+").match(self.text, start, self.end)
+            raise self.error(
+                "not a number or a duration",
+                Span(start, match.end() if match else start + 1),
+                given=match[0] if match else character,
+                allowed="a number such as 15 or 0.5, a duration such as 15ns, 5s, 2min, 1h or 1.5d",
+            )
+        raise self.error("a character that means nothing here", Span(start, start + 1), given=character)
+
+
+def error_at(
+    text: str,
+    span: Span | None,
+    problem: str,
+    *,
+    given: object = None,
+    allowed: str | None = None,
+    advice: str | None = None,
+) -> PatternError:
+    """An error about a place in a pattern's text; about the pattern as a whole where the place is not known."""
+    if span is None or not text:
+        return PatternError(problem, given=given, allowed=allowed, advice=advice)
+    start = min(span.start, len(text))
+    line = text.count("\n", 0, start) + 1
+    line_start = text.rfind("\n", 0, start) + 1
+    line_end = text.find("\n", start)
+    shown = text[line_start : line_end if line_end >= 0 else len(text)]
+    column = start - line_start + 1
+    width = max(1, min(span.end, line_start + len(shown)) - start)
+    snippet = f"  {shown}\n  {' ' * (column - 1)}{'^' * width}"
+    return PatternError(problem, given=given, allowed=allowed, line=line, column=column, snippet=snippet, advice=advice)
+
+
+def _a(kind: str) -> str:
+    return {"end": "the end of the pattern"}.get(kind, f"a {kind}")

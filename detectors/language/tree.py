@@ -1,0 +1,304 @@
+"""The syntax tree of patterns.
+
+One node for each row of the language's table (design, section 1; composite-event-framework-2004, "Core Composite Event
+Language" and Appendix B). Nodes are plain values: equal when written alike, whatever the place in the text. Joints of
+any length are flat tuples, so that a pattern of a thousand atoms is no deeper than one of two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from middleware.sets.describable import DescribableSet
+from middleware.sets.expressions import Expression, Span
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """`[A, B as x set n = n + 1 <= Σ]`: the first event of the domain that follows; one not in the label fails.
+
+    Attributes:
+        label: the events it matches. `[!E <= Σ]` is read as `[Σ - E <= Σ]`.
+        domain: the events it looks at; None stands for the label itself.
+        variable: the name the matched event is bound to; empty for none.
+        updates: the registers it changes, with their new values, in order.
+    """
+
+    label: DescribableSet
+    domain: DescribableSet | None = None
+    variable: str = ""
+    updates: tuple[tuple[str, Expression], ...] = ()
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """`Name` or `[Name]`, where a definition is meant."""
+
+    name: str
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Concatenation:
+    """`C1 C2 ...`: each weakly follows the one before."""
+
+    parts: tuple[Pattern, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """`C1 ; C2 ; ...`: each strongly follows the one before."""
+
+    parts: tuple[Pattern, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Alternation:
+    """`C1 | C2 | ...`: either, each an instance of its own."""
+
+    parts: tuple[Pattern, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel:
+    """`C1 & C2`: both, in any order. Not flattened: which two are joined first makes a difference."""
+
+    left: Pattern
+    right: Pattern
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """`C{least,most}`; `C*` is `C{0,}` and `C+` is `C{1,}`.
+
+    Attributes:
+        most: None for no limit.
+    """
+
+    body: Pattern
+    least: int
+    most: int | None
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Relative:
+    """A time event this long after the end of what came before.
+
+    Attributes:
+        delay: nanoseconds.
+    """
+
+    delay: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimeOfDay:
+    """A time event when the clock next shows this time.
+
+    Attributes:
+        nanosecond: since midnight.
+        zone: minutes east of UTC, or the name of a zone.
+    """
+
+    nanosecond: int
+    zone: int | str = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """A time event at one instant.
+
+    Attributes:
+        instant: nanoseconds since the Unix epoch.
+    """
+
+    instant: int
+
+
+When: TypeAlias = Relative | TimeOfDay | Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """`(C1, C2) @ T = when`: T is set off by the end of C1, and is in the domain of all of C2's states."""
+
+    first: Pattern
+    second: Pattern
+    timer: str
+    when: When
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """`[ C <= Σ ]`: adds Σ to the domain of every state inside C."""
+
+    body: Pattern
+    domain: DescribableSet
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """`~C`: matches as C, but what it matches is no constituent."""
+
+    body: Pattern
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """`C within 5s`: the span of what C matched is at most this long.
+
+    Attributes:
+        length: nanoseconds, inclusive.
+    """
+
+    body: Pattern
+    length: int
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """`C by room`, `C by (room, person)`: every set in C is read per value of the attributes."""
+
+    body: Pattern
+    attributes: tuple[str, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Init:
+    """`init n = 0, top = 0 : C`: registers with the values they have on entering C."""
+
+    registers: tuple[tuple[str, Expression], ...]
+    body: Pattern
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+Pattern: TypeAlias = (
+    Atom
+    | Reference
+    | Concatenation
+    | Sequence
+    | Alternation
+    | Parallel
+    | Iteration
+    | Timing
+    | Scope
+    | Hidden
+    | Window
+    | Keyed
+    | Init
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """`-> Name(attribute = expression, ...) where condition`: what is published for a match.
+
+    Attributes:
+        type_name: the composite event's type.
+        attributes: its attributes by name, as expressions over variables and registers.
+        condition: the final filter, which may also read the attributes above; None for every match.
+    """
+
+    type_name: str
+    attributes: tuple[tuple[str, Expression], ...] = ()
+    condition: Expression | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A pattern that is detected, and what is published for its matches; None for a composite event without a name."""
+
+    pattern: Pattern
+    output: Output | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedType:
+    """`type Name = Base where condition every 1min by (person, room)`.
+
+    Attributes:
+        condition: None for every event.
+        every: nanoseconds; 0 for no thinning.
+    """
+
+    name: str
+    base: str
+    condition: Expression | None = None
+    every: int = 0
+    by: tuple[str, ...] = ()
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PatternFile:
+    """The statements of a pattern file, in their order.
+
+    Attributes:
+        types: derived types.
+        definitions: patterns by name, inlined where the name stands.
+        publications: what is detected.
+    """
+
+    types: tuple[DerivedType, ...]
+    definitions: tuple[tuple[str, Pattern], ...]
+    publications: tuple[Publication, ...]
+
+
+def children(pattern: Pattern) -> tuple[Pattern, ...]:
+    """The patterns directly inside, in the order they are written."""
+    match pattern:
+        case Concatenation(parts=parts) | Sequence(parts=parts) | Alternation(parts=parts):
+            return parts
+        case Parallel(left=left, right=right):
+            return (left, right)
+        case Timing(first=first, second=second):
+            return (first, second)
+        case (
+            Iteration(body=body)
+            | Scope(body=body)
+            | Hidden(body=body)
+            | Window(body=body)
+            | Keyed(body=body)
+            | Init(body=body)
+        ):
+            return (body,)
+        case _:
+            return ()
+
+
+def walk(pattern: Pattern) -> Iterator[Pattern]:
+    """The pattern and every pattern inside it, outermost first."""
+    yield pattern
+    for child in children(pattern):
+        yield from walk(child)
+
+
+def nullable(pattern: Pattern) -> bool:
+    """Whether the pattern can match the empty sequence."""
+    match pattern:
+        case Atom() | Reference() | Parallel():
+            return False
+        case Concatenation(parts=parts) | Sequence(parts=parts):
+            return all(nullable(part) for part in parts)
+        case Alternation(parts=parts):
+            return any(nullable(part) for part in parts)
+        case Iteration(body=body, least=least):
+            return least == 0 or nullable(body)
+        case Timing(first=first, second=second):
+            return nullable(first) and nullable(second)
+        case _:
+            return nullable(pattern.body)

@@ -1,0 +1,251 @@
+"""The stepwise engine: patterns together, their parts and what they publish included, one event at a time.
+
+Where nothing depends on anything else each automaton is offered each event as it comes. A side of a `&`, a pattern that
+reads what another publishes, and consumption by epochs need more care: a composite event has the `hi` of its last event
+but an earlier `lo`, so it may sort before events that were already there. Such patterns are run one instant after the
+other: all events of an instant are at hand before the first is consumed, and whoever is read runs before its readers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from detectors.automata.automaton import Automaton, part_type
+from detectors.compilation import Compiled
+from detectors.stepwise.instance import BEFORE_ALL
+from detectors.stepwise.matcher import Matcher
+from detectors.stepwise.thinning import Thinner, marked, unmarked
+from middleware.events import CompositeEvent, Event, OrderKey
+from middleware.eventtypes import Kind
+from middleware.timestamps import INSTANT_MAX
+
+
+@dataclass(slots=True)
+class _Unit:
+    """An automaton among others.
+
+    Attributes:
+        reads: the types of composite events it reads from other units.
+        readers: the units that read its composite events.
+        publishes: whether its composite events leave the engine.
+        inbox: composite events of the instant at hand that it still has to consume.
+    """
+
+    matcher: Matcher
+    reads: frozenset[str]
+    publishes: bool
+    readers: list[_Unit] = field(default_factory=list)
+    inbox: list[Event] = field(default_factory=list)
+
+
+class StepwiseEngine:
+    """Detects the composite events of one or more patterns.
+
+    Events are fed in order of consumption; one that is behind what was consumed already counts as late and is offered
+    to whom it may still concern.
+
+    Attributes:
+        units: the automata, each after those it reads.
+        thinners: the thinnings the patterns need, each after those it builds on.
+        pending: events of the instant that is not over yet, in order.
+        clock: up to this instant, ns, everything has happened; time events due until then have fired.
+        late: how many events came late.
+    """
+
+    def __init__(
+        self, patterns: Sequence[Compiled], kinds: Callable[[str], Mapping[str, Kind] | None] = lambda _: None
+    ) -> None:
+        self.patterns = tuple(patterns)
+        self.units: list[_Unit] = []
+        thinnings = {each.mark: each for pattern in patterns for each in pattern.thinnings}
+        self.thinners = [Thinner(thinning) for thinning in thinnings.values()]
+        self.pending: list[Event] = []
+        self.clock = BEFORE_ALL
+        self.late = 0
+        for pattern in _in_order(self.patterns):
+            self._add(pattern.automaton, kinds, None)
+        self._link()
+        self._by_instants = any(unit.readers or unit.matcher.automaton.epochs for unit in self.units)
+        self._thinned = frozenset(thinning.type_name for thinning in thinnings.values())
+
+    def feed(self, events: Iterable[Event]) -> list[CompositeEvent]:
+        """Consume events in order; the composite events found by them, each with the `hi` of its last event."""
+        if self._by_instants:
+            for event in events:
+                self._feed_instant(event)
+        elif len(self.units) == 1 and not self.thinners:
+            matcher = self.units[0].matcher
+            offer, alarms = matcher.offer, matcher.alarms
+            for event in events:
+                if alarms and alarms[0][0] < event.hi:
+                    matcher.fire(event.hi - 1)
+                offer(event)
+        else:
+            matchers = [unit.matcher for unit in self.units]
+            for event in events:
+                event = self._mark(event)
+                for matcher in matchers:
+                    if matcher.alarms and matcher.alarms[0][0] < event.hi:
+                        matcher.fire(event.hi - 1)
+                    matcher.offer(event)
+        return self._found()
+
+    def advance(self, watermark: int) -> list[CompositeEvent]:
+        """Time has passed: no event with `hi <= watermark` will come any more. What this lets happen is found."""
+        if watermark <= self.clock:
+            return []
+        if self._by_instants:
+            self._run_until(watermark)
+        else:
+            for unit in self.units:
+                unit.matcher.fire(watermark)
+        self.clock = watermark
+        return self._found()
+
+    def finish(self) -> list[CompositeEvent]:
+        """No event will come any more, and time goes on for ever: every time event fires."""
+        return self.advance(INSTANT_MAX)
+
+    def live_instances(self) -> int:
+        """How many instances there are."""
+        return sum(len(unit.matcher.instances()) for unit in self.units)
+
+    # One instant after the other.
+
+    def _feed_instant(self, event: Event) -> None:
+        if self.pending and event.hi > self.pending[0].hi:
+            self._run_until(event.hi - 1)
+        elif not self.pending and event.hi > self.clock:
+            self._run_until(event.hi - 1)
+        if event.hi <= self.clock or (self.pending and event.hi < self.pending[0].hi):
+            self.late += 1
+            self._run_instant(event.hi, [self._mark(event)])
+            return
+        self.pending.append(self._mark(event))
+
+    def _run_until(self, limit: int) -> None:
+        """Let every instant until `limit` happen that has events or time events."""
+        while True:
+            dues = [due for unit in self.units if (due := unit.matcher.next_due()) is not None]
+            instant = min(dues, default=INSTANT_MAX + 1)
+            if self.pending:
+                instant = min(instant, self.pending[0].hi)
+            if instant > limit:
+                break
+            events: list[Event] = []
+            if self.pending and self.pending[0].hi == instant:
+                events, self.pending = self.pending, []
+            self._run_instant(instant, events)
+        self.clock = max(self.clock, limit)
+
+    def _run_instant(self, instant: int, events: list[Event]) -> None:
+        for unit in self.units:
+            inbox, unit.inbox = unit.inbox, []
+            offered = sorted((*events, *inbox), key=_order) if inbox else events
+            matcher = unit.matcher
+            if matcher.automaton.epochs:
+                matcher.offer_together(offered)
+            elif inbox:
+                # What two sides of a `&` find alike is one event that is in both sets.
+                for _, same in groupby(offered, key=_order):
+                    matcher.offer_together(same)
+            else:
+                for event in events:
+                    matcher.offer(event)
+            matcher.fire(instant)
+            if unit.readers:
+                self._hand_on(unit)
+
+    def _hand_on(self, unit: _Unit) -> None:
+        found = unit.matcher.found
+        for composite in found:
+            for reader in unit.readers:
+                reader.inbox.append(composite)
+        if unit.publishes:
+            unit.matcher.found = []
+            self._published += found
+        else:
+            unit.matcher.found = []
+
+    # Putting it together.
+
+    def _add(
+        self, automaton: Automaton, kinds: Callable[[str], Mapping[str, Kind] | None], own_type: str | None
+    ) -> _Unit:
+        parts = [self._add(part, kinds, part_type(index)) for index, part in enumerate(automaton.parts)]
+        unit = _Unit(Matcher(automaton, kinds, own_type=own_type), frozenset(), own_type is None)
+        for part in parts:
+            part.readers.append(unit)
+        self.units.append(unit)
+        return unit
+
+    def _link(self) -> None:
+        self._published: list[CompositeEvent] = []
+        for writer in self.units:
+            output = writer.matcher.automaton.output
+            if output is None or not writer.publishes:
+                continue
+            for reader in self.units:
+                if reader is not writer and output.type_name in _named_types(reader.matcher.automaton):
+                    writer.readers.append(reader)
+
+    def _mark(self, event: Event) -> Event:
+        if event.type in self._thinned:
+            for thinner in self.thinners:
+                if thinner.thinning.type_name == event.type and thinner.passes(event):
+                    event = marked(event, thinner.thinning.mark)
+        return event
+
+    def _found(self) -> list[CompositeEvent]:
+        found = self._published
+        self._published = []
+        for unit in self.units:
+            if unit.publishes and unit.matcher.found:
+                found += unit.matcher.take_found()
+        if len(self.patterns) > 1:
+            found.sort(key=_order)
+        if self.thinners:
+            found = [_as_published(composite) for composite in found]
+        return found
+
+
+def _named_types(automaton: Automaton) -> frozenset[str]:
+    return frozenset(name for position in automaton.positions for name in position.domain.by_type)
+
+
+def _in_order(patterns: Sequence[Compiled]) -> list[Compiled]:
+    """Patterns, each after those whose composite events it reads."""
+    ordered: list[Compiled] = []
+    waiting = list(patterns)
+    while waiting:
+        unpublished = {each.automaton.output.type_name for each in waiting if each.automaton.output is not None}
+        ready = [each for each in waiting if not unpublished & _all_named_types(each.automaton)]
+        if not ready:
+            raise ValueError("patterns that read each other's composite events in a circle")
+        ordered += ready
+        waiting = [each for each in waiting if each not in ready]
+    return ordered
+
+
+def _all_named_types(automaton: Automaton) -> frozenset[str]:
+    return _named_types(automaton).union(*(_all_named_types(part) for part in automaton.parts))
+
+
+def _as_published(composite: CompositeEvent) -> CompositeEvent:
+    events = tuple(each if isinstance(each, CompositeEvent) else unmarked(each) for each in composite.events)
+    return CompositeEvent(
+        composite.type,
+        composite.lo,
+        composite.hi,
+        composite.source,
+        composite.seq,
+        composite.attributes,
+        constituents=composite.constituents,
+        events=events,
+    )
+
+
+def _order(event: Event) -> OrderKey:
+    return event.key

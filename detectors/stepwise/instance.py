@@ -1,0 +1,133 @@
+"""An instance: a partial match on its way through an automaton.
+
+composite-event-framework-2004, "Formal Definition of Automata": a state, a timestamp and a list of detected events, with
+bindings, registers, windows and time events beside them (design, section 1). The events matched so far are a chain from
+the last to the first, shared between instances that forked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+
+from middleware.events import Attribute, Event
+from middleware.timestamps import INSTANT_MAX, INSTANT_MIN
+
+Chain: TypeAlias = tuple["Chain | None", Event] | None
+"""The constituents so far, the last first; None for none."""
+
+
+class Instance:
+    """A partial match. It does not change: a move makes a new one.
+
+    Attributes:
+        state: the index of the state it is in.
+        key: the value of the whole pattern's key; None for a pattern without one.
+        chain: the constituents so far.
+        lo: the least `lo` of all events matched, hidden ones and time events included, ns.
+        last: the event matched last, which the next one has to follow; None only for a start.
+        hi: its `hi`, ns.
+        bindings: the event bound to each variable.
+        registers: the value of each register, then of each inner key; None while an inner key is not entered.
+        windows: the least `lo` matched inside each window, ns; None while it is not entered.
+        timers: the instant each time event is due, ns; None while it is not set off.
+        bounds: for each `&` the `hi` its second side must strongly follow, ns; None for none.
+        spent: the values of inner keys that may be entered whose instances have gone their own way.
+        alive: False once it has moved or failed; time events that were set off for it then come to nothing.
+    """
+
+    __slots__ = (
+        "alive",
+        "bindings",
+        "bounds",
+        "chain",
+        "hi",
+        "key",
+        "last",
+        "lo",
+        "registers",
+        "spent",
+        "state",
+        "timers",
+        "windows",
+    )
+
+    def __init__(
+        self,
+        state: int,
+        key: object,
+        chain: Chain,
+        lo: int,
+        hi: int,
+        last: Event | None,
+        bindings: tuple[Event | None, ...],
+        registers: tuple[Attribute, ...],
+        windows: tuple[int | None, ...],
+        timers: tuple[int | None, ...],
+        bounds: tuple[int | None, ...],
+        spent: frozenset[tuple[frozenset[int], tuple[object, ...]]],
+    ) -> None:
+        self.state = state
+        self.key = key
+        self.chain = chain
+        self.lo = lo
+        self.hi = hi
+        self.last = last
+        self.bindings = bindings
+        self.registers = registers
+        self.windows = windows
+        self.timers = timers
+        self.bounds = bounds
+        self.spent = spent
+        self.alive = True
+
+    def same_as(self, other: Instance) -> bool:
+        """Whether the two are equal in all parts; both matched the same event last."""
+        return (
+            self.state == other.state
+            and self.lo == other.lo
+            and self.last is other.last
+            and self.timers == other.timers
+            and self.windows == other.windows
+            and self.bounds == other.bounds
+            and self.spent == other.spent
+            and _same_values(self.registers, other.registers)
+            and _same_events(self.bindings, other.bindings)
+            and same_chain(self.chain, other.chain)
+        )
+
+
+BEFORE_ALL: Final = INSTANT_MIN - 1
+AFTER_ALL: Final = INSTANT_MAX
+
+
+def chain_events(chain: Chain) -> list[Event]:
+    """The events of a chain, the first first."""
+    events = list(_backwards(chain))
+    events.reverse()
+    return events
+
+
+def same_chain(one: Chain, other: Chain) -> bool:
+    """Whether two chains hold the same events. Walked, not compared: a chain may be longer than Python's stack."""
+    while one is not other:
+        if one is None or other is None or one[1].id != other[1].id:
+            return False
+        one, other = one[0], other[0]
+    return True
+
+
+def _backwards(chain: Chain) -> Iterator[Event]:
+    while chain is not None:
+        yield chain[1]
+        chain = chain[0]
+
+
+def _same_values(one: tuple[Attribute, ...], other: tuple[Attribute, ...]) -> bool:
+    return one == other and all(type(a) is type(b) for a, b in zip(one, other, strict=True))
+
+
+def _same_events(one: tuple[Event | None, ...], other: tuple[Event | None, ...]) -> bool:
+    return all(
+        a is b or (a is not None and b is not None and a.id == b.id) for a, b in zip(one, other, strict=True)
+    )

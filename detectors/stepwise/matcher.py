@@ -1,0 +1,714 @@
+"""One automaton being run: its instances, its time events, and what it found.
+
+Design, section 1, "Automata", rules 1 to 3, to the letter. Events have to be offered in the order of consumption; one that
+comes late is offered to the instances it still follows, which is all that best-effort detection promises.
+
+Instances wait in pools, one for each state, split by the value of the whole pattern's key, so that an event meets only
+instances it may concern. An instance whose window has closed can match nothing any more and is swept out now and then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from heapq import heappop, heappush
+from typing import Final, NamedTuple
+
+from detectors.automata.automaton import Automaton, timer_type
+from detectors.automata.due import due_instant
+from detectors.stepwise.instance import AFTER_ALL, BEFORE_ALL, Chain, Instance, chain_events
+from detectors.stepwise.plans import KeyGroup, MovePlan, Planner, StatePlan, Target, key_of
+from middleware.eventtypes import Kind
+from middleware.events import (
+    TIME,
+    Attribute,
+    CompositeEvent,
+    Event,
+    EventId,
+    OrderKey,
+    composite_digest,
+)
+from middleware.sets.evaluation import compile_condition, compile_value
+
+Pool = dict[object, list[Instance]]
+
+_SWEEP_LEAST: Final = 4096
+_NO_EVENT: Final = Event("", 0, 0, "", 0, {})
+
+
+class TimeEvent(Event, frozen=True, gc=False):
+    """A timer that fired: instantaneous, and after every other event with the same `hi`."""
+
+    rank = TIME
+
+
+class PartEvent(CompositeEvent, frozen=True, gc=False, kw_only=True):
+    """A composite event of a side of a `&`, with what it hands on to the pattern around it.
+
+    Attributes:
+        bound: the events bound to the variables that are read outside the side.
+        counted: the values of the registers that are read outside.
+    """
+
+    bound: dict[str, Event]
+    counted: dict[str, Attribute]
+
+    def carried(self) -> tuple[list[tuple[str, EventId]], list[tuple[str, str]]]:
+        """What it hands on, in a form that can be ordered."""
+        bound = sorted((name, event.id) for name, event in self.bound.items())
+        return bound, sorted((name, repr(value)) for name, value in self.counted.items())
+
+
+class TypePlan(NamedTuple):
+    """What an event of one type may do.
+
+    Attributes:
+        starts: the moves out of start states that may begin an instance, each with its reasons to be in the domain.
+        visits: the states that look at such events, with their pools.
+    """
+
+    starts: tuple[tuple[MovePlan, StatePlan], ...]
+    visits: tuple[tuple[Pool, StatePlan], ...]
+
+
+class Matcher:
+    """Runs one automaton.
+
+    Attributes:
+        automaton: what is run.
+        pools: for each state the instances in it by key.
+        alarms: a heap of (due, timer, number, instance): the time events that were set off.
+        latest: the latest event offered; None before the first.
+        found: composite events found since they were last taken.
+        live: how many instances there are, dead ones not yet swept out included.
+        reported: the constituents of composite events that might be found again in another way, and their `lo`, by id.
+        late: how many events came late.
+    """
+
+    def __init__(
+        self,
+        automaton: Automaton,
+        kinds: Callable[[str], Mapping[str, Kind] | None] = lambda _: None,
+        *,
+        own_type: str | None = None,
+    ) -> None:
+        self.automaton = automaton
+        self.pools: tuple[Pool, ...] = tuple({} for _ in automaton.states)
+        self.alarms: list[tuple[int, int, int, Instance]] = []
+        self.latest: Event | None = None
+        self.found: list[CompositeEvent] = []
+        self.live = 0
+        self.reported: dict[EventId, tuple[tuple[EventId, ...], int]] = {}
+        self.late = 0
+        self._planner = Planner(automaton, kinds)
+        self._plans: dict[str, TypePlan | None] = {}
+        self._timer_plans: dict[tuple[int, int], StatePlan | None] = {}
+        self._latest_hi = BEFORE_ALL
+        self._born: list[Instance] = []
+        self._splits: dict[int, tuple[Instance, set[tuple[frozenset[int], tuple[object, ...]]]]] = {}
+        self._numbers = 0
+        # What the event at hand has brought so far: the place in `found` by digest.
+        self._now: Event = _NO_EVENT
+        self._found_by: Event = _NO_EVENT
+        self._found_now: dict[int, int] = {}
+        self._sweep_at = _SWEEP_LEAST
+        self._report_at = _SWEEP_LEAST
+        self._key = key_of(automaton.key) if automaton.key else None
+        self._window = AFTER_ALL - BEFORE_ALL if automaton.whole_window is None else automaton.whole_window
+        self._root = Instance(
+            -1,
+            None,
+            None,
+            AFTER_ALL,
+            BEFORE_ALL,
+            None,
+            (None,) * len(automaton.variables),
+            (None,) * (len(automaton.registers) + len(automaton.inner_keys)),
+            (None,) * len(automaton.windows),
+            (None,) * len(automaton.timers),
+            (None,) * automaton.joints,
+            frozenset(),
+        )
+        self._own_type = own_type
+        self._may_repeat = bool(automaton.parts) or any(
+            automaton.states[state].accepting and (position.hidden or _matches_timer(position.label.by_type))
+            for position, arrival in zip(automaton.positions, automaton.arrivals, strict=True)
+            for state in arrival
+        )
+        self._prepare_output()
+
+    # What is offered.
+
+    def offer(self, event: Event) -> None:
+        """Consume an event by itself, after every event offered before it."""
+        try:
+            plan = self._plans[event.type]
+        except KeyError:
+            plan = self._plan(event.type)
+        hi = event.hi
+        if hi <= self._latest_hi and self.latest is not None and event.key <= self.latest.key:
+            self._offer_late(event, plan)
+            return
+        self._latest_hi = hi
+        self.latest = event
+        if plan is None:
+            return
+        self._now = event
+        key = None
+        if self._key is not None:
+            key = self._key(event)
+            if key is None:
+                return
+        for pool, state in plan.visits:
+            bucket = pool.get(key)
+            if bucket:
+                kept = [instance for instance in bucket if not self._take(instance, event, state)]
+                self._keep(pool, key, bucket, kept)
+        if plan.starts:
+            self._start(event, plan, key)
+        if self._born:
+            self._settle()
+        if self._splits:
+            self._settle_splits()
+
+    def offer_together(self, events: Iterable[Event]) -> None:
+        """Consume events together: each is offered to the instances that stood before all of them.
+
+        This is consumption by epochs (cayuga-algebra-cesar), where the events of one `hi` go together: an instance that any of them affects is gone afterwards, and what the epoch creates is seen
+        only by later epochs.
+        """
+        affected: dict[int, Instance] = {}
+        for event in events:
+            plan = self._plan(event.type) if event.type not in self._plans else self._plans[event.type]
+            self.latest, self._latest_hi, self._now = event, event.hi, event
+            key = self._key(event) if self._key is not None else None
+            if plan is None or (key is None and self._key is not None):
+                continue
+            for pool, state in plan.visits:
+                for instance in pool.get(key, ()):
+                    if self._take(instance, event, state):
+                        affected[id(instance)] = instance
+            self._start(event, plan, key)
+        if affected:
+            for pool in self.pools:
+                for key, bucket in list(pool.items()):
+                    self._keep(pool, key, bucket, [each for each in bucket if id(each) not in affected])
+        self._settle_splits(affected)
+        self._settle()
+
+    def fire(self, until: int) -> None:
+        """Let every time event that is due at or before `until` happen, in order."""
+        alarms = self.alarms
+        while alarms and alarms[0][0] <= until:
+            due, timer, _, instance = heappop(alarms)
+            if not instance.alive:
+                continue
+            plan = self._timer_plan(instance.state, timer)
+            if plan is None:
+                continue
+            self._numbers += 1
+            event = TimeEvent(timer_type(timer), due, due, "@", self._numbers, {})
+            if self.latest is None or event.key > self.latest.key:
+                self.latest, self._latest_hi = event, due
+            self._now = event
+            if self._take(instance, event, plan):
+                instance.alive = False
+            self._settle()
+            self._settle_splits()
+
+    def next_due(self) -> int | None:
+        """The instant the next time event is due, ns; None if none is set off."""
+        alarms = self.alarms
+        while alarms and not alarms[0][3].alive:
+            heappop(alarms)
+        return alarms[0][0] if alarms else None
+
+    def take_found(self) -> list[CompositeEvent]:
+        """The composite events found since the last call."""
+        found, self.found = self.found, []
+        return found
+
+    def instances(self) -> list[Instance]:
+        """The instances that are alive."""
+        return [each for pool in self.pools for bucket in pool.values() for each in bucket if each.alive]
+
+    def add(self, instance: Instance) -> None:
+        """Put an instance where it belongs, and set off its time events."""
+        self.pools[instance.state].setdefault(instance.key, []).append(instance)
+        self.live += 1
+        for timer, due in enumerate(instance.timers):
+            if due is not None:
+                self._numbers += 1
+                heappush(self.alarms, (due, timer, self._numbers, instance))
+
+    # The three rules.
+
+    def _take(self, instance: Instance, event: Event, plan: StatePlan) -> bool:
+        """Offer an event to an instance; whether the instance is gone afterwards, moved or failed."""
+        if not instance.alive:
+            return True
+        if plan.strong and event.lo <= instance.hi:
+            return False
+        if plan.opens:
+            return self._take_open(instance, event, plan)
+        if not plan.everything and not self._in_domain(instance, event, plan, frozenset()):
+            return False
+        if plan.joint is not None and not self._beyond_bound(instance, event, plan.joint):
+            return False
+        for move in plan.moves:
+            if (move.strong and event.lo <= instance.hi) or not self._labelled(instance, event, move):
+                continue
+            self._follow(instance, event, move)
+        return True
+
+    def _take_open(self, instance: Instance, event: Event, plan: StatePlan) -> bool:
+        """The same where an inner key may be entered: independent instances for each value of the key.
+
+        The instance stands for all values that no event has shown yet. An event with such a value splits off the
+        instance of this value, which goes its own way; what is left stands for the rest.
+        """
+        split = [group for group in plan.opens if self._splits_off(instance, event, plan, group)]
+        for keys in _unions([group.keys for group in split]):
+            self._take_with(instance, event, plan, keys)
+        gone = self._take_with(instance, event, plan, frozenset())
+        if split and not gone:
+            _, spent = self._splits.setdefault(id(instance), (instance, set()))
+            spent.update((group.keys, group.values(event)) for group in split)
+        return gone
+
+    def _splits_off(self, instance: Instance, event: Event, plan: StatePlan, group: KeyGroup) -> bool:
+        """Whether there still is an instance of this event's value of the keys, and it looks at the event."""
+        values = group.values(event)
+        if None in values:
+            return False
+        for keys, gone in instance.spent:
+            if keys <= group.keys and all(value == gone_value for value, gone_value in group.meet(keys, values, gone)):
+                return False
+        return self._in_domain(instance, event, plan, group.keys, only=group.keys)
+
+    def _take_with(self, instance: Instance, event: Event, plan: StatePlan, keys: frozenset[int]) -> bool:
+        if not self._in_domain(instance, event, plan, keys):
+            return False
+        for move in plan.moves:
+            entered = frozenset(key for key, _ in move.entered_keys)
+            if not entered <= keys or (move.strong and event.lo <= instance.hi):
+                continue
+            if self._labelled(instance, event, move):
+                self._follow(instance, event, move)
+        return True
+
+    def _in_domain(
+        self,
+        instance: Instance,
+        event: Event,
+        plan: StatePlan,
+        keys: frozenset[int],
+        only: frozenset[int] | None = None,
+    ) -> bool:
+        for test in plan.domain:
+            if not test.entered_keys <= keys or (only is not None and only != test.entered_keys):
+                continue
+            if test.condition is True:
+                return True
+            registers = _initialised(instance, event, test.inits)
+            if test.condition(event, instance.bindings, registers):  # type: ignore[operator]
+                return True
+        return False
+
+    def _labelled(self, instance: Instance, event: Event, move: MovePlan) -> bool:
+        if move.label is True:
+            return True
+        return move.label(event, instance.bindings, _initialised(instance, event, move.inits))  # type: ignore[operator]
+
+    def _beyond_bound(self, instance: Instance, event: Event, joint: int) -> bool:
+        bound = instance.bounds[joint]
+        return bound is None or event.lo > bound
+
+    def _start(self, event: Event, plan: TypePlan, key: object) -> None:
+        """Start states are always active: whatever an event does there, they stay."""
+        root = self._root
+        root.key = key
+        for move, state in plan.starts:
+            if move.entered_keys and any(of(event) is None for _, of in move.entered_keys):
+                continue
+            everything = state.everything or self._in_domain(root, event, state, state.all_keys)
+            if everything and self._labelled(root, event, move):
+                self._follow(root, event, move)
+
+    # Moves.
+
+    def _follow(self, instance: Instance, event: Event, move: MovePlan) -> None:
+        lo = event.lo if event.lo < instance.lo else instance.lo
+        if event.hi - lo > self._window:
+            return
+        if not move.simple:
+            self._follow_full(instance, event, move, lo)
+            return
+        chain = instance.chain if move.hidden else (instance.chain, event)
+        for target in move.targets:
+            if target.accepting:
+                self._emit(chain, lo, event.hi, instance.bindings, instance.registers, instance.key)
+            if target.goes_on:
+                self._born.append(
+                    Instance(
+                        target.state,
+                        instance.key,
+                        chain,
+                        lo,
+                        event.hi,
+                        event,
+                        instance.bindings,
+                        instance.registers,
+                        (),
+                        (),
+                        instance.bounds,
+                        instance.spent,
+                    )
+                )
+
+    def _follow_full(self, instance: Instance, event: Event, move: MovePlan, lo: int) -> None:
+        windows = list(instance.windows)
+        for window, length, entered in move.windows:
+            inside = windows[window]
+            start = event.lo if entered or inside is None else min(inside, event.lo)
+            if event.hi - start > length:
+                return
+            windows[window] = start
+        bindings, registers = self._assigned(instance, event, move)
+        chain = instance.chain
+        if not move.hidden and event.rank != TIME:
+            for each in event.events if isinstance(event, PartEvent) else (event,):
+                chain = (chain, each)
+        bounds = instance.bounds
+        if move.joint is not None and not move.after_first:
+            bound = instance.hi if move.strong else None
+            bounds = (*bounds[: move.joint], bound, *bounds[move.joint + 1 :])
+        elif move.joint is not None:
+            bounds = (*bounds[: move.joint], None, *bounds[move.joint + 1 :])
+        for target in move.targets:
+            if target.accepting:
+                self._emit(chain, lo, event.hi, bindings, registers, instance.key)
+            if target.goes_on:
+                self._born.append(
+                    Instance(
+                        target.state,
+                        instance.key,
+                        chain,
+                        lo,
+                        event.hi,
+                        event,
+                        bindings,
+                        self._kept_registers(registers, target),
+                        tuple(each if place in target.windows else None for place, each in enumerate(windows)),
+                        self._timers(instance, event, target),
+                        bounds,
+                        self._root.spent,
+                    )
+                )
+
+    def _assigned(
+        self, instance: Instance, event: Event, move: MovePlan
+    ) -> tuple[tuple[Event | None, ...], tuple[Attribute, ...]]:
+        bindings, registers = instance.bindings, instance.registers
+        if move.variable is not None:
+            bindings = (*bindings[: move.variable], event, *bindings[move.variable + 1 :])
+        if isinstance(event, PartEvent):
+            bindings = tuple(
+                event.bound.get(name, bound)
+                for name, bound in zip(self.automaton.variables, bindings, strict=True)
+            )
+        if move.inits or move.updates or move.entered_keys or isinstance(event, PartEvent):
+            values = list(_initialised(instance, event, move.inits))
+            if isinstance(event, PartEvent):
+                for place, register in enumerate(self.automaton.registers):
+                    values[place] = event.counted.get(register.name, values[place])
+            for place, update in move.updates:
+                values[place] = update(event, bindings, values)
+            for key, of in move.entered_keys:
+                values[len(self.automaton.registers) + key] = of(event)  # type: ignore[call-overload]
+            registers = tuple(values)
+        return bindings, registers
+
+    def _kept_registers(self, registers: tuple[Attribute, ...], target: Target) -> tuple[Attribute, ...]:
+        """Registers stay for the output; an inner key is over when its pattern is left."""
+        count = len(self.automaton.registers)
+        if len(registers) == count:
+            return registers
+        keys = (each if place in target.keys else None for place, each in enumerate(registers[count:]))
+        return (*registers[:count], *keys)
+
+    def _timers(self, instance: Instance, event: Event, target: Target) -> tuple[int | None, ...]:
+        if not instance.timers:
+            return ()
+        # A time event happens once.
+        fired = int(event.type[1:]) if event.rank == TIME else -1
+        timers = [
+            due if timer in target.timers and timer != fired else None for timer, due in enumerate(instance.timers)
+        ]
+        for timer, when in target.arms:
+            timers[timer] = due_instant(when, event.hi)
+        return tuple(timers)
+
+    # Bookkeeping.
+
+    def _keep(self, pool: Pool, key: object, bucket: list[Instance], kept: list[Instance]) -> None:
+        gone = len(bucket) - len(kept)
+        if gone:
+            self.live -= gone
+            if self._root.timers:
+                staying = set(map(id, kept))
+                for instance in bucket:
+                    instance.alive = id(instance) in staying
+            if kept:
+                pool[key] = kept
+            else:
+                del pool[key]
+
+    def _settle(self) -> None:
+        """Put the instances born by an event where they belong; two that are equal in all parts are one."""
+        born = self._born
+        if not born:
+            return
+        self._born = []
+        if len(born) > 1:
+            born = _distinct(born)
+        for instance in born:
+            self.add(instance)
+        if self.live >= self._sweep_at:
+            self._sweep()
+
+    def _settle_splits(self, affected: Iterable[int] = ()) -> None:
+        """Note the values of inner keys whose instances have gone their own way."""
+        for number, (instance, spent) in self._splits.items():
+            if number not in affected:
+                instance.spent |= spent
+        self._splits = {}
+
+    def _sweep(self) -> None:
+        """Drop instances that are gone or whose window has closed for every event to come."""
+        floor = self._latest_hi - self._window
+        self.live = 0
+        for pool in self.pools:
+            for key, bucket in list(pool.items()):
+                kept = [each for each in bucket if each.alive and each.lo >= floor]
+                self.live += len(kept)
+                if not kept:
+                    del pool[key]
+                elif len(kept) < len(bucket):
+                    for each in bucket:
+                        each.alive = each.alive and each.lo >= floor
+                    pool[key] = kept
+        self._sweep_at = max(_SWEEP_LEAST, 2 * self.live)
+
+    def _offer_late(self, event: Event, plan: TypePlan | None) -> None:
+        assert self.latest is not None
+        if event.key == self.latest.key:
+            return
+        self.late += 1
+        self._now = event
+        key = self._key(event) if self._key is not None else None
+        if plan is None or (key is None and self._key is not None):
+            return
+        order = event.key
+        for pool, state in plan.visits:
+            bucket = pool.get(key)
+            if bucket:
+                kept = [
+                    each
+                    for each in bucket
+                    if (each.last is not None and order <= each.last.key) or not self._take(each, event, state)
+                ]
+                self._keep(pool, key, bucket, kept)
+        self._start(event, plan, key)
+        self._settle()
+        self._settle_splits()
+
+    # Plans.
+
+    def _plan(self, type_name: str) -> TypePlan | None:
+        automaton = self.automaton
+        starts: list[tuple[MovePlan, StatePlan]] = []
+        for index in automaton.starts:
+            plan = self._planner.plan(automaton.states[index], type_name)
+            if plan is not None:
+                starts += [(move, plan) for move in plan.moves]
+        reached = {state for arrival in automaton.arrivals for state in arrival}
+        visits: list[tuple[Pool, StatePlan]] = []
+        for index in sorted(reached):
+            plan = self._planner.plan(automaton.states[index], type_name)
+            if plan is not None:
+                visits.append((self.pools[index], plan))
+        made = TypePlan(tuple(starts), tuple(visits)) if starts or visits else None
+        self._plans[type_name] = made
+        return made
+
+    def _timer_plan(self, state: int, timer: int) -> StatePlan | None:
+        place = (state, timer)
+        if place not in self._timer_plans:
+            self._timer_plans[place] = self._planner.plan(
+                self.automaton.states[state], timer_type(timer), timer=True
+            )
+        return self._timer_plans[place]
+
+    # Composite events.
+
+    def _prepare_output(self) -> None:
+        output = self.automaton.output
+        scope = self._planner.scope()
+        self._attributes = tuple((name, compile_value(value, scope)) for name, value in output.attributes) if output else ()
+        self._condition = compile_condition(output.condition, scope) if output and output.condition is not None else True
+        self._type = output.type_name if output else self.automaton.canonical_id
+        if self._own_type is not None:
+            self._type = self._own_type
+
+    def _emit(
+        self,
+        chain: Chain,
+        lo: int,
+        hi: int,
+        bindings: tuple[Event | None, ...],
+        registers: tuple[Attribute, ...],
+        key: object,
+    ) -> None:
+        events = chain_events(chain)
+        if self.automaton.parts:
+            events = list({event.id: event for event in sorted(events, key=_order)}.values())
+        attributes = {name: value(_NO_EVENT, bindings, registers) for name, value in self._attributes}
+        if self._condition is not True:
+            shown = Event("", lo, hi, "", 0, attributes)
+            if self._condition is False or not self._condition(shown, bindings, registers):  # type: ignore[operator]
+                return
+        constituents = tuple(event.id for event in events)
+        composite = self._composite(lo, hi, attributes, constituents, tuple(events), bindings, registers, key)
+        self._report(composite)
+
+    def _composite(
+        self,
+        lo: int,
+        hi: int,
+        attributes: dict[str, Attribute],
+        constituents: tuple[EventId, ...],
+        events: tuple[Event, ...],
+        bindings: tuple[Event | None, ...],
+        registers: tuple[Attribute, ...],
+        key: object,
+    ) -> CompositeEvent:
+        source = self.automaton.canonical_id
+        if self._own_type is None:
+            digest = composite_digest(constituents, attributes)
+            return CompositeEvent(
+                self._type, lo, hi, source, digest, attributes, constituents=constituents, events=events
+            )
+        exports = self.automaton.exports
+        bound = {
+            name: event
+            for name, event in zip(self.automaton.variables, bindings, strict=True)
+            if name in exports and event is not None
+        }
+        counted = {
+            register.name: registers[place]
+            for place, register in enumerate(self.automaton.registers)
+            if register.name in exports
+        }
+        attributes = _key_attributes(self.automaton.key, key)
+        digest = composite_digest(constituents, {})
+        return PartEvent(
+            self._type,
+            lo,
+            hi,
+            source,
+            digest,
+            attributes,
+            constituents=constituents,
+            events=events,
+            bound=bound,
+            counted=counted,
+        )
+
+    def _report(self, composite: CompositeEvent) -> None:
+        """Add what was found, unless it was found before: two composite events with one id are one, the earliest."""
+        if self._found_by is not self._now:
+            self._found_by = self._now
+            self._found_now.clear()
+        digest = composite.seq
+        place = self._found_now.get(digest)
+        if place is not None:
+            if _earlier(composite, self.found[place]):
+                self.found[place] = composite
+            return
+        # Without hidden endings the last constituent is the event at hand: no other event can bring it again.
+        if self._may_repeat:
+            if composite.id in self.reported:
+                return
+            self.reported[composite.id] = (composite.constituents, composite.lo)
+            if len(self.reported) >= self._report_at:
+                self._forget_reported()
+        self._found_now[digest] = len(self.found)
+        self.found.append(composite)
+
+    def _forget_reported(self) -> None:
+        """Forget ids that cannot come again.
+
+        They span more than the window or, where no side of a `&` can bring old constituents anew, no instance holds just
+        these constituents: whoever takes one more takes a later one.
+        """
+        floor = self._latest_hi - self._window
+        held = {tuple(event.id for event in chain_events(instance.chain)) for instance in self.instances()}
+        self.reported = {
+            identity: (constituents, lo)
+            for identity, (constituents, lo) in self.reported.items()
+            if lo >= floor and (self.automaton.parts or not constituents or constituents in held)
+        }
+        self._report_at = max(_SWEEP_LEAST, 2 * len(self.reported))
+
+
+def _unions(groups: list[frozenset[int]]) -> set[frozenset[int]]:
+    """Every union of one or more of the groups."""
+    unions: set[frozenset[int]] = set()
+    for group in groups:
+        unions |= {group, *(group | other for other in unions)}
+    return unions
+
+
+def _initialised(instance: Instance, event: Event, inits: tuple) -> tuple[Attribute, ...]:  # type: ignore[type-arg]
+    if not inits:
+        return instance.registers
+    values = list(instance.registers)
+    for place, initial in inits:
+        values[place] = initial(event, instance.bindings, values)
+    return tuple(values)
+
+
+def _distinct(born: list[Instance]) -> list[Instance]:
+    kept: list[Instance] = []
+    seen: dict[tuple[int, int, int], list[Instance]] = {}
+    for instance in born:
+        alike = seen.setdefault((instance.state, instance.lo, id(instance.last)), [])
+        if not any(instance.same_as(other) for other in alike):
+            alike.append(instance)
+            kept.append(instance)
+    return kept
+
+
+def _earlier(one: CompositeEvent, other: CompositeEvent) -> bool:
+    """Which of two ways to the same composite event counts: the one that began first, else any, but always the same."""
+    if one.lo != other.lo or not isinstance(one, PartEvent) or not isinstance(other, PartEvent):
+        return one.lo < other.lo
+    return one.carried() < other.carried()
+
+
+def _matches_timer(by_type: Mapping[str, object]) -> bool:
+    return any(name[0] == "@" for name in by_type)  # a time event is no constituent
+
+
+def _key_attributes(names: tuple[str, ...], key: object) -> dict[str, Attribute]:
+    if not names:
+        return {}
+    values = (key,) if len(names) == 1 else key
+    return {
+        name: value[0] if isinstance(value, tuple) else value  # type: ignore[misc]
+        for name, value in zip(names, values, strict=True)  # type: ignore[arg-type, call-overload]
+    }
+
+
+def _order(event: Event) -> OrderKey:
+    return event.key

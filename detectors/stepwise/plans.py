@@ -1,0 +1,281 @@
+"""What to do when an event of a given type meets an instance in a given state, worked out once for each such pair.
+
+An event's type settles most of a describable set; what is left is a condition, compiled to a function, or nothing at all.
+So an engine looks up a plan by type and visits only the states that look at such events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from detectors.automata.automaton import Automaton, Move, Position, State, part_type
+from detectors.language.tree import When
+from middleware.events import Attribute, Event
+from middleware.eventtypes import Kind
+from middleware.sets.describable import ConditionByType
+from middleware.sets.evaluation import Condition, Scope, Value, compile_condition, compile_value
+from middleware.sets.expressions import FALSE
+
+KeyOf = Callable[[Event], object]
+"""The key of an event; None if one of its attributes is null."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A state an instance goes on in.
+
+    Attributes:
+        state: its index.
+        accepting: whether arriving there completes a match.
+        goes_on: whether there are moves out of it, so that the instance lives on.
+        arms: the time events set off on arrival.
+        timers, windows, keys: what stays; whatever is not listed is over.
+    """
+
+    state: int
+    accepting: bool
+    goes_on: bool
+    arms: tuple[tuple[int, When], ...]
+    timers: frozenset[int]
+    windows: frozenset[int]
+    keys: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class MovePlan:
+    """A move for events of one type.
+
+    Attributes:
+        label: what the event has to fulfil beyond its type; True for nothing.
+        simple: whether matching changes nothing but the constituents and the timestamp.
+        own_keys: the inner keys the event is checked against; `entered_keys` those it sets.
+    """
+
+    label: Condition | bool
+    strong: bool
+    simple: bool
+    hidden: bool
+    variable: int | None
+    updates: tuple[tuple[int, Value], ...]
+    inits: tuple[tuple[int, Value], ...]
+    windows: tuple[tuple[int, int, bool], ...]
+    entered_keys: tuple[tuple[int, KeyOf], ...]
+    part: int | None
+    joint: int | None
+    after_first: bool
+    targets: tuple[Target, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DomainTest:
+    """One reason why an event may be in the domain of a state.
+
+    Attributes:
+        condition: what it has to fulfil; True for nothing.
+        inits: registers that begin anew on the way there, and so before the condition is evaluated.
+        entered_keys: inner keys that would be entered; the reason counts only for an instance that chose their value.
+    """
+
+    condition: Condition | bool
+    inits: tuple[tuple[int, Value], ...]
+    entered_keys: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyGroup:
+    """Inner keys that are entered together.
+
+    Attributes:
+        keys: their indices.
+        of: in the order of the indices, the function that gives an event's key.
+    """
+
+    keys: frozenset[int]
+    of: tuple[KeyOf, ...]
+
+    def values(self, event: Event) -> tuple[object, ...]:
+        """The event's value of each key, in the order of the indices."""
+        return tuple(of(event) for of in self.of)
+
+    def meet(
+        self, keys: frozenset[int], values: tuple[object, ...], others: tuple[object, ...]
+    ) -> Iterator[tuple[object, object]]:
+        """Pairs of the group's values with those of a smaller group."""
+        by_key = dict(zip(sorted(self.keys), values, strict=True))
+        return ((by_key[key], other) for key, other in zip(sorted(keys), others, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class StatePlan:
+    """A state for events of one type.
+
+    Attributes:
+        strong: whether events have to follow strongly to be looked at.
+        everything: whether every event of the type is in the domain.
+        domain: else the reasons why one may be.
+        opens: the inner keys that may be entered from here, those entered together as one group.
+        joint: the `&` whose second side is awaited, for its composite events; None for none.
+    """
+
+    strong: bool
+    everything: bool
+    domain: tuple[DomainTest, ...]
+    moves: tuple[MovePlan, ...]
+    opens: tuple[KeyGroup, ...]
+    joint: int | None
+
+    @property
+    def all_keys(self) -> frozenset[int]:
+        """All inner keys that may be entered from here."""
+        return frozenset(key for group in self.opens for key in group.keys)
+
+
+class Planner:
+    """Makes plans for one automaton.
+
+    Attributes:
+        kinds: the kinds of a type's attributes by type name, where they are known; they make conditions faster.
+    """
+
+    def __init__(self, automaton: Automaton, kinds: Callable[[str], Mapping[str, Kind] | None]) -> None:
+        self.automaton = automaton
+        self.kinds = kinds
+        self.variables = {name: place for place, name in enumerate(automaton.variables)}
+        self.register_count = len(automaton.registers)
+        self._inner_keys = tuple(key_of(attributes) for attributes in automaton.inner_keys)
+
+    def plan(self, state: State, type_name: str, *, timer: bool = False) -> StatePlan | None:
+        """The plan for events of this type in this state; None where it does not look at them."""
+        scope = self.scope(type_name)
+        domain: list[DomainTest] = []
+        moves: list[MovePlan] = []
+        for move in state.moves:
+            position = self.automaton.positions[move.position]
+            inits = self._inits(move)
+            test = self._condition(position.domain, type_name, position, move, scope, timer)
+            if test is not False:
+                domain.append(DomainTest(test, inits, frozenset() if timer else move.keys))
+            label = self._condition(position.label, type_name, position, move, scope, timer)
+            if label is not False:
+                moves.append(self._move(move, position, label, inits, scope))
+        if not domain:
+            return None
+        opens = dict.fromkeys(test.entered_keys for test in domain if test.entered_keys)
+        return StatePlan(
+            strong=state.strong and not timer,
+            everything=any(test.condition is True and not test.entered_keys for test in domain),
+            domain=tuple(domain),
+            moves=tuple(moves),
+            opens=tuple(KeyGroup(keys, tuple(self._inner_keys[key] for key in sorted(keys))) for keys in opens),
+            joint=self._awaited_joint(state, type_name),
+        )
+
+    def scope(self, type_name: str = "") -> Scope:
+        """What names in expressions stand for, for events of this type."""
+        registers = {register.name: place for place, register in enumerate(self.automaton.registers)}
+        return Scope(self.variables, registers, self.kinds(type_name))
+
+    def _condition(
+        self, form: ConditionByType, type_name: str, position: Position, move: Move, scope: Scope, timer: bool
+    ) -> Condition | bool:
+        expression = form.by_type.get(type_name, FALSE if timer or type_name[0] == "&" else form.others)
+        condition = compile_condition(expression, scope)
+        checked = () if timer else tuple(key for key in position.keys if key not in move.keys)
+        if condition is False or not checked:
+            return condition
+        keys = tuple((self._inner_keys[key], self.register_count + key) for key in checked)
+
+        def within_keys(event: Event, bindings: object, registers: tuple[Attribute, ...]) -> bool:
+            for key, place in keys:
+                value = key(event)
+                if value is None or value != registers[place]:
+                    return False
+            return condition is True or condition(event, bindings, registers)  # type: ignore[operator, arg-type]
+
+        return within_keys
+
+    def _move(
+        self,
+        move: Move,
+        position: Position,
+        label: Condition | bool,
+        inits: tuple[tuple[int, Value], ...],
+        scope: Scope,
+    ) -> MovePlan:
+        targets = tuple(self._target(state) for state in self.automaton.arrivals[move.position])
+        updates = tuple((place, compile_value(value, self._after_binding(position, scope))) for place, value in position.updates)
+        windows = tuple((window, self.automaton.windows[window], window in move.windows) for window in position.windows)
+        entered = tuple((key, self._inner_keys[key]) for key in sorted(move.keys))
+        plain = not self.automaton.timers and not self.automaton.inner_keys and not self.automaton.windows
+        return MovePlan(
+            label=label,
+            strong=move.strong,
+            simple=plain and not (updates or inits) and position.variable is None and position.part is None,
+            hidden=position.hidden,
+            variable=position.variable,
+            updates=updates,
+            inits=inits,
+            windows=windows,
+            entered_keys=entered,
+            part=position.part,
+            joint=position.joint,
+            after_first=position.after_first,
+            targets=targets,
+        )
+
+    def _after_binding(self, position: Position, scope: Scope) -> Scope:
+        if position.variable is None:
+            return scope
+        name = self.automaton.variables[position.variable]
+        return Scope(scope.variables, scope.registers, scope.kinds, {name: scope.kinds})
+
+    def _target(self, index: int) -> Target:
+        state = self.automaton.states[index]
+        return Target(
+            state=index,
+            accepting=state.accepting,
+            goes_on=bool(state.moves),
+            arms=tuple((timer, self.automaton.timers[timer].when) for timer in sorted(state.arms)),
+            timers=state.timers,
+            windows=state.windows,
+            keys=state.keys,
+        )
+
+    def _inits(self, move: Move) -> tuple[tuple[int, Value], ...]:
+        scope = self.scope()
+        return tuple(
+            (place, compile_value(register.initial, scope))
+            for place, register in enumerate(self.automaton.registers)
+            if register.init in move.inits
+        )
+
+    def _awaited_joint(self, state: State, type_name: str) -> int | None:
+        for move in state.moves:
+            position = self.automaton.positions[move.position]
+            if position.after_first and position.part is not None and type_name == part_type(position.part):
+                return position.joint
+        return None
+
+
+def key_of(attributes: tuple[str, ...]) -> KeyOf:
+    """A function that gives the key of an event by these attributes; None if one of them is null.
+
+    Booleans are set apart, because true equals 1 to Python.
+    """
+    if len(attributes) == 1:
+        (name,) = attributes
+
+        def single(event: Event) -> object:
+            value = event.attributes.get(name)
+            return value if value.__class__ is not bool else (value,)
+
+        return single
+
+    def several(event: Event) -> object:
+        values = tuple(map(event.attributes.get, attributes))
+        if None in values:
+            return None
+        return tuple((value,) if value.__class__ is bool else value for value in values)
+
+    return several

@@ -1,0 +1,279 @@
+"""The bus: publish and subscribe over one MQTT server, on one thread that also ticks (design, section 4).
+
+Handlers, timers and calls run one after another on the thread of the bus, directly out of the network: a queue between
+two threads costs a switch of the interpreter lock per message. So they must be quick and never wait. What they publish
+is sent when they return.
+
+The connection is kept up by itself: after a loss it is tried again, later each time; everything subscribed to is asked
+for again, and messages of QoS 1 that were not acknowledged are published again. Opening it may block, so that is done
+on a thread of its own for as long as it takes, while timers run on.
+"""
+
+from __future__ import annotations
+
+import ssl
+import uuid
+from collections.abc import Callable
+from concurrent.futures import Future
+from random import Random
+from types import TracebackType
+from typing import Any, Self
+
+from middleware.bus.address import parse_address
+from middleware.bus.backoff import Backoff
+from middleware.bus.connection import Protocol, Settings, Wanted
+from middleware.bus.core import Core
+from middleware.bus.messages import BusState, BusStatistics, Failure, Message, check_message
+from middleware.bus.routes import Handler, check_filter
+from middleware.bus.timers import Timer
+from middleware.clock import Clock, SystemClock
+from middleware.errors import BusError
+
+
+class Bus:
+    """A connection to an MQTT server; use it as a context manager, or call `start` and `stop`.
+
+    Every method may be called from any thread, the bus's own included, where nothing waits.
+
+    Attributes:
+        client_id: who this is to the server.
+        address: the server.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        client_id: str | None = None,
+        clock: Clock | None = None,
+        random: Random | None = None,
+        will: Message | None = None,
+        will_delay: int = 0,
+        keepalive: int = 30,
+        session_expiry: int = 0,
+        hold_acknowledgements: bool = False,
+        protocol: Wanted = "auto",
+        tls: ssl.SSLContext | None = None,
+        max_queued: int = 10_000,
+        max_inflight: int = 1_000,
+        connect_timeout: float = 5.0,
+        first_delay: float = 0.1,
+        longest_delay: float = 10.0,
+        on_state: Callable[[BusState, BusError | None], object] | None = None,
+        on_failure: Callable[[Failure], object] | None = None,
+    ) -> None:
+        """Describe a connection; nothing happens before `start`.
+
+        Args:
+            url: `mqtt://host:port` or `mqtts://user:password@host`.
+            client_id: who this is to the server, unlike all others; made up where left out. A session needs one.
+            random: for the delays between attempts; seeded by the client id where left out.
+            will: published by the server when this client is gone without `stop`, after `will_delay` seconds (MQTT 5).
+            keepalive: seconds of silence after which the peers ask whether the other is still there.
+            session_expiry: seconds for which the server keeps subscriptions and messages of QoS 1 for an absent client;
+                0 for none, and any other number for ever under MQTT 3.1.1.
+            hold_acknowledgements: messages of QoS 1 are acknowledged by `acknowledge` only, not when handled.
+            protocol: "5", "3.1.1", or "auto" for 5 where the server knows it.
+            tls: how to check the server of an `mqtts` URL; by the system's certificates where left out.
+            max_queued: messages taken and not yet through, beyond which `publish` waits.
+            max_inflight: of them, those of QoS 1 sent and not acknowledged; the server may allow fewer.
+            connect_timeout: seconds to wait for the network, and again for the server's answer.
+            first_delay, longest_delay: seconds between attempts to connect.
+            on_state: called on the bus's thread when the connection comes or goes, with the reason.
+            on_failure: called on the bus's thread with what a handler, a timer or a call raised, and with messages and
+                subscriptions the server did not accept.
+
+        Raises:
+            BusError: for a URL that is none, or a session without a client id.
+        """
+        if session_expiry and not client_id:
+            raise BusError(
+                "a session without a client id", allowed="a client_id that stays the same", advice="name one"
+            )
+        self.client_id = client_id or f"distced-{uuid.uuid4().hex[:12]}"
+        self.address = parse_address(url)
+        settings = Settings(
+            self.address,
+            self.client_id,
+            keepalive,
+            session_expiry,
+            will,
+            will_delay,
+            connect_timeout,
+            max_inflight,
+            tls,
+        )
+        self._core = Core(
+            settings,
+            protocol,
+            Backoff(first_delay, longest_delay, random or Random(self.client_id)),
+            clock or SystemClock(),
+            max_queued=max_queued,
+            hold_acknowledgements=hold_acknowledgements,
+            on_state=on_state,
+            on_failure=on_failure,
+        )
+
+    # From start to stop
+
+    def start(self) -> None:
+        """Begin to connect, in the background, and to run timers. A bus is started once."""
+        if not self._core.standing.start():
+            raise BusError("a bus is started once", given=self.state.value, advice="make a new one")
+        self._core.loop.call_soon(self._core.begin)
+        self._core.loop.start()
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """Wait up to so many seconds until what was published is through, say farewell, and end.
+
+        What is left then is given up, counted and reported. On the bus's own thread it does not wait.
+        """
+        loop = self._core.loop
+        if self._core.standing.start():
+            # It never ran; its thread is what cleans up.
+            loop.start()
+        if self.connected and not loop.is_current:
+            self._core.outbox.wait_settled(timeout)
+        loop.end()
+        loop.join(timeout)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def state(self) -> BusState:
+        """How it stands with the connection."""
+        return self._core.standing.state
+
+    @property
+    def connected(self) -> bool:
+        """Whether the server has accepted and the connection stands."""
+        return self.state is BusState.CONNECTED
+
+    @property
+    def protocol(self) -> Protocol | None:
+        """The version of MQTT that is spoken; None without a connection."""
+        connection = self._core.connection
+        return None if connection is None else connection.protocol
+
+    @property
+    def statistics(self) -> BusStatistics:
+        """The counters, as they stand and go on."""
+        return self._core.statistics
+
+    def wait_connected(self, timeout: float = 10.0) -> None:
+        """Wait until the connection stands; raise `BusError` with the reason where it does not after so many seconds.
+
+        A refusal that will not change by itself, of a password for example, is raised at once.
+        """
+        standing = self._core.standing
+        if not self._core.loop.is_current:
+            standing.wait(timeout)
+        if self.connected:
+            return
+        error = standing.error or BusError(
+            f"no connection to {self.address}", given=f"after {timeout} s", advice="allow more time"
+        )
+        raise BusError(error.problem, given=error.given, where=error.where, advice=error.advice)
+
+    # Messages
+
+    def publish(self, topic: str, payload: bytes, *, qos: int = 0, retain: bool = False, timeout: float = 5.0) -> None:
+        """Take a message for sending; without a connection it waits for the next one.
+
+        Where too many messages wait already, this one waits up to `timeout` seconds for room. On the bus's own thread
+        it waits only while the network alone is what makes it wait.
+
+        Raises:
+            BusError: where there was no room in time, the message cannot be, or the bus is stopped.
+        """
+        core = self._core
+        if core.put(check_message(topic, payload, qos, retain), timeout):
+            return
+        if core.outbox.closed:
+            raise BusError("the bus is stopped", given=topic, where=str(self.address))
+        core.statistics.refused += 1
+        raise BusError(
+            "too many messages wait to be sent",
+            given=f"{core.outbox.unsettled} messages, {self.state.value}",
+            allowed=f"{core.outbox.limit} messages",
+            where=str(self.address),
+            advice="publish more slowly, in larger frames, or raise max_queued",
+        )
+
+    def flush(self, timeout: float = 5.0) -> bool:
+        """Wait up to so many seconds until everything published is through; whether it is."""
+        return self._core.outbox.wait_settled(0.0 if self._core.loop.is_current else timeout)
+
+    def subscribe(self, topic_filter: str, handler: Handler, *, qos: int = 0, timeout: float | None = None) -> None:
+        """Have messages that match handled, from now on and after every reconnection.
+
+        Several handlers may stand behind one filter, and filters may overlap: each handler sees each message once per
+        filter it stands behind. What the server retains is sent again to all handlers of a filter that gets another.
+
+        Args:
+            handler: takes topic, payload, and whether the message is a retained one. It runs on the bus's thread.
+            qos: 0 or 1, the most that messages are delivered with.
+            timeout: wait up to so many seconds for the server to confirm; None does not wait.
+
+        Raises:
+            BusError: for what is no filter; and where it waits, for a server that refuses or does not answer.
+        """
+        check_filter(topic_filter)
+        if qos not in (0, 1):
+            raise BusError("not a quality of service", given=qos, allowed="0 or 1")
+        answer: Future[None] | None = None if timeout is None or self._core.loop.is_current else Future()
+        self._here_or_soon(
+            lambda: self._core.subscriptions.add(topic_filter, handler, qos, answer, self._core.connection)
+        )
+        if answer is not None:
+            try:
+                answer.result(timeout)
+            except TimeoutError:
+                raise BusError(
+                    "the server has not confirmed a subscription", given=topic_filter, where=str(self.address)
+                ) from self._core.standing.error
+
+    def unsubscribe(self, topic_filter: str, handler: Handler | None = None) -> None:
+        """Take a handler away from a filter, or all of them. Nothing happens where there is none."""
+        self._here_or_soon(lambda: self._core.subscriptions.remove(topic_filter, handler, self._core.connection))
+
+    @property
+    def mark(self) -> int:
+        """How many messages of QoS 1 were handled; to be read on the bus's thread, with the state that covers them."""
+        return self._core.receipts.mark
+
+    def acknowledge(self, mark: int) -> None:
+        """Acknowledge the messages of QoS 1 handled up to a mark, where acknowledgements are held.
+
+        What is not acknowledged is sent again after a reconnection, provided that there is a session.
+        """
+        self._here_or_soon(lambda: self._core.receipts.acknowledge(mark, self._core.connection))
+
+    # Time
+
+    def call_soon(self, run: Callable[[], Any]) -> None:
+        """Run this on the bus's thread, soon and in order."""
+        self._core.loop.call_soon(run)
+
+    def call_later(self, seconds: float, run: Callable[[], Any]) -> Timer:
+        """Run this on the bus's thread after so many seconds; the timer returned can be cancelled."""
+        return self._core.loop.call_later(seconds, run)
+
+    def every(self, seconds: float, run: Callable[[], Any]) -> Timer:
+        """Run this on the bus's thread every so many seconds, connected or not; missed times are left out."""
+        if seconds <= 0:
+            raise ValueError(f"every {seconds} s: it must be more than none")
+        return self._core.loop.call_later(seconds, run, repeat=True)
+
+    def _here_or_soon(self, run: Callable[[], None]) -> None:
+        if self._core.loop.is_current:
+            run()
+        else:
+            self._core.loop.call_soon(run)

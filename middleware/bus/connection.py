@@ -1,0 +1,340 @@
+"""One connection to an MQTT server, from its opening to its end; after that a new one is made.
+
+paho can reconnect by itself, with state that survives the connection. A new client each time was chosen instead: what
+was under way at QoS 1 is published anew by the bus, which is the same to the receiver, and nothing depends on what paho
+remembers.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from paho.mqtt.client import MQTT_CLEAN_START_FIRST_ONLY, ConnectFlags, DisconnectFlags, MQTTMessageInfo
+from paho.mqtt.client import Client as PahoClient
+from paho.mqtt.enums import MQTTErrorCode, MQTTProtocolVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+from paho.mqtt.subscribeoptions import SubscribeOptions
+
+from middleware.bus.address import Address, lost, refused
+from middleware.bus.client import Client, Deliver
+from middleware.bus.messages import HEADER_MAX, PACKET_MAX, Message
+from middleware.errors import BusError
+
+Protocol: TypeAlias = Literal["5", "3.1.1"]
+"""A version of MQTT."""
+
+Wanted: TypeAlias = Literal["auto", "5", "3.1.1"]
+"""The version asked for; "auto" takes 5 where the server knows it."""
+
+_VERSIONS: Final = {"5": MQTTProtocolVersion.MQTTv5, "3.1.1": MQTTProtocolVersion.MQTTv311}
+_UNSUPPORTED: Final = "Unsupported protocol version"
+_CREDENTIALS: Final = ("Bad user name or password", "Not authorized", "Bad authentication method")
+_FINAL: Final = (*_CREDENTIALS, "Client identifier not valid", "Banned")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a bus connects.
+
+    Attributes:
+        keepalive: seconds of silence after which the peers ask whether the other is there.
+        session_expiry: seconds the server keeps subscriptions and undelivered messages of QoS 1 while this client is
+            away; 0 for none. MQTT 3.1.1 knows no end to it, so there any number means for ever.
+        will: what the server publishes when this client is gone without a farewell.
+        will_delay: seconds the server waits before doing so; MQTT 5 only.
+        connect_timeout: seconds to wait for the network, and again for the server's answer.
+        max_inflight: messages of QoS 1 sent and not yet acknowledged.
+    """
+
+    address: Address
+    client_id: str
+    keepalive: int
+    session_expiry: int
+    will: Message | None
+    will_delay: int
+    connect_timeout: float
+    max_inflight: int
+    tls: ssl.SSLContext | None
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """What the server granted.
+
+    Attributes:
+        session_present: whether it still knew this client.
+        window: messages of QoS 1 that may be under way.
+        packet_limit: bytes of the longest packet it takes.
+        max_qos: the greatest QoS it takes.
+        identifiers: whether it marks messages with the subscriptions they match.
+    """
+
+    session_present: bool
+    window: int
+    packet_limit: int
+    max_qos: int
+    identifiers: bool
+
+
+class Connection:
+    """A connection. `open` may run on any thread; everything else belongs to the thread of the bus.
+
+    Attributes:
+        protocol: the version of MQTT it speaks.
+        accepted: what the server granted; None until it has accepted.
+        ended: why the connection is over; None as long as it is not.
+        unsupported: whether the server is likely not to know this version of MQTT.
+        hopeless: whether trying again will not help until somebody changes something.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        protocol: Protocol,
+        *,
+        deliver: Deliver,
+        subscribed: Callable[[int, str | None], None],
+        not_accepted: Callable[[Message, ReasonCode], None],
+    ) -> None:
+        self.protocol = protocol
+        self.accepted: Accepted | None = None
+        self.ended: BusError | None = None
+        self.unsupported = False
+        self.hopeless = False
+        self._settings = settings
+        self._refusal: str | None = None
+        # Messages handed to paho: at QoS 0 until the operating system has them, at QoS 1 until they are acknowledged.
+        self._unsent: deque[tuple[Message, MQTTMessageInfo]] = deque()
+        self._unacknowledged: deque[tuple[Message, MQTTMessageInfo]] = deque()
+        self._subscribed = subscribed
+        self._not_accepted = not_accepted
+        self._client = Client(
+            _VERSIONS[protocol],
+            settings.client_id,
+            clean=settings.session_expiry == 0,
+            deliver=deliver,
+            not_accepted=self._on_not_accepted,
+        )
+        self._configure(self._client)
+
+    # Opening and closing
+
+    def open(self) -> None:
+        """Open the network connection and have the greeting ready; blocks, and raises what the network raises."""
+        address, version5 = self._settings.address, self.protocol == "5"
+        properties = None
+        if version5 and self._settings.session_expiry:
+            properties = _properties(PacketTypes.CONNECT, SessionExpiryInterval=self._settings.session_expiry)
+        self._client.connect(
+            address.host,
+            address.port,
+            self._settings.keepalive,
+            clean_start=self._settings.session_expiry == 0 if version5 else MQTT_CLEAN_START_FIRST_ONLY,
+            properties=properties,
+        )
+
+    def fileno(self) -> int:
+        stream = self._client.socket()
+        return -1 if stream is None else stream.fileno()
+
+    def close(self) -> None:
+        """Say farewell, as far as that is possible without waiting, so that the will is not published; and close."""
+        if self.ended is None and self.accepted is not None:
+            self._client.disconnect()
+            self._client.loop_write()
+        self.abort(BusError("closed", where=str(self._settings.address)))
+
+    def abort(self, reason: BusError) -> None:
+        """Close without a word."""
+        stream = self._client.socket()
+        if stream is not None:
+            stream.close()
+        self.ended = self.ended or reason
+
+    # Reading and writing
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether `read` has something to do that no selector knows of."""
+        return self._client.has_unread
+
+    @property
+    def wants_write(self) -> bool:
+        """Whether something waits for room on the network."""
+        return self._client.want_write()
+
+    @property
+    def can_send(self) -> bool:
+        """Whether messages can be handed over: the server has accepted and the network has room."""
+        return self.accepted is not None and self.ended is None and not self._client.want_write()
+
+    def has_room_for(self, message: Message) -> bool:
+        """Whether the message may be sent now; one of QoS 1 waits while the server has enough of them."""
+        return message.qos == 0 or (self.accepted is not None and len(self._unacknowledged) < self.accepted.window)
+
+    def read(self, packets: int) -> None:
+        """Handle so many packets, or what there is."""
+        for _ in range(packets):
+            self._client.loop_read()
+            if self.ended is not None or not self._client.has_unread:
+                break
+
+    def write(self) -> None:
+        """Write what waits, as much as the network takes."""
+        self._client.loop_write()
+
+    def keep_alive(self) -> None:
+        """To be called once a second: asks the server for a sign of life, and gives up without one."""
+        self._client.loop_misc()
+
+    # Messages
+
+    def is_too_large(self, message: Message) -> bool:
+        """Whether the server would hang up on this message."""
+        return self.accepted is not None and _packet_size(message) > self.accepted.packet_limit
+
+    def send(self, message: Message) -> None:
+        """Hand a message over, to be written by `write`; it is settled later."""
+        accepted = self.accepted
+        qos = message.qos if accepted is None else min(message.qos, accepted.max_qos)
+        info = self._client.publish(message.topic, message.payload, qos, message.retain)
+        (self._unacknowledged if qos else self._unsent).append((message, info))
+
+    def settled(self) -> int:
+        """How many messages are through since it was asked last."""
+        count = 0
+        for queue in (self._unsent, self._unacknowledged):
+            while queue and _is_through(queue[0][1]):
+                queue.popleft()
+                count += 1
+        return count
+
+    def unsettled(self) -> list[Message]:
+        """What was handed over and is not through, in order, to be sent again on the next connection."""
+        return [
+            message
+            for queue in (self._unacknowledged, self._unsent)
+            for message, info in queue
+            if not _is_through(info)
+        ]
+
+    def acknowledge(self, number: int) -> None:
+        """Tell the server that a message of QoS 1 was taken."""
+        self._client.ack(number, 1)
+
+    @property
+    def marks_copies(self) -> bool:
+        """Whether the server marks messages with the subscriptions they match."""
+        return self.accepted is not None and self.accepted.identifiers
+
+    def subscribe(self, topic_filter: str, qos: int, identifier: int | None) -> int | None:
+        """Ask for messages that match; returns the number the answer will have, None where the connection is over."""
+        if self.protocol == "3.1.1":
+            return self._client.subscribe(topic_filter, qos)[1]
+        marked = None
+        if identifier is not None and self.marks_copies:
+            marked = _properties(PacketTypes.SUBSCRIBE, SubscriptionIdentifier=identifier)
+        return self._client.subscribe(topic_filter, options=SubscribeOptions(qos=qos), properties=marked)[1]
+
+    def unsubscribe(self, topic_filter: str) -> None:
+        """Ask for no more messages that match."""
+        self._client.unsubscribe(topic_filter)
+
+    # What paho reports
+
+    def _configure(self, client: PahoClient) -> None:
+        settings = self._settings
+        client.connect_timeout = settings.connect_timeout
+        if settings.address.username is not None:
+            client.username_pw_set(settings.address.username, settings.address.password)
+        if settings.address.tls:
+            client.tls_set_context(settings.tls)
+        if settings.will is not None:
+            will, delay = settings.will, None
+            if self.protocol == "5" and settings.will_delay:
+                delay = _properties(PacketTypes.WILLMESSAGE, WillDelayInterval=settings.will_delay)
+            client.will_set(will.topic, will.payload, will.qos, will.retain, delay)
+        client.on_connect = self._on_connect
+        client.on_disconnect = self._on_disconnect
+        client.on_subscribe = self._on_subscribe
+        # That somebody else does the writing keeps paho from writing each packet by itself; want_write tells when.
+        client.on_socket_register_write = lambda *_: None
+
+    def _on_connect(
+        self, client: PahoClient, userdata: Any, flags: ConnectFlags, reason: ReasonCode, properties: Properties | None
+    ) -> None:
+        if reason.is_failure:
+            self._refusal = reason.getName()
+            self.unsupported = self._refusal == _UNSUPPORTED
+            self.hopeless = self._refusal in _FINAL
+            return
+        granted = {} if properties is None else vars(properties)
+        self.accepted = Accepted(
+            session_present=flags.session_present,
+            window=min(self._settings.max_inflight, granted.get("ReceiveMaximum", 65_535)),
+            packet_limit=granted.get("MaximumPacketSize", PACKET_MAX),
+            max_qos=granted.get("MaximumQoS", 1),
+            identifiers=self.protocol == "5" and granted.get("SubscriptionIdentifierAvailable", 1) == 1,
+        )
+
+    def _on_disconnect(
+        self,
+        client: PahoClient,
+        userdata: Any,
+        flags: DisconnectFlags,
+        reason: ReasonCode,
+        properties: Properties | None,
+    ) -> None:
+        address = self._settings.address
+        if self._refusal is not None:
+            self.ended = refused(address, self._refusal, credentials=self._refusal in _CREDENTIALS)
+        elif self.accepted is None:
+            # A server that does not know this version may as well hang up without an answer.
+            self.unsupported = True
+            self.ended = refused(address, f"it hung up on a client of MQTT {self.protocol}", credentials=False)
+        elif flags.is_disconnect_packet_from_server:
+            self.ended = lost(address, f"{reason.getName()}, says the server, to client {self._settings.client_id}")
+        else:
+            self.ended = lost(address, reason.getName())
+
+    def _on_subscribe(
+        self, client: PahoClient, userdata: Any, mid: int, reasons: list[ReasonCode], properties: Properties | None
+    ) -> None:
+        self._subscribed(mid, next((reason.getName() for reason in reasons if reason.is_failure), None))
+
+    def _on_not_accepted(self, number: int, reason: ReasonCode) -> None:
+        for message, info in self._unacknowledged:
+            if info.mid == number:
+                self._not_accepted(message, reason)
+
+
+def next_protocol(wanted: Wanted, tried: Connection) -> Protocol:
+    """The version to try next: MQTT 5 first, the other one where the server is likely not to know the one tried."""
+    if wanted != "auto":
+        return wanted
+    if tried.unsupported:
+        return "3.1.1" if tried.protocol == "5" else "5"
+    # After a loss somebody else may answer than before, so begin with 5 again.
+    return tried.protocol if tried.accepted is None else "5"
+
+
+def _is_through(info: MQTTMessageInfo) -> bool:
+    return info.rc == MQTTErrorCode.MQTT_ERR_SUCCESS and info.is_published()
+
+
+def _packet_size(message: Message) -> int:
+    """Bytes of a packet that publishes the message, at most; every character may take four."""
+    return len(message.payload) + 4 * len(message.topic) + HEADER_MAX
+
+
+def _properties(packet: int, **values: int) -> Properties:
+    properties = Properties(packet)  # type: ignore[no-untyped-call]
+    for name, value in values.items():
+        setattr(properties, name, value)
+    return properties

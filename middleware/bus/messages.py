@@ -1,0 +1,107 @@
+"""What goes over a bus and what is said about it: messages, states, counters, failures."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+import msgspec
+
+from middleware.errors import BusError
+
+PACKET_MAX: Final = 268_435_455
+"""Bytes of the longest packet MQTT can express."""
+
+HEADER_MAX: Final = 64
+"""Bytes of a packet that publishes besides topic and payload, at most."""
+
+_TOPIC_MAX: Final = 65_535
+
+
+class Message(NamedTuple):
+    """A message to be published.
+
+    Attributes:
+        qos: 0, at most once; 1, at least once.
+        retain: whether the server keeps it for later subscribers; an empty payload then clears what it keeps.
+    """
+
+    topic: str
+    payload: bytes
+    qos: int = 0
+    retain: bool = False
+
+
+class BusState(StrEnum):
+    """How it stands with the connection to the server."""
+
+    NEW = "new"
+    CONNECTING = "connecting"
+    CONNECTED = "connected"
+    WAITING = "waiting"
+    """Not connected; the next attempt comes by itself."""
+    STOPPED = "stopped"
+
+
+class Failure(NamedTuple):
+    """Something that went wrong in a handler, a timer or a call on the bus's thread, or a message that was given up.
+
+    Attributes:
+        error: what was raised, or a `BusError`.
+        what: the name of the function, or what was being done.
+        topic, payload: of the message, where there is one.
+    """
+
+    error: Exception
+    what: str
+    topic: str | None = None
+    payload: bytes | None = None
+
+
+class BusStatistics(msgspec.Struct):
+    """Counters since the bus was made; only its own thread changes them.
+
+    Attributes:
+        messages_in, bytes_in: received, payloads only; each copy the server sends counts.
+        messages_out, bytes_out: handed to the connection; a message handed over again after a loss counts again.
+        connections: how often the server has accepted.
+        attempts_failed: how often it could not be reached, or refused.
+        losses: how often a connection that stood was lost.
+        unrouted: messages received that no handler matched, those that arrive after unsubscribing for example.
+        handler_errors: exceptions raised by handlers, timers and calls.
+        dropped: messages that were taken for publishing and given up: too large for the server, not accepted by it, or
+            left when the bus was stopped.
+        refused: publications turned away because too many were waiting.
+    """
+
+    messages_in: int = 0
+    bytes_in: int = 0
+    messages_out: int = 0
+    bytes_out: int = 0
+    connections: int = 0
+    attempts_failed: int = 0
+    losses: int = 0
+    unrouted: int = 0
+    handler_errors: int = 0
+    dropped: int = 0
+    refused: int = 0
+
+
+def check_message(topic: str, payload: bytes | bytearray | memoryview, qos: int = 0, retain: bool = False) -> Message:
+    """A message, or a `BusError` for what no server would take."""
+    try:
+        length = len(topic.encode())
+    except UnicodeEncodeError:
+        length = 0
+    if not 0 < length <= _TOPIC_MAX or "+" in topic or "#" in topic or "\0" in topic:
+        raise BusError(
+            "not a topic to publish on", given=repr(topic), allowed=f"1 to {_TOPIC_MAX} bytes of UTF-8 without + and #"
+        )
+    if not isinstance(payload, bytes | bytearray | memoryview):
+        raise BusError("not a payload", given=payload, allowed="bytes", where=topic)
+    if length + len(payload) > PACKET_MAX - HEADER_MAX:
+        raise BusError("a message that is too large", given=f"{len(payload)} bytes", allowed="256 MB", where=topic)
+    if qos not in (0, 1):
+        raise BusError("not a quality of service", given=qos, allowed="0 or 1", where=topic)
+    # What may change before it is sent is copied.
+    return Message(topic, payload if isinstance(payload, bytes) else bytes(payload), qos, retain)

@@ -1,0 +1,115 @@
+"""What a bus is subscribed to: asked for on every new connection, confirmed or refused by the server, and routed."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+
+from middleware.bus.client import split_key
+from middleware.bus.connection import Connection
+from middleware.bus.cover import Cover
+from middleware.bus.routes import Handler, Route, Routes, Subscribed, is_shared
+from middleware.errors import BusError
+
+
+class Subscriptions:
+    """The subscriptions of a bus; belongs to its thread."""
+
+    def __init__(self) -> None:
+        self._routes = Routes()
+        # What the server is asked for where it does not mark copies; made anew for each connection.
+        self._cover = Cover()
+        # Filters on their way to the server, by the number its answer will have; and who waits for it, by filter.
+        self._asked: dict[int, list[str]] = {}
+        self._awaited: dict[str, list[Future[None]]] = {}
+
+    def add(
+        self, topic_filter: str, handler: Handler, qos: int, answer: Future[None] | None, connection: Connection | None
+    ) -> None:
+        """Route messages that match to the handler, and ask for them now, where there is a connection."""
+        subscribed = self._routes.add(topic_filter, handler, qos)
+        if answer is not None:
+            self._awaited.setdefault(topic_filter, []).append(answer)
+        if connection is None:
+            return
+        if _stands_alone(subscribed, connection):
+            self._ask_alone(subscribed, connection)
+        else:
+            change = self._cover.add(topic_filter, subscribed.qos)
+            self._ask_groups(change.subscribe, connection)
+            for group in change.unsubscribe:
+                connection.unsubscribe(group)
+
+    def remove(self, topic_filter: str, handler: Handler | None, connection: Connection | None) -> None:
+        """Forget a handler, or all of a filter, and ask for no more messages where none is left."""
+        removed = self._routes.remove(topic_filter, handler)
+        if removed is None or connection is None:
+            return
+        if _stands_alone(removed, connection):
+            connection.unsubscribe(topic_filter)
+        else:
+            change = self._cover.remove(topic_filter)
+            self._ask_groups(change.subscribe, connection)
+            for group in change.unsubscribe:
+                connection.unsubscribe(group)
+
+    def ask_again(self, connection: Connection) -> None:
+        """Ask for everything on a new connection."""
+        self._asked.clear()
+        self._cover = Cover()
+        for subscribed in self._routes:
+            if _stands_alone(subscribed, connection):
+                self._ask_alone(subscribed, connection)
+            else:
+                self._cover.add(subscribed.filter, subscribed.qos)
+        self._ask_groups({group: max(filters.values()) for group, filters in self._cover.groups.items()}, connection)
+
+    def answered(self, number: int, refusal: str | None) -> list[BusError]:
+        """The server's answer; the errors where it refuses."""
+        errors = []
+        for topic_filter in self._asked.pop(number, ()):
+            waiting = self._awaited.pop(topic_filter, ())
+            if refusal is None:
+                for answer in waiting:
+                    answer.set_result(None)
+                continue
+            error = BusError("the server refuses a subscription", given=topic_filter, advice=f"it says: {refusal}")
+            errors.append(error)
+            for answer in waiting:
+                answer.set_exception(error)
+        return errors
+
+    def end(self, error: BusError) -> None:
+        """Nobody will answer any more."""
+        for answers in self._awaited.values():
+            for answer in answers:
+                answer.set_exception(error)
+        self._awaited.clear()
+
+    def route(self, key: bytes) -> Route:
+        """Where a message goes, by its raw topic and properties."""
+        route = self._routes.memory.get(key)
+        return self._find(key) if route is None else route
+
+    def _find(self, key: bytes) -> Route:
+        raw, identifiers, singular = split_key(key)
+        topic = raw.decode(errors="replace")
+        route = Route(topic, self._routes.find(topic, identifiers))
+        if not singular:
+            self._routes.remember(key, route)
+        return route
+
+    def _ask_alone(self, subscribed: Subscribed, connection: Connection) -> None:
+        number = connection.subscribe(subscribed.filter, subscribed.qos, subscribed.identifier)
+        if number is not None:
+            self._asked[number] = [subscribed.filter]
+
+    def _ask_groups(self, groups: dict[str, int], connection: Connection) -> None:
+        for group, qos in groups.items():
+            number = connection.subscribe(group, qos, None)
+            if number is not None:
+                self._asked[number] = list(self._cover.groups[group])
+
+
+def _stands_alone(subscribed: Subscribed, connection: Connection) -> bool:
+    """Whether the filter is asked for as it is, overlapping others or not."""
+    return connection.marks_copies or is_shared(subscribed.filter)

@@ -1,0 +1,150 @@
+"""From what a clock claims to a timestamp one can stand by.
+
+A clock is judged by the arrival of its messages, the one clock that is ours. What is known: a message arrives after it
+was sent, and soon after as a rule. So the smallest difference between arrival and claim seen from a source bounds a
+constant error of its clock from above (the minimum filter of NTP, RFC 5905, section 10), and a difference near a
+multiple of a quarter of an hour is a time zone, for all zones in use are such multiples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from middleware.errors import DistcedError, MappingError
+from middleware.mapping.schema import TimeSpec
+from middleware.mapping.times import Claim
+from middleware.timestamps import HOUR, INSTANT_MAX, INSTANT_MIN, MINUTE, format_duration, parse_duration
+
+ZONE_STEP: Final = 15 * MINUTE
+EASTERNMOST: Final = 14 * HOUR
+WESTERNMOST: Final = 12 * HOUR
+"""How far zones are ahead of UTC, and behind it, at most."""
+
+
+@dataclass(slots=True)
+class SourceState:
+    """What is remembered of a source.
+
+    Attributes:
+        seq: the sequence number of its last event; -1 before the first. It only grows, so ids are unique.
+        claim: the `hi` its clock claimed last, in nanoseconds, uncorrected; None before the first.
+        hi: the greatest `hi` of its timestamps, in nanoseconds; None before the first. It only grows.
+        offset: nanoseconds to be added to what its clock shows; None as long as nothing is known.
+    """
+
+    seq: int
+    claim: int | None = None
+    hi: int | None = None
+    offset: int | None = None
+
+
+class Settled(NamedTuple):
+    """A timestamp in nanoseconds, and what was done to get it: `held`, `by arrival`, `offset anew`."""
+
+    lo: int
+    hi: int
+    remarks: tuple[str, ...] = ()
+
+
+class ClockPolicy:
+    """Settles the timestamp of an event out of the claim and the arrival of its message.
+
+    Attributes:
+        needs_arrival: whether a claim says nothing without an arrival to compare it with.
+    """
+
+    def __init__(self, spec: TimeSpec, by_arrival: bool) -> None:
+        self._mode = spec.clock
+        self._by_arrival = by_arrival
+        self.needs_arrival = by_arrival or spec.clock in ("offset", "zone")
+        self._fall_back = by_arrival or spec.otherwise == "arrival"
+        uncertainty = _duration("uncertainty", spec.uncertainty)
+        self._before = uncertainty + _duration("before", spec.before)
+        self._after = uncertainty + _duration("after", spec.after)
+        self._delay = _duration("delay", spec.delay)
+        self._skew = None if spec.skew is None else _duration("skew", spec.skew)
+        if self._mode == "offset" and self._skew is None:
+            raise MappingError(
+                "clock = 'offset' needs a skew", allowed="skew = '1min'",
+                advice="give the difference beyond which the clock must have been set anew",
+            )  # fmt: skip
+
+    def settle(
+        self, claim: Claim | None, problem: MappingError | None, arrival: int | None, state: SourceState
+    ) -> Settled:
+        """The timestamp, or a `MappingError` where the event has none. What was learnt goes into `state`.
+
+        Args:
+            problem: why there is no claim, where the message has one that cannot be read.
+            arrival: when the message arrived, in nanoseconds; None where nobody noted it.
+        """
+        lo, hi, remarks = self._interval(claim, problem, arrival, state)
+        if self._mode == "monotone" and state.hi is not None and hi < state.hi:
+            # Either this clock reading is wrong or an earlier one was; the interval reaches over both.
+            hi = state.hi
+            remarks = (*remarks, "held")
+        if not INSTANT_MIN <= lo <= hi <= INSTANT_MAX:
+            raise MappingError("a timestamp beyond 64 bits of nanoseconds", given=f"[{lo}, {hi}]")
+        state.hi = hi if state.hi is None else max(hi, state.hi)
+        if claim is not None:
+            state.claim = claim.hi
+        return Settled(lo, hi, remarks)
+
+    def _interval(
+        self, claim: Claim | None, problem: MappingError | None, arrival: int | None, state: SourceState
+    ) -> Settled:
+        if claim is None:
+            return self._arrived(problem or MappingError("no time", advice="see time.otherwise"), arrival)
+        lo, hi = claim
+        remarks: tuple[str, ...] = ()
+        if self._mode == "offset" or self._mode == "zone":
+            if arrival is None:
+                raise MappingError("no arrival to set the clock by", allowed="live messages, or file.arrival")
+            if self._mode == "zone":
+                shift = _zone(arrival - hi)
+                if not -EASTERNMOST <= shift <= WESTERNMOST:
+                    return self._arrived(_wrong(arrival - hi, "the time of a zone on Earth"), arrival)
+            else:
+                shift, remarks = self._offset(arrival - hi, state)
+            lo, hi = lo + shift, hi + shift
+        if self._skew is not None and arrival is not None and abs(arrival - hi) > self._skew:
+            allowed = f"at most {format_duration(self._skew)} from the arrival"
+            return self._arrived(_wrong(arrival - hi, allowed), arrival)
+        lo, hi = lo - self._before, hi + self._after
+        if self._mode == "offset" and arrival is not None:
+            # It cannot have happened after it arrived.
+            hi = min(hi, arrival)
+            lo = min(lo, hi)
+        return Settled(lo, hi, remarks)
+
+    def _arrived(self, problem: MappingError, arrival: int | None) -> Settled:
+        if arrival is None or not self._fall_back:
+            raise problem
+        return Settled(arrival - self._delay, arrival, () if self._by_arrival else ("by arrival",))
+
+    def _offset(self, difference: int, state: SourceState) -> tuple[int, tuple[str, ...]]:
+        assert self._skew is not None
+        if state.offset is None or difference < state.offset:
+            state.offset = difference
+        elif difference - state.offset > self._skew:
+            state.offset = difference
+            return difference, ("offset anew",)
+        return state.offset, ()
+
+
+def _zone(difference: int) -> int:
+    """The multiple of a quarter of an hour next to the difference."""
+    return (difference + ZONE_STEP // 2) // ZONE_STEP * ZONE_STEP
+
+
+def _wrong(difference: int, allowed: str) -> MappingError:
+    given = format_duration(abs(difference)) + (" behind" if difference > 0 else " ahead")
+    return MappingError("a clock that is wrong", given=given, allowed=allowed)
+
+
+def _duration(key: str, text: str) -> int:
+    try:
+        return parse_duration(text)
+    except DistcedError as error:
+        raise MappingError(f"{key} is no duration", given=text, allowed=error.allowed, advice=error.advice) from None

@@ -1,0 +1,186 @@
+"""A mapping at work: from the messages and rows that others write to events.
+
+Sans-I/O: it takes a topic, a payload and the arrival, or a row, and returns events and rejections; who subscribes,
+reads and publishes is a driver's business. It keeps a little for each source (sequence number, clock) and the
+deliveries it has seen of late, nothing that a restart could not lose: `first_seq` makes ids unique from one start to
+the next.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping as Row
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from middleware.errors import MappingError
+from middleware.events import Event
+from middleware.eventtypes import EventType
+from middleware.mapping.payloads import decode_payload
+from middleware.mapping.picking import Message, Pick, text_of
+from middleware.mapping.rejected import Rejected, located
+from middleware.mapping.rules import Memory, Rule
+from middleware.mapping.schema import FileSpec
+from middleware.mapping.times import InstantReader
+
+NO_RULE: Final = "(no rule)"
+"""In place of a rule's name, in counts of what never came to a rule."""
+
+
+class Mapped(NamedTuple):
+    """What became of a message or row. Where both are empty, no rule applied or it was a second delivery."""
+
+    events: list[Event]
+    rejected: list[Rejected]
+
+
+class RowReader(NamedTuple):
+    """What a row of a file says besides its fields.
+
+    Attributes:
+        topic, payload: the message recorded in it; None where rows are read as they are.
+        arrival, clock: when it arrived; None where nobody noted it.
+    """
+
+    topic: Pick | None = None
+    payload: Pick | None = None
+    arrival: Pick | None = None
+    clock: InstantReader | None = None
+
+    def read_arrival(self, message: Message) -> int | None:
+        """Nanoseconds; None where the row says nothing. `MappingError` where it cannot be read."""
+        value = None if self.arrival is None else self.arrival(message)
+        return None if value is None or value == "" or self.clock is None else self.clock.read(value, None).hi
+
+
+class Mapping:
+    """Turns messages and rows into events by the rules of a mapping file.
+
+    Attributes:
+        name: the file it comes from.
+        types: the event types it gives, with the kinds of their attributes.
+        topics: the topic filters to subscribe to.
+        file: how rows are read out of files.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        rules: Sequence[Rule],
+        types: Sequence[EventType],
+        *,
+        file: FileSpec,
+        rows: RowReader,
+        first_seq: int = 0,
+    ) -> None:
+        self.name = name
+        self.types = tuple(types)
+        self.file = file
+        self._rules = tuple(rules)
+        self._rows = rows
+        self._memory = Memory(first_seq)
+        self._message_rules = [(rule.topic, rule) for rule in rules if rule.topic is not None]
+        self._row_rules = [rule for rule in rules if rule.topic is None]
+        self.topics = tuple(dict.fromkeys(topic.mqtt for topic, _ in self._message_rules))
+
+    @property
+    def counts(self) -> Counter[tuple[str, str]]:
+        """How often, by the name of the rule and by what became of it.
+
+        That is `event`, `duplicate`, `rejected: time` and so on; of events moreover `nulled` (an attribute that was
+        wrong), `by arrival`, `held` and `offset anew` (clocks); and `(NO_RULE, "unmatched")` where no rule applied.
+        """
+        return self._memory.counts
+
+    def fresh(self) -> Mapping:
+        """The same rules with nothing seen yet."""
+        return Mapping(
+            self.name, self._rules, self.types, file=self.file, rows=self._rows, first_seq=self._memory.first_seq
+        )
+
+    def map(self, topic: str, payload: bytes, arrival: int) -> Mapped:
+        """The events of a live message.
+
+        Args:
+            arrival: when it arrived, in nanoseconds since the Unix epoch.
+        """
+        return self._map_message(topic, payload, arrival, topic, None)
+
+    def map_row(self, row: Row[str, object], where: str) -> Mapped:
+        """The events of a row of a file or table, or of the message that was recorded in it.
+
+        Args:
+            where: file and row, for reports.
+        """
+        message = Message(row, {"row": row, "payload": row})
+        try:
+            arrival = self._rows.read_arrival(message)
+        except MappingError as error:
+            return Mapped([], [self._reject(where, "arrival", error, row)])
+        if self._rows.topic is not None and self._rows.payload is not None:
+            topic = text_of(self._rows.topic(message))
+            if topic is None:
+                none = MappingError("a row without a topic", given=dict(row), allowed="the text that file.topic names")
+                return Mapped([], [self._reject(where, "row", none, row)])
+            return self._map_message(topic, _as_sent(self._rows.payload(message)), arrival, where, row)
+        mapped = Mapped([], [])
+        applied = False
+        for rule in self._row_rules:
+            applies = self._apply(rule, Message(row, message.outside), arrival, where, mapped)
+            applied = applied or applies
+            if applies and rule.final:
+                break
+        if not applied:
+            self._memory.counts[NO_RULE, "unmatched"] += 1
+        return mapped
+
+    def _map_message(
+        self, topic: str, payload: bytes, arrival: int | None, where: str, row: Row[str, object] | None
+    ) -> Mapped:
+        mapped = Mapped([], [])
+        applied = False
+        decoded: dict[object, Row[str, object] | None] = {}
+        # An empty payload says nothing: it takes back a retained message.
+        for wanted, rule in self._message_rules if payload else ():
+            outside = wanted.match(topic)
+            if outside is None:
+                continue
+            form = (rule.form, rule.columns, rule.separator)
+            if form not in decoded:
+                try:
+                    decoded[form] = decode_payload(payload, *form)
+                except MappingError as error:
+                    decoded[form] = None
+                    mapped.rejected.append(self._reject(where, "payload", error, payload))
+                    applied = True
+            fields = decoded[form]
+            if fields is None:
+                continue
+            outside["row"] = row
+            outside["payload"] = fields
+            applies = self._apply(rule, Message(fields, outside), arrival, where, mapped)
+            applied = applied or applies
+            if applies and rule.final:
+                break
+        if not applied:
+            self._memory.counts[NO_RULE, "unmatched"] += 1
+        return mapped
+
+    def _apply(self, rule: Rule, message: Message, arrival: int | None, where: str, mapped: Mapped) -> bool:
+        applies, events, rejected = rule.apply(message, arrival, where, self._memory)
+        mapped.events.extend(events)
+        mapped.rejected.extend(rejected)
+        return applies
+
+    def _reject(self, where: str, reason: str, error: MappingError, given: object) -> Rejected:
+        self._memory.counts[NO_RULE, f"rejected: {reason}"] += 1
+        return Rejected(where, "", reason, located(error, where), given)
+
+
+def _as_sent(payload: object) -> bytes:
+    """A recorded payload as the bytes it was: a text as it stands, a table as JSON."""
+    if isinstance(payload, str):
+        return payload.encode()
+    return b"" if payload is None else msgspec.json.encode(payload)

@@ -1,0 +1,222 @@
+"""One rule at work: from a message it applies to, to an event or the reason why there is none."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from middleware.errors import MappingError
+from middleware.events import Attribute, Event
+from middleware.eventtypes import Kind
+from middleware.mapping.clocks import ClockPolicy, SourceState
+from middleware.mapping.conditions import Condition
+from middleware.mapping.converting import AttributeReader, to_number
+from middleware.mapping.duplicates import Deliveries, Duplicates
+from middleware.mapping.payloads import as_fields
+from middleware.mapping.picking import Message, Pick, text_of
+from middleware.mapping.rejected import Rejected, located
+from middleware.mapping.schema import PayloadFormat
+from middleware.mapping.times import Claim, TimeReader
+from middleware.mapping.topics import TopicFilter
+
+
+class Lookup(NamedTuple):
+    """An event type looked up by a value of the message."""
+
+    pick: Pick
+    types: dict[str, str]
+    default: str | None
+
+
+@dataclass(slots=True)
+class Memory:
+    """What a mapping remembers; rules themselves have no state.
+
+    Attributes:
+        first_seq: the sequence number of each source's first event.
+        sources: by name, every source that an event has come from.
+        deliveries: by the name of the rule, where it looks for second deliveries.
+        counts: how often, by the name of the rule and by what became of a message.
+    """
+
+    first_seq: int
+    sources: dict[str, SourceState] = field(default_factory=dict)
+    deliveries: defaultdict[str, Deliveries] = field(default_factory=lambda: defaultdict(Deliveries))
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class Rule:
+    """A compiled rule.
+
+    Attributes:
+        name: what it is called in reports and counts.
+        topic: the messages it is for; None for rows.
+        form, columns, separator: how a payload is read.
+        when: the conditions, all of which must hold.
+        each: the array or table whose elements become events; None for one event.
+        final: whether later rules are passed over once this one applies.
+        type: the event type, or how it is looked up.
+        attributes: how each attribute is read.
+        kinds: the kind of each attribute.
+        unknown: the attributes that only other rules of the same event type know; they are null.
+        time, clock: how the timestamp is read, and how far it is believed.
+        duplicates: what makes two deliveries one; None where none are looked for.
+    """
+
+    name: str
+    topic: TopicFilter | None
+    form: PayloadFormat
+    columns: tuple[str, ...]
+    separator: str
+    when: tuple[Condition, ...]
+    each: Pick | None
+    final: bool
+    type: str | Lookup
+    source: Pick
+    sequence: Pick | None
+    attributes: dict[str, AttributeReader]
+    kinds: dict[str, Kind]
+    time: TimeReader
+    clock: ClockPolicy
+    duplicates: Duplicates | None
+    unknown: dict[str, Attribute] = field(default_factory=dict)
+
+    @property
+    def types(self) -> set[str]:
+        """The event types it can give."""
+        if isinstance(self.type, str):
+            return {self.type}
+        return {*self.type.types.values()} | ({self.type.default} if self.type.default is not None else set())
+
+    def apply(
+        self, message: Message, arrival: int | None, where: str, memory: Memory
+    ) -> tuple[bool, list[Event], list[Rejected]]:
+        """Whether the rule applies to a message or row, its events, and what was rejected of it."""
+        events: list[Event] = []
+        rejected: list[Rejected] = []
+        applies = False
+        for element in self._elements(message):
+            if isinstance(element, MappingError):
+                return True, events, [self._reject(where, "each", element, message.fields, memory)]
+            for condition in self.when:
+                if not condition(element):
+                    break
+            else:
+                applies = True
+                made = self._make(element, arrival, where, memory)
+                if isinstance(made, Event):
+                    events.append(made)
+                elif made is not None:
+                    rejected.append(made)
+        return applies, events, rejected
+
+    def _elements(self, message: Message) -> Iterator[Message | MappingError]:
+        if self.each is None:
+            yield message
+            return
+        found = self.each(message)
+        if isinstance(found, dict):
+            items = [(str(key), value) for key, value in found.items()]
+        elif isinstance(found, list):
+            items = [(str(place), value) for place, value in enumerate(found)]
+        else:
+            if found is not None:
+                yield MappingError("nothing to go through", given=found, allowed="an array or a table")
+            return
+        for key, value in items:
+            yield Message(as_fields(value), {**message.outside, "key": key})
+
+    def _make(self, message: Message, arrival: int | None, where: str, memory: Memory) -> Event | Rejected | None:
+        """The event; None for a second delivery. Nothing is remembered of a message that is rejected."""
+        stage = "source"
+        try:
+            source = self._read_source(message)
+            state = memory.sources.get(source) or SourceState(memory.first_seq - 1)
+
+            stage = "time"
+            claim, problem = self._claim(message, arrival, state)
+            now = arrival
+            if now is None and claim is not None and not self.clock.needs_arrival:
+                now = claim.hi
+            if self.duplicates is not None:
+                delivery = self.duplicates.key(message, source)
+                if memory.deliveries[self.name].known(delivery, now, self.duplicates.within):
+                    memory.counts[self.name, "duplicate"] += 1
+                    return None
+
+            stage = "type"
+            event_type = self.type if isinstance(self.type, str) else self._look_up(self.type, message)
+            stage = "attribute"
+            attributes = self._read_attributes(message, memory)
+            stage = "sequence"
+            seq = state.seq + 1 if self.sequence is None else self._read_sequence(self.sequence(message), state)
+            stage = "time"
+            lo, hi, remarks = self.clock.settle(claim, problem, arrival, state)
+        except MappingError as error:
+            return self._reject(where, stage, error, message.fields, memory)
+        if self.duplicates is not None:
+            memory.deliveries[self.name].remember(delivery, hi if now is None else now, self.duplicates.within)
+        for remark in remarks:
+            memory.counts[self.name, remark] += 1
+        memory.counts[self.name, "event"] += 1
+        state.seq = seq
+        memory.sources[source] = state
+        return Event(event_type, lo, hi, source, seq, attributes)
+
+    def _read_source(self, message: Message) -> str:
+        source = self.source(message)
+        if not isinstance(source, str) or not source:
+            raise MappingError("no source", advice="a field or level that its template names is missing")
+        return source
+
+    def _read_attributes(self, message: Message, memory: Memory) -> dict[str, Attribute]:
+        attributes: dict[str, Attribute] = {}
+        for name, reader in self.attributes.items():
+            try:
+                attributes[name] = reader.read(message)
+            except MappingError:
+                if not reader.forgiving:
+                    raise
+                attributes[name] = reader.default
+                memory.counts[self.name, "nulled"] += 1
+        if self.unknown:
+            attributes.update(self.unknown)
+        return attributes
+
+    def _claim(
+        self, message: Message, arrival: int | None, state: SourceState
+    ) -> tuple[Claim | None, MappingError | None]:
+        try:
+            return self.time.read(message, arrival, state.claim), None
+        except MappingError as error:
+            return None, error
+
+    @staticmethod
+    def _look_up(lookup: Lookup, message: Message) -> str:
+        value = lookup.pick(message)
+        found = lookup.types.get(text_of(value) or "", lookup.default)
+        if found is None:
+            raise MappingError(
+                "no event type for this value", given=value, allowed=", ".join(lookup.types),
+                advice="add it to type.lookup, give type.default, or exclude it by a condition",
+            )  # fmt: skip
+        return found
+
+    @staticmethod
+    def _read_sequence(value: object, state: SourceState) -> int:
+        number = None if value is None else to_number(value)
+        if type(number) is not int or number < 0:
+            raise MappingError("not a sequence number", given=value, allowed="an integer from 0, of 64 bits")
+        if number <= state.seq:
+            raise MappingError(
+                "a sequence number that does not grow", given=number, allowed=f"more than {state.seq}",
+                advice="leave out sequence, and events are counted; or give each rule a source of its own",
+            )  # fmt: skip
+        return number
+
+    def _reject(self, where: str, reason: str, error: MappingError, given: object, memory: Memory) -> Rejected:
+        memory.counts[self.name, f"rejected: {reason}"] += 1
+        return Rejected(where, self.name, reason, located(error, f"{where}, rule {self.name}"), given)

@@ -1,0 +1,166 @@
+"""Writing events to files, in the native forms that the reader reads back.
+
+JSON lines are exact. Parquet notes the event types in its schema; a column that holds fractions too has its whole
+numbers as floats. CSV takes an empty text for null.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any, Final
+
+import msgspec
+
+from middleware.errors import EventError
+from middleware.events import Attribute, CompositeEvent, Event
+from middleware.eventtypes import Kind
+from middleware.recorded.files import format_of, written
+from middleware.recorded.native import OWN_COLUMNS, PREFIX, EventBuilder
+from middleware.recorded.tables import TYPES_KEY, arrow_errors, import_pyarrow
+from middleware.timestamps import INSTANT_MAX
+
+_FORMATS: Final = ".jsonl, .csv and .parquet, the first two also with .gz"
+_INFINITE: Final = (float("inf"), float("-inf"))
+_encoder = msgspec.json.Encoder()
+
+
+def write_events(events: Iterable[Event], path: Path | str) -> int:
+    """Write events to a `.jsonl`, `.csv` or `.parquet` file, and return how many.
+
+    The file appears whole or not at all. JSON lines are written one by one; the other two need all events in memory,
+    and each attribute's name to have one kind throughout. The events carried along in a composite event are left out.
+    """
+    path = Path(path)
+    form = format_of(path)
+    if form == "text" or (form == "parquet" and path.suffix.lower() == ".gz"):
+        raise EventError("not a format for writing", given=path.name, allowed=_FORMATS)
+    if form == "jsonl":
+        return _write_json_lines(events, path)
+    kept = list(events)
+    columns = Columns(kept)
+    with written(path) as file:
+        if form == "csv":
+            _write_csv(kept, columns, file)
+        else:
+            _write_parquet(kept, columns, file, path)
+    return len(kept)
+
+
+def _write_json_lines(events: Iterable[Event], path: Path) -> int:
+    count = 0
+    with written(path) as file:
+        for event in events:
+            file.write(json_line(event) + b"\n")
+            count += 1
+    return count
+
+
+def json_line(event: Event) -> bytes:
+    """One event as a JSON object, without the end of the line."""
+    fields: dict[str, Any] = {
+        "type": event.type,
+        "lo": event.lo,
+        "hi": event.hi,
+        "source": event.source,
+        "seq": event.seq,
+        "attributes": event.attributes,
+    }
+    if isinstance(event, CompositeEvent):
+        fields["constituents"] = event.constituents
+    if any(value in _INFINITE for value in event.attributes.values()):
+        # Python's spelling, Infinity, is not JSON; msgspec would write null, which is not the value.
+        return json.dumps(fields, ensure_ascii=False).encode()
+    return _encoder.encode(fields)
+
+
+class Columns:
+    """The columns that a table of these events has.
+
+    Attributes:
+        kinds: the kind of each attribute by its name; None where it is null throughout.
+        types: the event types.
+        composite: whether any event is composite.
+    """
+
+    def __init__(self, events: list[Event]) -> None:
+        builder = EventBuilder("recording")
+        for event in events:
+            builder.admit(event)
+        self.types = builder.types()
+        self.composite = any(isinstance(event, CompositeEvent) for event in events)
+        self.kinds: dict[str, Kind | None] = {}
+        for type_name, kinds in builder.kinds.items():
+            for name, kind in kinds.items():
+                known = self.kinds.get(name)
+                if None not in (known, kind) and known != kind:
+                    raise EventError(
+                        f"the attribute {name!r} has two kinds", given=f"{kind} in {type_name!r}",
+                        allowed=f"a {known}, as in other event types", advice="write .jsonl",
+                    )  # fmt: skip
+                self.kinds[name] = known or kind
+
+    def column(self, name: str) -> str:
+        """The column of an attribute."""
+        return PREFIX + name if name in OWN_COLUMNS else name
+
+
+def _write_csv(events: list[Event], columns: Columns, file: IO[bytes]) -> None:
+    text = io.TextIOWrapper(file, "utf-8", newline="", write_through=True)
+    writer = csv.writer(text, lineterminator="\r\n")
+    heading = [columns.column(name) + f":{kind or 'number'}" for name, kind in columns.kinds.items()]
+    own = ["type", "lo", "hi", "source", "seq"] + ["constituents"] * columns.composite
+    writer.writerow(own + heading)
+    for event in events:
+        cells: list[object] = [event.type, event.lo, event.hi, event.source, event.seq]
+        if columns.composite:
+            cells.append(_constituents(event))
+        writer.writerow(cells + [_cell(event.attributes.get(name)) for name in columns.kinds])
+    text.detach()
+
+
+def _cell(value: Attribute) -> object:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else value
+
+
+def _constituents(event: Event) -> str | None:
+    if not isinstance(event, CompositeEvent):
+        return None
+    return json.dumps(event.constituents, ensure_ascii=False, separators=(",", ":"))
+
+
+def _write_parquet(events: list[Event], columns: Columns, file: IO[bytes], path: Path) -> None:
+    pyarrow = import_pyarrow()
+    # The sequence numbers of composite events are digests of 96 bits.
+    wide = any(event.seq > INSTANT_MAX for event in events)
+    data: list[tuple[str, Any, Iterator[object]]] = [
+        ("type", pyarrow.string(), (event.type for event in events)),
+        ("lo", pyarrow.int64(), (event.lo for event in events)),
+        ("hi", pyarrow.int64(), (event.hi for event in events)),
+        ("source", pyarrow.string(), (event.source for event in events)),
+        ("seq", pyarrow.string() if wide else pyarrow.int64(), (str(e.seq) if wide else e.seq for e in events)),
+    ]
+    if columns.composite:
+        data.append(("constituents", pyarrow.string(), map(_constituents, events)))
+    for name, kind in columns.kinds.items():
+        values = [event.attributes.get(name) for event in events]
+        data.append((columns.column(name), _arrow_type(kind, values), iter(values)))
+    fields = [pyarrow.field(name, kind) for name, kind, _ in data]
+    schema = pyarrow.schema(fields, metadata={TYPES_KEY: _encoder.encode(columns.types)})
+    with arrow_errors(str(path)):
+        arrays = [pyarrow.array(list(values), kind) for _, kind, values in data]
+        pyarrow.parquet.write_table(pyarrow.Table.from_arrays(arrays, schema=schema), file)
+
+
+def _arrow_type(kind: Kind | None, values: list[Attribute]) -> Any:
+    pyarrow = import_pyarrow()
+    if kind == "string":
+        return pyarrow.string()
+    if kind == "boolean":
+        return pyarrow.bool_()
+    return pyarrow.int64() if values and all(type(v) is int or v is None for v in values) else pyarrow.float64()

@@ -1,0 +1,243 @@
+"""Expressions over attributes: guards, register updates, output attributes, final filters.
+
+The nodes are plain values, equal when they are written alike; the place in the text they came from does not count. What
+they *mean* is in `values`, how they are run in `evaluation`, so that a second engine can run the same expressions its
+own way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple, TypeAlias
+
+from middleware.events import Attribute
+
+
+class Span(NamedTuple):
+    """Where in a pattern's text something stands: offsets in characters, the end excluded."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A number, a text, true, false or null; a duration is its nanoseconds."""
+
+    value: Attribute
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        # 1, 1.0 and true are equal to Python, and three different things to a pattern.
+        return type(other) is Literal and self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def _identity(self) -> tuple[str, str]:
+        return (type(self.value).__name__, repr(self.value))
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A bare name: a register in whose scope it stands, else an attribute of the event at hand."""
+
+    name: str
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """`x.attribute`: an attribute of the event bound to the variable `x`; null while nothing is bound to it."""
+
+    variable: str
+    attribute: str
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """`not a` or `-a`."""
+
+    operator: str
+    operand: Expression
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """`a operator b`, with an operator out of `LEVELS`."""
+
+    operator: str
+    left: Expression
+    right: Expression
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`function(arguments)`, with a function out of `values.FUNCTIONS`, or one of the times of an event."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """`lo(x)` or `hi(x)`: an end of the timestamp of the event bound to `x`, or of the event at hand where x is left out."""
+
+    end: str
+    variable: str
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+Expression: TypeAlias = Literal | Name | Field | Unary | Binary | Call | Moment
+
+LEVELS: Final[tuple[tuple[str, ...], ...]] = (
+    ("or",),
+    ("and",),
+    ("not",),
+    ("==", "!=", "<", "<=", ">", ">="),
+    ("+", "-"),
+    ("*", "/", "%"),
+)
+"""Operators from the loosest to the tightest; comparisons do not chain. `-a` binds tighter than all."""
+
+COMPARISONS: Final = LEVELS[3]
+TRUE: Final = Literal(True)
+FALSE: Final = Literal(False)
+
+_LEVEL: Final = {operator: level for level, operators in enumerate(LEVELS) for operator in operators}
+SUM_LEVEL: Final = _LEVEL["+"]
+"""The level of expressions without a comparison outside parentheses."""
+_UNARY_MINUS: Final = len(LEVELS)
+_ATOMIC: Final = _UNARY_MINUS + 1
+
+
+def conjunction(left: Expression, right: Expression) -> Expression:
+    """`left and right`, without what adds nothing."""
+    if left in (TRUE, right):
+        return right
+    if right == TRUE:
+        return left
+    return FALSE if FALSE in (left, right) else Binary("and", left, right)
+
+
+def disjunction(left: Expression, right: Expression) -> Expression:
+    """`left or right`, without what adds nothing."""
+    if left in (FALSE, right):
+        return right
+    if right == FALSE:
+        return left
+    return TRUE if TRUE in (left, right) else Binary("or", left, right)
+
+
+def negation(operand: Expression) -> Expression:
+    """`not operand`, without a double negation."""
+    if operand == TRUE:
+        return FALSE
+    if operand == FALSE:
+        return TRUE
+    if isinstance(operand, Unary) and operand.operator == "not":
+        return operand.operand
+    return Unary("not", operand)
+
+
+def children(expression: Expression) -> tuple[Expression, ...]:
+    """The expressions directly inside."""
+    match expression:
+        case Unary(operand=operand):
+            return (operand,)
+        case Binary(left=left, right=right):
+            return (left, right)
+        case Call(arguments=arguments):
+            return arguments
+        case _:
+            return ()
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """The expression and everything inside it, outermost first."""
+    yield expression
+    for child in children(expression):
+        yield from walk(child)
+
+
+def transform(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """The expression with `change` applied to every node, innermost first."""
+    match expression:
+        case Unary(operand=operand):
+            expression = replace(expression, operand=transform(operand, change))
+        case Binary(left=left, right=right):
+            expression = replace(expression, left=transform(left, change), right=transform(right, change))
+        case Call(arguments=arguments):
+            expression = replace(expression, arguments=tuple(transform(each, change) for each in arguments))
+        case _:
+            pass
+    return change(expression)
+
+
+def variables(expression: Expression) -> frozenset[str]:
+    """The variables an expression refers to."""
+    return frozenset(node.variable for node in walk(expression) if isinstance(node, Field | Moment) and node.variable)
+
+
+def names(expression: Expression) -> frozenset[str]:
+    """The bare names in an expression: registers and attributes of the event at hand."""
+    return frozenset(node.name for node in walk(expression) if isinstance(node, Name))
+
+
+def format_expression(expression: Expression, level: int = 0) -> str:
+    """Text that reads back as the same expression, in parentheses where it is looser than `level`."""
+    text, own = _format(expression)
+    return f"({text})" if own < level else text
+
+
+def _format(expression: Expression) -> tuple[str, int]:
+    match expression:
+        case Literal(value=value):
+            return format_value(value), _ATOMIC if not (type(value) in (int, float) and str(value)[0] == "-") else 6
+        case Name(name=name):
+            return quote_name(name), _ATOMIC
+        case Field(variable=variable, attribute=attribute):
+            return f"{quote_name(variable)}.{quote_name(attribute)}", _ATOMIC
+        case Moment(end=end, variable=variable):
+            return f"{end}({quote_name(variable) if variable else ''})", _ATOMIC
+        case Call(function=function, arguments=arguments):
+            return f"{function}({', '.join(format_expression(each) for each in arguments)})", _ATOMIC
+        case Unary(operator="not", operand=operand):
+            return f"not {format_expression(operand, _LEVEL['not'])}", _LEVEL["not"]
+        case Unary(operand=operand):
+            # A literal is put in parentheses, or -(1) would read back as the literal -1.
+            inner = format_expression(operand, _UNARY_MINUS)
+            return f"-({inner})" if isinstance(operand, Literal) else f"-{inner}", _UNARY_MINUS
+        case Binary(operator=operator, left=left, right=right):
+            level = _LEVEL[operator]
+            tighter = level + 1
+            loose = tighter if operator in COMPARISONS else level
+            return f"{format_expression(left, loose)} {operator} {format_expression(right, tighter)}", level
+
+
+def format_value(value: Attribute) -> str:
+    """A literal as it is written in patterns and in conformance cases."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\t", "\\t")
+        return f"'{escaped}'"
+    return repr(value)
+
+
+RESERVED: Final = frozenset(
+    {"any", "as", "where", "set", "init", "within", "by", "and", "or", "not", "true", "false", "null", "inf"}
+)
+"""Words of the language. As names they are written in back-quotes."""
+
+
+def quote_name(name: str) -> str:
+    """A name as it is written in patterns: in back-quotes where it is a word of the language."""
+    return f"`{name}`" if name in RESERVED or not name.isidentifier() else name

@@ -1,0 +1,19 @@
+"""The Active Office: a building aware of its inhabitants' behaviour, as a seeded source of events in virtual time.
+
+The building, the occupants and the two scenarios of composite-event-framework-2004 ("Motivation", Fig. 2, "Evaluation
+and Results"). `docs/active-office.md` says what is simulated, with the numbers.
+"""
+
+from simulations.office.office import DEFAULT_SEED, DEFAULT_START, ActiveOffice, Step
+from simulations.office.scenarios import read_scenario, scenario_names
+from simulations.office.summary import Summary
+
+__all__ = [
+    "DEFAULT_SEED",
+    "DEFAULT_START",
+    "ActiveOffice",
+    "Step",
+    "Summary",
+    "read_scenario",
+    "scenario_names",
+]

@@ -1,0 +1,119 @@
+"""Meetings: who is invited, when the electronic whiteboard goes on and off, its pages, and who goes where afterwards.
+
+A meeting lasts as long as its whiteboard is on, and its participants are those who were in the room meanwhile
+(composite-event-framework-2004, scenario 2). Nobody walks in by chance; who is in the room when it begins takes part;
+it begins once those who are bound elsewhere have left. So to be at a meeting is to sit in it for some minutes, and
+whether somebody attended is never a matter of seconds.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from middleware.timestamps import MINUTE, SECOND
+from simulations.office.occupants import Occupant
+from simulations.office.sensors import BOARD_OFF, BOARD_ON, BOARD_PAGE
+from simulations.office.world import World
+
+FIRST: Final = (2 * MINUTE, 8 * MINUTE)
+BETWEEN: Final = (5 * MINUTE, 12 * MINUTE)
+LENGTH: Final = (10 * MINUTE, 25 * MINUTE)
+PAGE: Final = (1 * MINUTE, 4 * MINUTE)
+
+INVITED_AHEAD: Final = 150 * SECOND
+CHAIR_AHEAD: Final = 2 * MINUTE
+AHEAD: Final = (30 * SECOND, 120 * SECOND)
+LATE: Final = (0, 90 * SECOND)
+
+COMES_LATE: Final = 0.2
+LEAVES_EARLY: Final = 0.1
+GOES_TO_OFFICE: Final = 0.45
+"""The probability that a resident walks straight to the own office after a meeting; the others move by their matrix."""
+
+
+class Meetings:
+    """Holds one meeting after the other in each meeting room."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._planned = 0
+        for room in world.building.of_kind("meeting room"):
+            world.after(FIRST[0] - INVITED_AHEAD, FIRST[1] - INVITED_AHEAD, partial(self._invite, room))
+
+    def _invite(self, room: str) -> None:
+        """Choose who is to meet: one to four residents, the first of them in the chair, and one to three visitors."""
+        world = self._world
+        free = [occupant for occupant in world.occupants if occupant.meeting is None]
+        residents = [occupant for occupant in free if occupant.resident]
+        visitors = [occupant for occupant in free if not occupant.resident]
+        world.random.shuffle(residents)
+        world.random.shuffle(visitors)
+        invited = residents[: world.random.randint(1, 4)] + visitors[: world.random.randint(1, 3)]
+        if len(invited) < 2:
+            world.after(*BETWEEN, partial(self._invite, room))
+            return
+        number = self._planned
+        self._planned += 1
+        begin = world.now + INVITED_AHEAD
+        for occupant in invited:
+            occupant.meeting = number
+            if occupant is invited[0]:
+                instant = begin - CHAIR_AHEAD
+            elif world.chance(COMES_LATE):
+                instant = begin + world.random.randint(*LATE)
+            else:
+                instant = begin - world.random.randint(*AHEAD)
+            world.at(instant, partial(self._set_off, occupant, number, room))
+        world.at(begin, partial(self._begin, room, number, invited[0]))
+
+    def _set_off(self, occupant: Occupant, number: int, room: str) -> None:
+        if occupant.meeting == number:
+            occupant.goal = room
+
+    def _begin(self, room: str, number: int, chair: Occupant) -> None:
+        """Switch the whiteboard on once the chair has come and who is bound elsewhere has left."""
+        world = self._world
+        present = world.people_in(room)
+        if chair not in present or any(_bound_elsewhere(occupant, number, room) for occupant in present):
+            world.at(world.now + 5 * SECOND, partial(self._begin, room, number, chair))
+            return
+        for occupant in present:
+            occupant.meeting = number
+            occupant.goal = room
+        world.in_session.append(room)
+        world.record.board_on(world.now, room)
+        world.sensors.sense(world.now, "board", room, BOARD_ON, room=room)
+        end = world.now + world.random.randint(*LENGTH)
+        for occupant in world.occupants:
+            if occupant.meeting == number and occupant is not chair and world.chance(LEAVES_EARLY):
+                # After three fifths of the meeting at the earliest, so that also who came late has sat in it.
+                left = (end - world.now) * world.random.randint(10, 40) // 100
+                world.at(end - left, partial(self._release, occupant, number))
+        world.after(*PAGE, partial(self._write_page, room, 1, end))
+        world.at(end, partial(self._end, room, number))
+
+    def _write_page(self, room: str, page: int, end: int) -> None:
+        world = self._world
+        if world.now < end:
+            world.record.page(room)
+            world.sensors.sense(world.now, "board", room, BOARD_PAGE, room=room, page=page)
+            world.after(*PAGE, partial(self._write_page, room, page + 1, end))
+
+    def _end(self, room: str, number: int) -> None:
+        world = self._world
+        world.in_session.remove(room)
+        world.record.board_off(world.now, room)
+        world.sensors.sense(world.now, "board", room, BOARD_OFF, room=room)
+        for occupant in world.occupants:
+            self._release(occupant, number)
+        world.after(BETWEEN[0] - INVITED_AHEAD, BETWEEN[1] - INVITED_AHEAD, partial(self._invite, room))
+
+    def _release(self, occupant: Occupant, number: int) -> None:
+        if occupant.meeting == number:
+            occupant.meeting = None
+            occupant.goal = occupant.office if occupant.resident and self._world.chance(GOES_TO_OFFICE) else None
+
+
+def _bound_elsewhere(occupant: Occupant, number: int, room: str) -> bool:
+    return occupant.meeting not in (None, number) or occupant.goal not in (None, room)

@@ -1,0 +1,126 @@
+"""The Active Office as a whole: hand in a random source and a start, and read what its sensors publish, step by step.
+
+composite-event-framework-2004, "Motivation" and "Evaluation and Results". What happens does not depend on how finely
+time is cut into steps: actions stand in an agenda by the nanosecond, a step only says up to where it was worked off.
+It is always working hours. A night was rejected: the beginning may be any instant, and nobody wants to simulate an
+empty building.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from middleware.errors import DistcedError
+from middleware.events import Event
+from middleware.eventtypes import EventType
+from middleware.timestamps import HOUR, INSTANT_MAX, INSTANT_MIN, SECOND, parse_instant
+from simulations.office.building import Building
+from simulations.office.climate import Climate
+from simulations.office.fittings import Fittings
+from simulations.office.meetings import Meetings
+from simulations.office.movement import Movement
+from simulations.office.occupants import settle
+from simulations.office.sensors import TYPES, Sensors
+from simulations.office.summary import Record, Summary
+from simulations.office.world import World
+
+DEFAULT_SEED: Final = 41
+"""The seed of demonstrations: in its first hour Jean goes to two meetings, and logs in in time after one of them."""
+
+DEFAULT_START: Final = parse_instant("2004-01-12T09:00:00Z")
+"""A Monday morning."""
+
+LOGGED_IN_AT_FIRST: Final = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What the office published up to an instant.
+
+    Attributes:
+        now: the virtual instant, ns: every event with `hi <= now` has been published, here or in an earlier step, and
+            no source will publish another, so `now` may be promised as a watermark.
+        events: what was published since the step before, in the order in which it was sensed.
+    """
+
+    now: int
+    events: list[Event]
+
+
+class ActiveOffice:
+    """The building with its occupants and sensors, in virtual time.
+
+    The same random source and arguments give the same events, to the byte.
+
+    Attributes:
+        types: the event types, each after the one it is derived from.
+        sources: by source, the names of the types it publishes; it will never publish another.
+    """
+
+    def __init__(
+        self, random: Random, start: int = DEFAULT_START, *, people: int = 15, residents: int = 8, tick: int = SECOND
+    ) -> None:
+        """An office at the instant `start` (ns), with so many residents among so many people, in steps of `tick` ns."""
+        if people < 1 or not 0 <= residents <= people:
+            raise DistcedError(
+                "not so many people",
+                given=f"{people} people, {residents} residents",
+                allowed="at least one person, and 0 to that many residents",
+            )
+        if tick < 1:
+            raise DistcedError("not a step of time", given=tick, allowed="from 1 ns")
+        if not INSTANT_MIN + HOUR <= start <= INSTANT_MAX - HOUR:
+            raise DistcedError("not an instant to start at", given=start, allowed="ns since the Unix epoch, in 64 bits")
+        self._tick = tick
+        building = Building()
+        occupants = settle(random, building, people, residents)
+        homes = {occupant.name: occupant.office for occupant in occupants if occupant.office is not None}
+        sensors = Sensors(building, homes)
+        record = Record(start, homes, {occupant.name: occupant.place for occupant in occupants})
+        for occupant in occupants:
+            occupant.logged_in = occupant.place == occupant.office and random.random() < LOGGED_IN_AT_FIRST
+        self._world = World(random, building, occupants, sensors, record, start)
+        fittings = Fittings(self._world)
+        Movement(self._world, fittings)
+        Meetings(self._world)
+        Climate(self._world, fittings)
+        self.types: list[EventType] = list(TYPES)
+        self.sources: dict[str, tuple[str, ...]] = dict(sensors.sources)
+
+    @property
+    def now(self) -> int:
+        """The virtual instant, ns."""
+        return self._world.now
+
+    @property
+    def homes(self) -> dict[str, str]:
+        """The residents' offices, by person."""
+        return {occupant.name: occupant.office for occupant in self._world.occupants if occupant.office is not None}
+
+    @property
+    def people(self) -> dict[str, str]:
+        """Where everybody is, by person."""
+        return {occupant.name: occupant.place for occupant in self._world.occupants}
+
+    def run(self, duration: int) -> Iterator[Step]:
+        """Let so many ns pass from now on, a step after the other; the last may be shorter. May be called again."""
+        if duration < 0:
+            raise DistcedError("time does not go back", given=duration, allowed="from 0 ns")
+        return self._steps(self._world.now + duration)
+
+    def events(self, duration: int) -> list[Event]:
+        """Let so many ns pass from now on, and return all that is published meanwhile."""
+        return [event for step in self.run(duration) for event in step.events]
+
+    def summary(self) -> Summary:
+        """What really happened until now."""
+        return self._world.record.summary(self._world.now)
+
+    def _steps(self, end: int) -> Iterator[Step]:
+        world = self._world
+        while world.now < end:
+            world.pass_time(min(world.now + self._tick, end))
+            yield Step(world.now, world.sensors.publish(world.now))

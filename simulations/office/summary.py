@@ -1,0 +1,192 @@
+"""What really happened in the office: the ground truth detections are compared with.
+
+Written down from the people and things themselves, not from what sensors made of them, and without any pattern.
+Instants are physical ones; a sensor's event is an interval around them, so whoever compares keeps away from the
+second or two around a limit (`Summary.missed` names the meetings, not the events).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from middleware.timestamps import MINUTE, format_duration, format_instant
+
+LOGIN_LIMIT: Final = 5 * MINUTE
+"""Scenario 2: "if she does not log in to the workstation in her office within five minutes of the meeting"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Somebody walked through a door at an instant (ns), from a place to an adjoining one."""
+
+    at: int
+    person: str
+    place: str
+    onward: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedIn:
+    """A resident logged in at the workstation in the own office at an instant (ns)."""
+
+    at: int
+    person: str
+    room: str
+
+
+@dataclass(frozen=True, slots=True)
+class ColdReading:
+    """A thermometer read less than 15 °C at an instant (ns), with these people in the room."""
+
+    at: int
+    room: str
+    temp: float
+    people: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """A meeting.
+
+    Attributes:
+        room: where.
+        on, off: when the whiteboard went on and off, ns; `off` is None while the meeting goes on.
+        pages: how many pages were written.
+        present: by person, how long they were in the room while the whiteboard was on, ns, above 0.
+    """
+
+    room: str
+    on: int
+    off: int | None = None
+    pages: int = 0
+    present: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What happened from `since` to `until` (ns).
+
+    Attributes:
+        homes: the residents' offices, by person.
+        places: where everybody was at `since`, by person.
+        moves, logins, meetings, cold: what happened, in order of time; meetings by their beginning.
+    """
+
+    since: int
+    until: int
+    homes: dict[str, str]
+    places: dict[str, str]
+    moves: tuple[Move, ...]
+    logins: tuple[LoggedIn, ...]
+    meetings: tuple[Meeting, ...]
+    cold: tuple[ColdReading, ...]
+
+    @property
+    def cold_occupied(self) -> tuple[ColdReading, ...]:
+        """The cold readings of rooms with people in them."""
+        return tuple(reading for reading in self.cold if reading.people)
+
+    def time_in(self, room: str, since: int, until: int) -> dict[str, int]:
+        """By person, how long they were in a room between two instants, ns; who was not there is left out."""
+        spent = dict.fromkeys(self.places, 0)
+        entered = {person: self.since for person, place in self.places.items() if place == room}
+        for move in self.moves:
+            if move.onward == room:
+                entered[move.person] = move.at
+            elif move.place == room:
+                spent[move.person] += max(0, min(move.at, until) - max(entered.pop(move.person), since))
+        for person, instant in entered.items():
+            spent[person] += max(0, min(self.until, until) - max(instant, since))
+        return {person: time for person, time in spent.items() if time}
+
+    def missed(self, within: int = LOGIN_LIMIT) -> tuple[tuple[Meeting, str], ...]:
+        """Scenario 2: who was at a meeting, has an office, and did not log in within a time (ns) of the meeting's end.
+
+        Each with the meeting, and only for meetings after which that time has run out.
+        """
+        found = []
+        for meeting in self.meetings:
+            if meeting.off is None or meeting.off + within > self.until:
+                continue
+            back = {login.person for login in self.logins if meeting.off < login.at <= meeting.off + within}
+            found += [(meeting, person) for person in meeting.present if person in self.homes and person not in back]
+        return tuple(found)
+
+    def __str__(self) -> str:
+        """A few lines for people."""
+        lines = [
+            f"{format_instant(self.since)}, {format_duration(self.until - self.since)}: {len(self.moves)} moves, "
+            f"{len(self.logins)} log-ins, {len(self.meetings)} meetings, "
+            f"{len(self.cold_occupied)} cold readings in occupied rooms"
+        ]
+        missed = self.missed()
+        for meeting in self.meetings:
+            end = format_instant(meeting.off)[11:19] if meeting.off is not None else "goes on"
+            lines.append(
+                f"{meeting.room} {format_instant(meeting.on)[11:19]} - {end}, {meeting.pages} pages, "
+                f"with {', '.join(meeting.present)}"
+            )
+            absent = [person for other, person in missed if other is meeting]
+            if absent:
+                lines.append(f"  no log-in within five minutes: {', '.join(absent)}")
+        return "\n".join(lines)
+
+
+class Record:
+    """Takes down what happens, for a `Summary` at any time.
+
+    Attributes:
+        since: the instant it begins at, ns.
+    """
+
+    def __init__(self, since: int, homes: dict[str, str], places: dict[str, str]) -> None:
+        self.since = since
+        self._homes = homes
+        self._places = places
+        self._moves: list[Move] = []
+        self._logins: list[LoggedIn] = []
+        self._meetings: list[Meeting] = []
+        self._cold: list[ColdReading] = []
+        # By room, the position in `_meetings` of the meeting that goes on there.
+        self._going_on: dict[str, int] = {}
+
+    def move(self, at: int, person: str, place: str, onward: str) -> None:
+        """Somebody walked from a place to another."""
+        self._moves.append(Move(at, person, place, onward))
+
+    def log_in(self, at: int, person: str, room: str) -> None:
+        """Somebody logged in."""
+        self._logins.append(LoggedIn(at, person, room))
+
+    def cold(self, at: int, room: str, temp: float, people: list[str]) -> None:
+        """A thermometer read less than 15 °C."""
+        self._cold.append(ColdReading(at, room, temp, tuple(people)))
+
+    def board_on(self, at: int, room: str) -> None:
+        """A meeting began."""
+        self._going_on[room] = len(self._meetings)
+        self._meetings.append(Meeting(room, at))
+
+    def page(self, room: str) -> None:
+        """A page was written in the meeting that goes on in a room."""
+        number = self._going_on[room]
+        self._meetings[number] = replace(self._meetings[number], pages=self._meetings[number].pages + 1)
+
+    def board_off(self, at: int, room: str) -> None:
+        """The meeting in a room ended."""
+        number = self._going_on.pop(room)
+        self._meetings[number] = replace(self._meetings[number], off=at)
+
+    def summary(self, until: int) -> Summary:
+        """What happened until now."""
+        bare = Summary(
+            self.since, until, dict(self._homes), dict(self._places),
+            tuple(self._moves), tuple(self._logins), (), tuple(self._cold),
+        )  # fmt: skip
+        meetings = tuple(
+            replace(meeting, present=bare.time_in(meeting.room, meeting.on, end))
+            for meeting in self._meetings
+            for end in [until if meeting.off is None else meeting.off]
+        )
+        return replace(bare, meetings=meetings)

@@ -1,0 +1,176 @@
+"""Random patterns and inputs, seeded, for the properties: small alphabets and small times, so that everything collides."""
+
+from __future__ import annotations
+
+from random import Random
+
+from detectors.language.tree import (
+    Alternation,
+    Atom,
+    Concatenation,
+    Hidden,
+    Init,
+    Instant,
+    Iteration,
+    Keyed,
+    Output,
+    Parallel,
+    Pattern,
+    Publication,
+    Relative,
+    Scope,
+    Sequence,
+    Timing,
+    Window,
+    nullable,
+)
+from middleware.events import Event
+from middleware.sets.describable import AnySet, DescribableSet, Difference, Filtered, Intersection, TypeSet, Union
+from middleware.sets.expressions import Binary, Call, Expression, Field, Literal, Name
+
+TYPES = ("A", "B", "C")
+FEATURES = frozenset(
+    {"alternation", "parallel", "iteration", "timing", "scope", "hidden", "window", "key", "guard", "register", "output"}
+)
+
+
+class PatternMaker:
+    """Makes random patterns that pass the checks most of the time.
+
+    Attributes:
+        features: which rows of the language's table may occur.
+    """
+
+    def __init__(self, random: Random, features: frozenset[str] = FEATURES) -> None:
+        self.random = random
+        self.features = features
+        self.timers = 0
+        self.variables: list[str] = []
+        self.registers: list[str] = []
+
+    def publication(self, size: int) -> Publication:
+        pattern = self.pattern(size, ())
+        random = self.random
+        if "register" in self.features and random.random() < 0.25:
+            self.registers = ["n"]
+            pattern = Init((("n", Literal(0)),), self.pattern(size, ()))
+        if "window" in self.features and random.random() < 0.2:
+            pattern = Window(pattern, random.randrange(8))
+        if "key" in self.features and random.random() < 0.2:
+            pattern = Keyed(pattern, ("k",))
+        output = None
+        if "output" in self.features and random.random() < 0.3:
+            attributes: list[tuple[str, Expression]] = [("one", Literal(1))]
+            attributes += [(f"of_{name}", Field(name, "v")) for name in dict.fromkeys(self.variables)]
+            attributes += [(f"count_{name}", Name(name)) for name in self.registers]
+            condition = Binary("<", Name(attributes[-1][0]), Literal(2)) if random.random() < 0.4 else None
+            output = Output("Out", tuple(attributes), condition)
+        return Publication(pattern, output)
+
+    def pattern(self, size: int, timers: tuple[str, ...]) -> Pattern:
+        random = self.random
+        if size <= 1:
+            return self.atom(timers)
+        choices = ["concatenation", "sequence", "concatenation", "sequence"]
+        choices += sorted(self.features & {"alternation", "iteration", "timing", "scope", "hidden", "parallel"})
+        choices += [each for each in ("window", "key") if each in self.features and random.random() < 0.3]
+        match random.choice(choices):
+            case "concatenation":
+                return Concatenation(self.parts(size, timers))
+            case "sequence":
+                return Sequence(self.parts(size, timers))
+            case "alternation":
+                return Alternation(self.parts(size, timers))
+            case "parallel":
+                left, right = self.sides(size)
+                return Parallel(left, right)
+            case "iteration":
+                least, most = random.choice([(0, None), (1, None), (0, 1), (1, 2), (2, 2), (0, 2), (2, None)])
+                return Iteration(self.pattern(size - 1, timers), least, most)
+            case "timing":
+                first = self.pattern(max(1, size // 2), timers)
+                if nullable(first):
+                    first = Concatenation((first, self.atom(timers)))
+                self.timers += 1
+                timer = f"T{self.timers}"
+                when = Relative(random.randrange(5)) if random.random() < 0.85 else Instant(random.randrange(8))
+                return Timing(first, self.pattern(max(1, size - size // 2), (*timers, timer)), timer, when)
+            case "scope":
+                return Scope(self.pattern(size - 1, timers), self.set(timers))
+            case "hidden":
+                return Hidden(self.pattern(size - 1, timers))
+            case "window":
+                return Window(self.pattern(size - 1, timers), random.randrange(6))
+            case _:
+                return Keyed(self.pattern(size - 1, timers), ("k",))
+
+    def parts(self, size: int, timers: tuple[str, ...]) -> tuple[Pattern, ...]:
+        first = self.random.randrange(1, size)
+        return (self.pattern(first, timers), self.pattern(size - first, timers))
+
+    def sides(self, size: int) -> tuple[Pattern, Pattern]:
+        # A side sees nothing from outside: its variables and registers are its own.
+        outer = self.variables, self.registers
+        made: list[Pattern] = []
+        for share in (size // 2, size - size // 2):
+            self.variables, self.registers = [], []
+            made.append(self.pattern(max(1, share), ()))
+        self.variables, self.registers = outer
+        return made[0], made[1]
+
+    def atom(self, timers: tuple[str, ...]) -> Atom:
+        random = self.random
+        guarded = "guard" in self.features
+        label = self.guarded(self.set(timers)) if guarded and random.random() < 0.3 else self.set(timers)
+        domain = None
+        if random.random() < 0.5:
+            domain = self.guarded(self.set(timers)) if guarded and random.random() < 0.2 else self.set(timers)
+            if random.random() < 0.7:
+                domain = Union((domain, label))
+        variable = ""
+        if guarded and random.random() < 0.3:
+            variable = random.choice(("x", "y"))
+            self.variables.append(variable)
+        updates: tuple[tuple[str, Expression], ...] = ()
+        if self.registers and random.random() < 0.5:
+            step: Expression = Field(variable, "v") if variable and random.random() < 0.5 else Literal(1)
+            value = Binary("+", Name("n"), step) if random.random() < 0.7 else Call("max", (Name("n"), step))
+            updates = (("n", value),)
+        return Atom(label, domain, variable, updates)
+
+    def guarded(self, described: DescribableSet) -> DescribableSet:
+        random = self.random
+        operator = random.choice(("==", "!=", "<", "<=", ">"))
+        right: Expression = Literal(random.randrange(3))
+        if self.variables and random.random() < 0.6:
+            right = Field(random.choice(self.variables), "v")
+        elif self.registers and random.random() < 0.4:
+            right = Name("n")
+        return Filtered(described, Binary(operator, Name("v"), right))
+
+    def set(self, timers: tuple[str, ...]) -> DescribableSet:
+        random = self.random
+        roll = random.random()
+        if timers and roll < 0.3:
+            return TypeSet(random.choice(timers))
+        if roll < 0.75:
+            return TypeSet(random.choice(TYPES))
+        if roll < 0.9:
+            members = random.sample(TYPES + timers, 2)
+            return Union(tuple(TypeSet(each) for each in members))
+        if roll < 0.93:
+            return AnySet()
+        if roll < 0.97:
+            return Difference(AnySet(), TypeSet(random.choice(TYPES)))
+        return Intersection(AnySet(), TypeSet(random.choice(TYPES)))
+
+
+def make_events(random: Random, count: int, *, span: int = 10, width: int = 3) -> list[Event]:
+    """Events of few types at few instants, in order of consumption; every second one is an interval."""
+    events = []
+    for seq in range(count):
+        hi = random.randrange(span)
+        lo = hi - random.randrange(width) if random.random() < 0.5 else hi
+        attributes = {"k": random.choice((0, 1, 1, None)), "v": random.randrange(3)}
+        events.append(Event(random.choice(TYPES), lo, hi, "e", seq, attributes))
+    return sorted(events, key=lambda event: event.key)

@@ -1,0 +1,528 @@
+"""The brute-force reading of design, section 1: slow, literal, and for tests only.
+
+No automaton and no tables: an instance holds the atoms that may match next, each with what comes behind it as a closure over
+the syntax tree; every possible beginning is followed through the whole list of events by itself. Keys are read literally,
+too: one instance for every value there is. The engines are held to give the same composite events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from detectors.automata.due import due_instant
+from detectors.language.canonical import canonical_id
+from detectors.language.names import all_registers, all_variables, referenced
+from detectors.language.tree import (
+    Alternation,
+    Atom,
+    Concatenation,
+    Hidden,
+    Init,
+    Iteration,
+    Keyed,
+    Output,
+    Parallel,
+    Pattern,
+    Publication,
+    Scope,
+    Sequence,
+    Timing,
+    Window,
+    children,
+)
+from middleware.events import COMPOSITE, PRIMITIVE, TIME, composite_digest
+from middleware.sets import values
+from middleware.sets.describable import AnySet, Difference, Filtered, Intersection, TypeSet, Union
+from middleware.sets.expressions import Binary, Call, Field, Literal, Moment, Name, Unary
+
+OTHER = object()
+"""The value of a key that no event shows."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """An event as the oracle sees it: primitive, a composite of a side of `&`, or a time event."""
+
+    type: str
+    lo: int
+    hi: int
+    rank: int
+    source: str
+    seq: int
+    attributes: dict[str, Any]
+    constituents: tuple[tuple[str, int], ...] = ()
+    bound: dict[str, Any] = field(default_factory=dict)
+    counted: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[int, int, int, str, int]:
+        return (self.hi, self.lo, self.rank, self.source, self.seq)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A composite event: constituents in order of consumption, attributes, timestamp."""
+
+    constituents: tuple[tuple[str, int], ...]
+    attributes: tuple[tuple[str, Any], ...]
+    lo: int
+    hi: int
+
+
+@dataclass(frozen=True)
+class Around:
+    """What an atom stands in."""
+
+    scopes: tuple[tuple[Any, frozenset[str]], ...] = ()
+    timers: frozenset[str] = frozenset()
+    hidden: bool = False
+    windows: tuple[tuple[int, int], ...] = ()
+    keys: tuple[tuple[tuple[str, ...], tuple[Any, ...]], ...] = ()
+
+
+@dataclass(frozen=True)
+class Thread:
+    """Something that may match next, and what comes behind it."""
+
+    what: Any
+    around: Around
+    strong: bool
+    onward: Callable[[], list[list[Any]]]
+    enters: tuple[Any, ...] = ()
+    arms: tuple[tuple[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class Skip:
+    """An empty path; strong where it passes a `;`."""
+
+    strong: bool
+
+
+@dataclass
+class Inst:
+    threads: list[Thread]
+    last: Seen | None = None
+    lo: int = 2**63
+    matched: tuple[tuple[str, int], ...] = ()
+    keys_of: dict[tuple[str, int], Any] = field(default_factory=dict)
+    bindings: dict[str, Seen] = field(default_factory=dict)
+    registers: dict[str, Any] = field(default_factory=dict)
+    timers: dict[str, int] = field(default_factory=dict)
+    windows: dict[int, int] = field(default_factory=dict)
+    bound: int | None = None
+
+
+class Oracle:
+    """Reads one pattern over one list of events."""
+
+    def __init__(self, pattern: Pattern, output: Output | None, events: list[Seen], *, epochs: bool = False,
+                 outer_key: tuple[str, ...] = (), exports: frozenset[str] = frozenset()) -> None:
+        self.pattern, self.output, self.epochs = pattern, output, epochs
+        self.outer_key, self.exports = outer_key, exports
+        self.found: dict[Any, Found] = {}
+        self.parts: dict[tuple[int, str], str] = {}
+        self.primitives = events
+        self.events = list(events)
+        self.read_sides(pattern, outer_key)
+        self.events.sort(key=lambda e: e.key)
+
+    # The sides of `&` are read first, each on its own.
+
+    def read_sides(self, pattern: Pattern, key: tuple[str, ...]) -> None:
+        if isinstance(pattern, Keyed):
+            self.read_sides(pattern.body, (*key, *(n for n in pattern.attributes if n not in key)))
+        elif isinstance(pattern, Parallel):
+            for where, side in (("left", pattern.left), ("right", pattern.right)):
+                made = frozenset((*all_variables(side), *all_registers(side)))
+                exports = made & referenced(self.pattern, self.output, without=side)
+                name = f"&{len(self.parts)}"
+                self.parts[id(pattern), where] = name
+                inner = Oracle(side, None, self.primitives, epochs=self.epochs, outer_key=key, exports=exports)
+                source = canonical_id(Publication(side, None), key=side_key(side, key), epochs=self.epochs)
+                self.events += inner.as_parts(name, source)
+        else:
+            for child in children(pattern):
+                self.read_sides(child, key)
+
+    def as_parts(self, name: str, source: str) -> list[Seen]:
+        parts: dict[Any, Seen] = {}
+        for part in sorted(self.run_all(), key=lambda p: (p[3], p[2].lo, _carried(*p[1]))):
+            key_values, (bound, counted), found, _ = part
+            digest = composite_digest(found.constituents, {})
+            keys = side_key(self.pattern, self.outer_key)
+            attributes = dict(zip(keys, key_values, strict=True))
+            event = Seen(name, found.lo, found.hi, COMPOSITE, source, digest, attributes, found.constituents, bound, counted)
+            parts.setdefault(digest, event)
+        return list(parts.values())
+
+    # Runs.
+
+    def run(self) -> list[Found]:
+        best: dict[Any, Found] = {}
+        for _, _, found, _ in sorted(self.run_all(), key=lambda p: (p[3], p[2].lo)):
+            best.setdefault((found.constituents, tuple((n, type(v), v) for n, v in found.attributes)), found)
+        return list(best.values())
+
+    def run_all(self) -> list[Any]:
+        pattern, keys, windows = self.pattern, self.outer_key, []
+        while isinstance(pattern, Keyed | Window):
+            if isinstance(pattern, Keyed):
+                keys = (*keys, *(n for n in pattern.attributes if n not in keys))
+            else:
+                windows.append((-1 - len(windows), pattern.length))
+            pattern = pattern.body
+        self.results: list[Any] = []
+        choices = {tuple(e.attributes.get(n) for n in keys) for e in self.events if e.rank != TIME} if keys else {()}
+        for values_of_key in choices:
+            if None in values_of_key:
+                continue
+            around = Around(windows=tuple(windows), keys=((keys, values_of_key),) if keys else ())
+            self.key_values = values_of_key
+            for alternative in self.enter(pattern, around, lambda: [[Skip(False)]]):
+                threads = [t for t in alternative if isinstance(t, Thread)]
+                if threads:
+                    self.begin(Inst(threads))
+        return self.results
+
+    def begin(self, start: Inst) -> None:
+        # The start state is always active: every event gets its chance, and none of them ends it.
+        for index, event in enumerate(self.events):
+            for child in self.offer(start, event) or ():
+                self.follow(child, self.after_epoch(index))
+
+    def after_epoch(self, index: int) -> int:
+        # What two sides of a `&` find alike is one event that is in both sets: it goes together, too.
+        at = self.events[index]
+        while index < len(self.events) and (
+            self.events[index].hi == at.hi if self.epochs else self.events[index].key == at.key
+        ):
+            index += 1
+        return index
+
+    def follow(self, inst: Inst, index: int) -> None:
+        while inst.threads:
+            event, timer, upto = self.next(inst, index)
+            if event is None:
+                return
+            if timer is not None:
+                inst = replace(inst, timers={n: d for n, d in inst.timers.items() if n != timer})
+            if timer is None:
+                outcomes = [self.offer(inst, each) for each in self.events[index:upto]]
+                affected = [each for each in outcomes if each is not None]
+                if affected:
+                    for children in affected:
+                        for child in children:
+                            self.follow(child, upto)
+                    return
+            else:
+                children = self.offer(inst, event)
+                if children is not None:
+                    for child in children:
+                        self.follow(child, upto)
+                    return
+            index = upto
+
+    def next(self, inst: Inst, index: int) -> tuple[Seen | None, str | None, int]:
+        due = min(((d, order, n) for order, (n, d) in enumerate(sorted(inst.timers.items()))), default=None)
+        if index < len(self.events) and (due is None or self.events[index].hi <= due[0]):
+            return self.events[index], None, self.after_epoch(index)
+        if due is None:
+            return None, None, index
+        return Seen(due[2], due[0], due[0], TIME, "", 0, {}), due[2], index
+
+    # The three rules.
+
+    def offer(self, inst: Inst, event: Seen) -> list[Inst] | None:
+        threads = inst.threads
+        strong = all(thread.strong for thread in threads)
+        if not self.follows(inst, event, strong):
+            return None
+        if not any(self.in_domain(inst, event, thread) for thread in threads):
+            return None
+        if any(t.what[0] == "second" and event.type == t.what[1] for t in threads if isinstance(t.what, tuple)):
+            if inst.bound is not None and event.lo <= inst.bound:
+                return None
+        children: list[Inst] = []
+        for thread in threads:
+            if self.follows(inst, event, thread.strong) and self.labelled(inst, event, thread):
+                children += self.move(inst, event, thread)
+        return children
+
+    def follows(self, inst: Inst, event: Seen, strong: bool) -> bool:
+        if inst.last is None:
+            return True
+        if event.rank == TIME:
+            return event.hi >= inst.last.hi
+        return event.lo > inst.last.hi if strong else event.key > inst.last.key
+
+    def in_domain(self, inst: Inst, event: Seen, thread: Thread) -> bool:
+        around = thread.around
+        if event.rank == TIME:
+            return event.type in around.timers
+        registers = self.initialised(inst, thread)
+        if not event.type.startswith("&"):
+            for described, timers in around.scopes:
+                if self.keyed(event, around) and self.holds(described, event, inst, registers, timers):
+                    return True
+        if isinstance(thread.what, tuple):
+            return event.type in thread.what[2] and self.keyed(event, around)
+        described = thread.what.label if thread.what.domain is None else thread.what.domain
+        return self.keyed(event, around) and self.holds(described, event, inst, registers, around.timers)
+
+    def labelled(self, inst: Inst, event: Seen, thread: Thread) -> bool:
+        if isinstance(thread.what, tuple):
+            return event.type == thread.what[1] and self.keyed(event, thread.around)
+        if event.rank != TIME and not self.keyed(event, thread.around):
+            return False
+        return self.holds(thread.what.label, event, inst, self.initialised(inst, thread), thread.around.timers)
+
+    def keyed(self, event: Seen, around: Around) -> bool:
+        for names, wanted in around.keys:
+            for name, value in zip(names, wanted, strict=True):
+                given = event.attributes.get(name)
+                if given is None or not values.same(given, value) if value is not OTHER else True:
+                    return False
+        return True
+
+    def initialised(self, inst: Inst, thread: Thread) -> dict[str, Any]:
+        registers = dict(inst.registers)
+        for kind, *what in thread.enters:
+            if kind == "init":
+                for name, initial in what[0]:
+                    registers[name] = self.value(initial, None, inst.bindings, registers)
+        return registers
+
+    def move(self, inst: Inst, event: Seen, thread: Thread) -> list[Inst]:
+        around = thread.around
+        windows = dict(inst.windows)
+        for entered in thread.enters:
+            if entered[0] == "window":
+                windows.pop(entered[1], None)
+        for window, length in around.windows:
+            windows[window] = min(windows.get(window, event.lo), event.lo)
+            if event.hi - windows[window] > length:
+                return []
+        bindings, registers = dict(inst.bindings), self.initialised(inst, thread)
+        bindings |= event.bound
+        registers |= event.counted
+        matched, keys_of = inst.matched, dict(inst.keys_of)
+        if isinstance(thread.what, Atom):
+            if thread.what.variable:
+                bindings[thread.what.variable] = event
+            for name, update in thread.what.updates:
+                registers[name] = self.value(update, event, bindings, registers)
+        if not around.hidden and event.rank != TIME:
+            ids = event.constituents if event.type.startswith("&") else ((event.source, event.seq),)
+            matched = (*matched, *(each for each in ids if each not in matched))
+        bound = inst.bound
+        if isinstance(thread.what, tuple):
+            first = thread.what[0] == "first"
+            bound = inst.last.hi if first and thread.strong and inst.last is not None else None
+        lo = min(inst.lo, event.lo)
+        children = []
+        for alternative in thread.onward():
+            if any(isinstance(each, Skip) for each in alternative):
+                self.emit(matched, bindings, registers, lo, event)
+            threads = [each for each in alternative if isinstance(each, Thread)]
+            if not threads:
+                continue
+            inside = {timer for each in threads for timer in each.around.timers}
+            timers = {name: due for name, due in inst.timers.items() if name in inside}
+            for each in threads:
+                for name, when in each.arms:
+                    due = due_instant(when, event.hi)
+                    timers.pop(name, None)
+                    if due is not None:
+                        timers[name] = due
+            children.append(
+                Inst(threads, event, lo, matched, keys_of, bindings, registers, timers, windows, bound)
+            )
+        return children
+
+    def emit(self, matched: Any, bindings: Any, registers: Any, lo: int, event: Seen) -> None:
+        attributes: dict[str, Any] = {}
+        if self.output is not None:
+            for name, value in self.output.attributes:
+                attributes[name] = self.value(value, None, bindings, registers)
+            if self.output.condition is not None:
+                shown = Seen("", lo, event.hi, PRIMITIVE, "", 0, attributes)
+                if self.value(self.output.condition, shown, bindings, registers) is not True:
+                    return
+        order = {(e.source, e.seq): e.key for e in self.events}
+        ordered = tuple(sorted(matched, key=lambda each: order[each]))
+        exported = (
+            {n: e for n, e in bindings.items() if n in self.exports},
+            {n: registers.get(n) for n in all_registers(self.pattern) if n in self.exports},
+        )
+        self.results.append((self.key_values, exported, Found(ordered, tuple(attributes.items()), lo, event.hi), event.key))
+
+    # Ways into a pattern.
+
+    def enter(self, pattern: Pattern, around: Around, onward: Callable[[], list[list[Any]]]) -> list[list[Any]]:
+        """Alternatives; an empty path shows as a `Skip`, which whoever is around replaces by what comes behind."""
+        match pattern:
+            case Atom():
+                return [[Thread(pattern, around, False, onward)]]
+            case Concatenation(parts=parts):
+                return self.enter_joined(list(parts), around, onward, False)
+            case Sequence(parts=parts):
+                return self.enter_joined(list(parts), around, onward, True)
+            case Alternation(parts=parts):
+                return [each for part in parts for each in self.enter(part, around, onward)]
+            case Iteration(body=body, least=least, most=most):
+                return self.enter_iteration(body, least, most, around, onward)
+            case Scope(body=body, domain=domain):
+                return self.enter(body, replace(around, scopes=(*around.scopes, (domain, around.timers))), onward)
+            case Hidden(body=body):
+                return self.enter(body, replace(around, hidden=True), onward)
+            case Window(body=body, length=length):
+                inside = replace(around, windows=(*around.windows, (id(pattern), length)))
+                return _mark(self.enter(body, inside, onward), ("window", id(pattern)))
+            case Init(registers=registers, body=body):
+                return _mark(self.enter(body, around, onward), ("init", registers))
+            case Keyed(body=body, attributes=names):
+                choices = {tuple(e.attributes.get(n) for n in names) for e in self.events}
+                result = []
+                for choice in [*(c for c in choices if None not in c), (OTHER,) * len(names)]:
+                    result += self.enter(body, replace(around, keys=(*around.keys, (names, choice))), onward)
+                return result
+            case Timing(first=first, second=second, timer=timer, when=when):
+                inside = replace(around, timers=around.timers | {timer})
+
+                def between() -> list[list[Any]]:
+                    ways = self.enter(second, inside, onward)
+                    armed = [[replace(t, arms=(*t.arms, (timer, when))) if isinstance(t, Thread) else t for t in w] for w in ways]
+                    return _fill(armed, onward)
+
+                return self.enter(first, around, between)
+            case Parallel():
+                left, right = self.parts[id(pattern), "left"], self.parts[id(pattern), "right"]
+
+                def then(other: str) -> Callable[[], list[list[Any]]]:
+                    return lambda: [[Thread(("second", other, (other,)), around, False, onward)]]
+
+                return [[
+                    Thread(("first", left, (left, right)), around, False, then(right)),
+                    Thread(("first", right, (left, right)), around, False, then(left)),
+                ]]
+        raise TypeError(pattern)
+
+    def enter_joined(self, parts: list[Pattern], around: Around, onward: Any, strong: bool) -> list[list[Any]]:
+        head, rest = parts[0], parts[1:]
+        if not rest:
+            return self.enter(head, around, onward)
+
+        def behind() -> list[list[Any]]:
+            ways = self.enter_joined(rest, around, onward, strong)
+            return _fill(_strong(ways) if strong else ways, onward)
+
+        ways = self.enter(head, around, behind)
+        if not any(isinstance(each, Skip) for way in ways for each in way):
+            return ways
+        second = self.enter_joined(rest, around, onward, strong)
+        second = _strong(second) if strong else second
+        return _fill(ways, lambda: second)
+
+    def enter_iteration(self, body: Pattern, least: int, most: int | None, around: Around, onward: Any) -> list[list[Any]]:
+        def way(done: int) -> list[list[Any]]:
+            if most is not None and done >= most:
+                return [[Skip(False)]]
+            into = self.enter(body, around, lambda: _fill(way(done + 1), onward))
+            if done >= least:
+                return [[*each, Skip(False)] for each in into]
+            # A round that matches nothing counts as a round.
+            return _fill(into, lambda: way(done + 1))
+
+        return way(0)
+
+    # Sets and expressions.
+
+    def holds(self, described: Any, event: Seen, inst: Inst, registers: dict[str, Any], timers: frozenset[str]) -> bool:
+        match described:
+            case TypeSet(name=name):
+                return event.type == name and (event.rank != TIME or name in timers)
+            case AnySet():
+                return event.rank == PRIMITIVE
+            case Union(members=members):
+                return any(self.holds(each, event, inst, registers, timers) for each in members)
+            case Intersection(left=left, right=right):
+                return self.holds(left, event, inst, registers, timers) and self.holds(right, event, inst, registers, timers)
+            case Difference(left=left, right=right):
+                return self.holds(left, event, inst, registers, timers) and not self.holds(right, event, inst, registers, timers)
+            case Filtered(base=base, condition=condition):
+                return (
+                    self.holds(base, event, inst, registers, timers)
+                    and self.value(condition, event, inst.bindings, registers) is True
+                )
+        raise TypeError(described)
+
+    def value(self, expression: Any, event: Seen | None, bindings: dict[str, Any], registers: dict[str, Any]) -> Any:
+        def of(each: Any) -> Any:
+            return self.value(each, event, bindings, registers)
+
+        match expression:
+            case Literal(value=value):
+                return value
+            case Name(name=name):
+                return registers[name] if name in registers else event.attributes.get(name) if event else None
+            case Field(variable=variable, attribute=attribute):
+                return bindings[variable].attributes.get(attribute) if variable in bindings else None
+            case Moment(end=end, variable=variable):
+                at = bindings.get(variable) if variable else event
+                return getattr(at, end) if at is not None else None
+            case Unary(operator="not", operand=operand):
+                return of(operand) is not True
+            case Unary(operand=operand):
+                return values.negate(of(operand))
+            case Binary(operator="and", left=left, right=right):
+                return of(left) is True and of(right) is True
+            case Binary(operator="or", left=left, right=right):
+                return of(left) is True or of(right) is True
+            case Binary(operator=operator, left=left, right=right):
+                return values.BINARY[operator](of(left), of(right))
+            case Call(function=function, arguments=arguments):
+                return values.FUNCTIONS[function].compute(*map(of, arguments))
+        raise TypeError(expression)
+
+
+def _carried(bound: dict[str, Any], counted: dict[str, Any]) -> Any:
+    events = sorted((name, (event.source, event.seq)) for name, event in bound.items())
+    return events, sorted((name, repr(value)) for name, value in counted.items())
+
+
+def side_key(side: Pattern, outer: tuple[str, ...]) -> tuple[str, ...]:
+    """What a side of a `&` is keyed by altogether."""
+    keys = outer
+    while isinstance(side, Keyed | Window):
+        if isinstance(side, Keyed):
+            keys = (*keys, *(n for n in side.attributes if n not in keys))
+        side = side.body
+    return keys
+
+
+def _strong(ways: list[list[Any]]) -> list[list[Any]]:
+    return [[replace(each, strong=True) for each in way] for way in ways]
+
+
+def _mark(ways: list[list[Any]], entered: Any) -> list[list[Any]]:
+    return [[replace(t, enters=(entered, *t.enters)) if isinstance(t, Thread) else t for t in way] for way in ways]
+
+
+def _fill(ways: list[list[Any]], onward: Callable[[], list[list[Any]]]) -> list[list[Any]]:
+    """Put what comes behind in the place of empty paths, in every combination of alternatives."""
+    result = []
+    for way in ways:
+        skips = [each for each in way if isinstance(each, Skip)]
+        threads = [each for each in way if isinstance(each, Thread)]
+        if not skips:
+            result.append(way)
+            continue
+        for behind in onward():
+            merged: list[Any] = list(threads)
+            for skip in skips:
+                merged += [replace(each, strong=each.strong or skip.strong) for each in behind]
+            result.append(merged)
+    return result
