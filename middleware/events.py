@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from hashlib import blake2b
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 import msgspec
 
@@ -92,13 +92,19 @@ def composite_digest(constituents: tuple[EventId, ...], attributes: dict[str, At
     """The sequence number of a composite event: a digest of its constituents' ids and its output attributes.
 
     96 bits: among a thousand million composite events of one pattern two meet by chance once in 10^11 trials.
-    Composite ids exceed 64 bits, so ids are hashed as text.
     """
-    parts: list[Any] = [[[source, str(seq)] for source, seq in constituents], sorted(attributes.items())]
-    return int.from_bytes(blake2b(_digest_encoder.encode(parts), digest_size=DIGEST_BYTES).digest(), "big")
+    pairs = sorted(attributes.items()) if attributes else ()
+    try:
+        content = _encode((constituents, pairs))
+    except OverflowError:
+        # Ids of composite events exceed the 64 bits of msgpack's integers.
+        wide = [(source, seq if seq < _WIDE else seq.to_bytes(DIGEST_BYTES, "big")) for source, seq in constituents]
+        content = _encode((wide, pairs))
+    return int.from_bytes(blake2b(content, digest_size=DIGEST_BYTES).digest(), "big")
 
 
-_digest_encoder = msgspec.msgpack.Encoder()
+_WIDE: Final = 2**64
+_encode: Final = msgspec.msgpack.Encoder().encode
 
 
 def check_event(event: Event, *, where: str | None = None) -> Event:

@@ -7,18 +7,21 @@ the last to the first, shared between instances that forked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
+
+import msgspec
 
 from middleware.events import Attribute, Event
 from middleware.timestamps import INSTANT_MAX, INSTANT_MIN
 
-Chain: TypeAlias = tuple["Chain | None", Event] | None
-"""The constituents so far, the last first; None for none."""
+Chain: TypeAlias = Any
+"""The constituents so far as `(chain before, event)`, the last first; None for none."""
 
 
-class Instance:
+class Instance(msgspec.Struct, eq=False, gc=False):
     """A partial match. It does not change: a move makes a new one.
+
+    A msgspec struct, because instances are made by the hundred thousand a second; nothing it refers to leads back to it.
 
     Attributes:
         state: the index of the state it is in.
@@ -36,50 +39,36 @@ class Instance:
         alive: False once it has moved or failed; time events that were set off for it then come to nothing.
     """
 
-    __slots__ = (
-        "alive",
-        "bindings",
-        "bounds",
-        "chain",
-        "hi",
-        "key",
-        "last",
-        "lo",
-        "registers",
-        "spent",
-        "state",
-        "timers",
-        "windows",
-    )
+    state: int
+    key: object
+    chain: Chain
+    lo: int
+    hi: int
+    last: Event | None
+    bindings: tuple[Event | None, ...]
+    registers: tuple[Attribute, ...]
+    windows: tuple[int | None, ...]
+    timers: tuple[int | None, ...]
+    bounds: tuple[int | None, ...]
+    spent: frozenset[tuple[frozenset[int], tuple[object, ...]]]
+    alive: bool = True
 
-    def __init__(
-        self,
-        state: int,
-        key: object,
-        chain: Chain,
-        lo: int,
-        hi: int,
-        last: Event | None,
-        bindings: tuple[Event | None, ...],
-        registers: tuple[Attribute, ...],
-        windows: tuple[int | None, ...],
-        timers: tuple[int | None, ...],
-        bounds: tuple[int | None, ...],
-        spent: frozenset[tuple[frozenset[int], tuple[object, ...]]],
-    ) -> None:
-        self.state = state
-        self.key = key
-        self.chain = chain
-        self.lo = lo
-        self.hi = hi
-        self.last = last
-        self.bindings = bindings
-        self.registers = registers
-        self.windows = windows
-        self.timers = timers
-        self.bounds = bounds
-        self.spent = spent
-        self.alive = True
+    def moved(self, state: int, chain: Chain, lo: int, event: Event) -> Instance:
+        """The instance after a move that changes nothing but constituents and timestamp."""
+        return Instance(
+            state,
+            self.key,
+            chain,
+            lo,
+            event.hi,
+            event,
+            self.bindings,
+            self.registers,
+            self.windows,
+            self.timers,
+            self.bounds,
+            self.spent,
+        )
 
     def same_as(self, other: Instance) -> bool:
         """Whether the two are equal in all parts; both matched the same event last."""
@@ -103,7 +92,10 @@ AFTER_ALL: Final = INSTANT_MAX
 
 def chain_events(chain: Chain) -> list[Event]:
     """The events of a chain, the first first."""
-    events = list(_backwards(chain))
+    events: list[Event] = []
+    while chain is not None:
+        events.append(chain[1])
+        chain = chain[0]
     events.reverse()
     return events
 
@@ -115,12 +107,6 @@ def same_chain(one: Chain, other: Chain) -> bool:
             return False
         one, other = one[0], other[0]
     return True
-
-
-def _backwards(chain: Chain) -> Iterator[Event]:
-    while chain is not None:
-        yield chain[1]
-        chain = chain[0]
 
 
 def _same_values(one: tuple[Attribute, ...], other: tuple[Attribute, ...]) -> bool:

@@ -161,8 +161,12 @@ class Matcher:
         for pool, state in plan.visits:
             bucket = pool.get(key)
             if bucket:
-                kept = [instance for instance in bucket if not self._take(instance, event, state)]
-                self._keep(pool, key, bucket, kept)
+                if state.plain:
+                    kept = self._take_plain(bucket, event, state)
+                else:
+                    kept = [instance for instance in bucket if not self._take(instance, event, state)]
+                if len(kept) != len(bucket):
+                    self._keep(pool, key, bucket, kept)
         if plan.starts:
             self._start(event, plan, key)
         if self._born:
@@ -260,6 +264,32 @@ class Matcher:
             self._follow(instance, event, move)
         return True
 
+    def _take_plain(self, bucket: list[Instance], event: Event, plan: StatePlan) -> list[Instance]:
+        """The rules for moves without conditions that change nothing but constituents and timestamp; who stays.
+
+        The same as `_take` and `_follow`, in one loop: most events of most patterns come through here.
+        """
+        kept: list[Instance] = []
+        event_lo, event_hi, window, born = event.lo, event.hi, self._window, self._born
+        for instance in bucket:
+            apart = event_lo > instance.hi
+            if plan.strong and not apart:
+                kept.append(instance)
+                continue
+            lo = event_lo if event_lo < instance.lo else instance.lo
+            if event_hi - lo > window:
+                continue
+            for move in plan.moves:
+                if move.strong and not apart:
+                    continue
+                chain = instance.chain if move.hidden else (instance.chain, event)
+                for target in move.targets:
+                    if target.accepting:
+                        self._emit(chain, lo, event_hi, instance.bindings, instance.registers, instance.key)
+                    if target.goes_on:
+                        born.append(instance.moved(target.state, chain, lo, event))
+        return kept
+
     def _take_open(self, instance: Instance, event: Event, plan: StatePlan) -> bool:
         """The same where an inner key may be entered: independent instances for each value of the key.
 
@@ -348,22 +378,7 @@ class Matcher:
             if target.accepting:
                 self._emit(chain, lo, event.hi, instance.bindings, instance.registers, instance.key)
             if target.goes_on:
-                self._born.append(
-                    Instance(
-                        target.state,
-                        instance.key,
-                        chain,
-                        lo,
-                        event.hi,
-                        event,
-                        instance.bindings,
-                        instance.registers,
-                        (),
-                        (),
-                        instance.bounds,
-                        instance.spent,
-                    )
-                )
+                self._born.append(instance.moved(target.state, chain, lo, event))
 
     def _follow_full(self, instance: Instance, event: Event, move: MovePlan, lo: int) -> None:
         windows = list(instance.windows)
@@ -457,7 +472,7 @@ class Matcher:
             if self._root.timers:
                 staying = set(map(id, kept))
                 for instance in bucket:
-                    instance.alive = id(instance) in staying
+                    instance.alive = instance.alive and id(instance) in staying
             if kept:
                 pool[key] = kept
             else:
@@ -471,8 +486,18 @@ class Matcher:
         self._born = []
         if len(born) > 1:
             born = _distinct(born)
-        for instance in born:
-            self.add(instance)
+        if self._root.timers:
+            for instance in born:
+                self.add(instance)
+        else:
+            for instance in born:
+                pool, key = self.pools[instance.state], instance.key
+                bucket = pool.get(key)
+                if bucket is None:
+                    pool[key] = [instance]
+                else:
+                    bucket.append(instance)
+            self.live += len(born)
         if self.live >= self._sweep_at:
             self._sweep()
 
@@ -572,12 +597,14 @@ class Matcher:
         events = chain_events(chain)
         if self.automaton.parts:
             events = list({event.id: event for event in sorted(events, key=_order)}.values())
-        attributes = {name: value(_NO_EVENT, bindings, registers) for name, value in self._attributes}
+        attributes: dict[str, Attribute] = {}
+        if self._attributes:
+            attributes = {name: value(_NO_EVENT, bindings, registers) for name, value in self._attributes}
         if self._condition is not True:
             shown = Event("", lo, hi, "", 0, attributes)
             if self._condition is False or not self._condition(shown, bindings, registers):  # type: ignore[operator]
                 return
-        constituents = tuple(event.id for event in events)
+        constituents = tuple([(event.source, event.seq) for event in events])
         composite = self._composite(lo, hi, attributes, constituents, tuple(events), bindings, registers, key)
         self._report(composite)
 
@@ -679,6 +706,8 @@ def _initialised(instance: Instance, event: Event, inits: tuple) -> tuple[Attrib
 
 
 def _distinct(born: list[Instance]) -> list[Instance]:
+    if len({(instance.state, instance.lo) for instance in born}) == len(born):
+        return born
     kept: list[Instance] = []
     seen: dict[tuple[int, int, int], list[Instance]] = {}
     for instance in born:

@@ -116,6 +116,7 @@ class StatePlan:
         domain: else the reasons why one may be.
         opens: the inner keys that may be entered from here, those entered together as one group.
         joint: the `&` whose second side is awaited, for its composite events; None for none.
+        plain: whether nothing of this needs a look: no conditions, and simple moves only.
     """
 
     strong: bool
@@ -124,6 +125,7 @@ class StatePlan:
     moves: tuple[MovePlan, ...]
     opens: tuple[KeyGroup, ...]
     joint: int | None
+    plain: bool
 
     @property
     def all_keys(self) -> frozenset[int]:
@@ -158,17 +160,20 @@ class Planner:
                 domain.append(DomainTest(test, inits, frozenset() if timer else move.keys))
             label = self._condition(position.label, type_name, position, move, scope, timer)
             if label is not False:
-                moves.append(self._move(move, position, label, inits, scope))
+                moves.append(self._move(move, position, label, inits, scope, timer))
         if not domain:
             return None
+        everything = any(test.condition is True and not test.entered_keys for test in domain)
+        joint = self._awaited_joint(state, type_name)
         opens = dict.fromkeys(test.entered_keys for test in domain if test.entered_keys)
         return StatePlan(
             strong=state.strong and not timer,
-            everything=any(test.condition is True and not test.entered_keys for test in domain),
+            everything=everything,
             domain=tuple(domain),
             moves=tuple(moves),
             opens=tuple(KeyGroup(keys, tuple(self._inner_keys[key] for key in sorted(keys))) for keys in opens),
-            joint=self._awaited_joint(state, type_name),
+            joint=joint,
+            plain=everything and not opens and joint is None and all(m.simple and m.label is True for m in moves),
         )
 
     def scope(self, type_name: str = "") -> Scope:
@@ -202,6 +207,7 @@ class Planner:
         label: Condition | bool,
         inits: tuple[tuple[int, Value], ...],
         scope: Scope,
+        timer: bool,
     ) -> MovePlan:
         targets = tuple(self._target(state) for state in self.automaton.arrivals[move.position])
         updates = tuple((place, compile_value(value, self._after_binding(position, scope))) for place, value in position.updates)
@@ -210,7 +216,8 @@ class Planner:
         plain = not self.automaton.timers and not self.automaton.inner_keys and not self.automaton.windows
         return MovePlan(
             label=label,
-            strong=move.strong,
+            # A time event follows if it is due at or after the last event, also behind a `;`.
+            strong=move.strong and not timer,
             simple=plain and not (updates or inits) and position.variable is None and position.part is None,
             hidden=position.hidden,
             variable=position.variable,

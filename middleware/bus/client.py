@@ -41,21 +41,24 @@ class BufferedSocket:
 
     def __init__(self, raw: SocketLike) -> None:
         self.raw = raw
+        self._encrypted = isinstance(raw, ssl.SSLSocket)
         self._piece = b""
         self._given = 0
 
     @property
     def waiting(self) -> bool:
         """Whether bytes were read that nobody has asked for yet; a selector does not know of them."""
-        return self._given < len(self._piece) or (isinstance(self.raw, ssl.SSLSocket) and self.raw.pending() > 0)
+        return self._given < len(self._piece) or (self._encrypted and self.raw.pending() > 0)  # type: ignore[attr-defined]
 
     def recv(self, buffer_size: int) -> bytes:
-        given = self._given
-        if given >= len(self._piece):
-            self._piece = self.raw.recv(_PIECE)
-            given = 0
-        self._given = min(given + buffer_size, len(self._piece))
-        return self._piece[given : self._given]
+        start, piece = self._given, self._piece
+        end = start + buffer_size
+        if start >= len(piece):
+            piece = self._piece = self.raw.recv(_PIECE)
+            start, end = 0, buffer_size
+        # Perhaps beyond the end, which reads the same: nothing is left.
+        self._given = end
+        return piece[start:end]
 
     def send(self, buffer: bytes | bytearray) -> int:
         return self.raw.send(buffer)
@@ -84,6 +87,9 @@ class Client(paho.Client):
     """A paho client for one connection, whose messages go straight to `deliver`.
 
     Nothing is acknowledged by itself: `deliver` answers for QoS 1 with `ack(number, 1)`.
+
+    Attributes:
+        stream: the network; None before it is open.
     """
 
     def __init__(
@@ -98,24 +104,20 @@ class Client(paho.Client):
             reconnect_on_failure=False,
             manual_ack=True,
         )
+        self.stream: BufferedSocket | None = None
         self._deliver = deliver
         self._not_accepted = not_accepted
         self._with_properties = protocol == MQTTProtocolVersion.MQTTv5
         # Whoever hands messages over bounds them; paho's own queue would only hide them.
         self.max_inflight_messages = 0
 
-    @property
-    def has_unread(self) -> bool:
-        """Whether more was read from the network than has been handled."""
-        stream = self.socket()
-        return isinstance(stream, BufferedSocket) and stream.waiting
-
     def _create_socket(self) -> SocketLike:
         stream = super()._create_socket()
         if isinstance(stream, socket.socket):
             # paho leaves it unset, and then a small frame waits until the one before it is acknowledged.
             stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return BufferedSocket(stream)
+        self.stream = BufferedSocket(stream)
+        return self.stream
 
     def _handle_publish(self) -> MQTTErrorCode:
         flags = self._in_packet["command"]

@@ -162,7 +162,8 @@ class Connection:
     @property
     def has_unread(self) -> bool:
         """Whether `read` has something to do that no selector knows of."""
-        return self._client.has_unread
+        stream = self._client.stream
+        return self.ended is None and stream is not None and stream.waiting
 
     @property
     def wants_write(self) -> bool:
@@ -180,9 +181,10 @@ class Connection:
 
     def read(self, packets: int) -> None:
         """Handle so many packets, or what there is."""
+        read, stream = self._client.loop_read, self._client.stream
         for _ in range(packets):
-            self._client.loop_read()
-            if self.ended is not None or not self._client.has_unread:
+            read()
+            if self.ended is not None or stream is None or not stream.waiting:
                 break
 
     def write(self) -> None:

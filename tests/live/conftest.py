@@ -1,0 +1,109 @@
+"""Real MQTT servers for tests: mosquitto on free loopback ports where it is installed, and the embedded amqtt."""
+
+import importlib.util
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from brokers.server import Server, find_mosquitto, start_server
+from middleware.bus import Bus
+
+NO_MOSQUITTO = "mosquitto is neither on the PATH nor in /usr/sbin"
+NO_AMQTT = "amqtt is not installed (extra: broker)"
+
+
+@pytest.fixture(scope="session")
+def mosquitto() -> Iterator[Server]:
+    """A mosquitto in a temporary folder, shared by all tests that do not end it."""
+    if find_mosquitto() is None:
+        pytest.skip(NO_MOSQUITTO)
+    with start_server("mosquitto") as server:
+        yield server
+
+
+@pytest.fixture
+def start_mosquitto() -> Iterator[Callable[..., Server]]:
+    """Starts a mosquitto of the test's own, with the arguments of `start_server`; ended with the test."""
+    if find_mosquitto() is None:
+        pytest.skip(NO_MOSQUITTO)
+    started: list[Server] = []
+
+    def start(**arguments: Any) -> Server:
+        started.append(start_server("mosquitto", **arguments))
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def amqtt() -> Iterator[Server]:
+    """The embedded server, shared by all tests."""
+    if importlib.util.find_spec("amqtt") is None:
+        pytest.skip(NO_AMQTT)
+    with start_server("amqtt") as server:
+        yield server
+
+
+@pytest.fixture
+def make_bus() -> Iterator[Callable[..., Bus]]:
+    """Makes buses, connected unless `wait=False`; stopped with the test."""
+    made: list[Bus] = []
+
+    def make(url: str, *, wait: bool = True, **arguments: Any) -> Bus:
+        bus = Bus(url, **arguments)
+        made.append(bus)
+        bus.start()
+        if wait:
+            bus.wait_connected()
+        return bus
+
+    yield make
+    for bus in made:
+        bus.stop(timeout=0.5)
+
+
+class Received(list[Any]):
+    """Collects what handlers take, and waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._changed = threading.Condition()
+
+    def handler(self, topic: str, payload: bytes, retain: bool) -> None:
+        """A handler that keeps topic, payload and the retain flag."""
+        self.add((topic, payload, retain))
+
+    def add(self, item: Any) -> None:
+        with self._changed:
+            self.append(item)
+            self._changed.notify_all()
+
+    def wait(self, count: int, timeout: float = 10.0) -> list[Any]:
+        """The first items, as soon as there are so many; fails where there are not in time."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: len(self) >= count, timeout):
+                pytest.fail(f"{len(self)} of {count} after {timeout} s: {self[-5:]}")
+            return list(self[:count])
+
+    @property
+    def payloads(self) -> list[bytes]:
+        return [payload for _, payload, _ in self]
+
+
+@pytest.fixture
+def received() -> Received:
+    return Received()
+
+
+def eventually(holds: Callable[[], bool], timeout: float = 10.0) -> None:
+    """Wait until something holds; fails where it does not in time."""
+    end = time.monotonic() + timeout
+    while not holds():
+        if time.monotonic() > end:
+            pytest.fail("it did not come about")
+        time.sleep(0.005)
