@@ -131,7 +131,7 @@ class TypeRegistry:
                 allowed=msgspec.json.encode(known).decode(),
                 advice="unregister it first, or choose another name",
             )
-        if event_type.derived is not None:
+        if event_type.derived is not None and not self.open:
             self._check_derived(event_type, event_type.derived)
         self._types[event_type.name] = event_type
 

@@ -82,6 +82,7 @@ class Matcher:
         live: how many instances there are, dead ones not yet swept out included.
         reported: the constituents of composite events that might be found again in another way, and their `lo`, by id.
         late: how many events came late.
+        numbers: how many time events were set off or have fired; tells those with one instant apart.
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class Matcher:
         self._latest_hi = BEFORE_ALL
         self._born: list[Instance] = []
         self._splits: dict[int, tuple[Instance, set[tuple[frozenset[int], tuple[object, ...]]]]] = {}
-        self._numbers = 0
+        self.numbers = 0
         # What the event at hand has brought so far: the place in `found` by digest.
         self._now: Event = _NO_EVENT
         self._found_by: Event = _NO_EVENT
@@ -209,8 +210,8 @@ class Matcher:
             plan = self._timer_plan(instance.state, timer)
             if plan is None:
                 continue
-            self._numbers += 1
-            event = TimeEvent(timer_type(timer), due, due, "@", self._numbers, {})
+            self.numbers += 1
+            event = TimeEvent(timer_type(timer), due, due, "@", self.numbers, {})
             if self.latest is None or event.key > self.latest.key:
                 self.latest, self._latest_hi = event, due
             self._now = event
@@ -235,14 +236,19 @@ class Matcher:
         """The instances that are alive."""
         return [each for pool in self.pools for bucket in pool.values() for each in bucket if each.alive]
 
+    def resume(self, latest: Event | None, numbers: int) -> None:
+        """Go on behind this event, as a snapshot says."""
+        self.latest, self.numbers = latest, numbers
+        self._latest_hi = BEFORE_ALL if latest is None else latest.hi
+
     def add(self, instance: Instance) -> None:
         """Put an instance where it belongs, and set off its time events."""
         self.pools[instance.state].setdefault(instance.key, []).append(instance)
         self.live += 1
         for timer, due in enumerate(instance.timers):
             if due is not None:
-                self._numbers += 1
-                heappush(self.alarms, (due, timer, self._numbers, instance))
+                self.numbers += 1
+                heappush(self.alarms, (due, timer, self.numbers, instance))
 
     # The three rules.
 

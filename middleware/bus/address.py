@@ -78,9 +78,13 @@ def refused(address: Address, reason: str, *, credentials: bool) -> BusError:
     return BusError(f"the MQTT server at {address} refuses", given=reason, advice=advice)
 
 
-def lost(address: Address, reason: str) -> BusError:
+def lost(address: Address, reason: str, client_id: str) -> BusError:
     """The connection stood, and is gone."""
-    return BusError(f"the connection to {address} is lost", given=reason, advice="it is tried again by itself")
+    return BusError(
+        f"the connection to {address} is lost",
+        given=reason,
+        advice=f"it is tried again by itself; where it keeps happening, look for another client named {client_id}",
+    )
 
 
 def _hide(url: str) -> str:

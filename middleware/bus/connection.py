@@ -301,9 +301,11 @@ class Connection:
             self.unsupported = True
             self.ended = refused(address, f"it hung up on a client of MQTT {self.protocol}", credentials=False)
         elif flags.is_disconnect_packet_from_server:
-            self.ended = lost(address, f"{reason.getName()}, says the server, to client {self._settings.client_id}")
+            self.ended = lost(address, f"the server says: {reason.getName()}", self._settings.client_id)
         else:
-            self.ended = lost(address, reason.getName())
+            said = reason.getName()
+            name = "closed by the server or the network" if said == "Unspecified error" else said
+            self.ended = lost(address, name, self._settings.client_id)
 
     def _on_subscribe(
         self, client: PahoClient, userdata: Any, mid: int, reasons: list[ReasonCode], properties: Properties | None

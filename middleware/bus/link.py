@@ -100,12 +100,12 @@ class Link:
             error = problem
         self._loop.call_soon(lambda: self._opened(connection, error))
         if self._over:
-            connection.abort(lost(self._settings.address, "the bus is stopped"))
+            connection.abort(self._lost("the bus is stopped"))
 
     def _opened(self, connection: Connection, error: Exception | None) -> None:
         address = self._settings.address
         if self._over:
-            connection.abort(lost(address, "the bus is stopped"))
+            connection.abort(self._lost("the bus is stopped"))
             return
         if error is not None:
             connection.abort(unreachable(address, error))
@@ -130,7 +130,7 @@ class Link:
                 connection.write()
         except Exception as error:
             # Handlers are guarded, so this is a packet that cannot be: nothing after it can be trusted.
-            connection.abort(lost(self._settings.address, f"{type(error).__name__}: {error}"))
+            connection.abort(self._lost(f"{type(error).__name__}: {error}"))
         self._look(connection)
 
     def _look(self, connection: Connection) -> None:
@@ -160,7 +160,7 @@ class Link:
             # The server is there and speaks 3.1.1 only: nothing has failed yet, and there is nothing to wait for.
             self._loop.call_soon(self._attempt)
             return
-        self._down(connection, connection.ended or lost(self._settings.address, "unknown"))
+        self._down(connection, connection.ended or self._lost("unknown"))
         if not self._over:
             self._loop.call_later(self._backoff.next(), self._attempt)
 
@@ -180,3 +180,6 @@ class Link:
             self._patience.cancel()
         self._current = self.connection = None
         self._loop.selector.unregister(self._descriptor)
+
+    def _lost(self, reason: str) -> BusError:
+        return lost(self._settings.address, reason, self._settings.client_id)

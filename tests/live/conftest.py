@@ -97,13 +97,25 @@ class Received(list[Any]):
 
 @pytest.fixture
 def received() -> Received:
+    """A collector of messages."""
     return Received()
 
 
-def eventually(holds: Callable[[], bool], timeout: float = 10.0) -> None:
-    """Wait until something holds; fails where it does not in time."""
-    end = time.monotonic() + timeout
-    while not holds():
-        if time.monotonic() > end:
-            pytest.fail("it did not come about")
-        time.sleep(0.005)
+@pytest.fixture
+def also_received() -> Received:
+    """Another one."""
+    return Received()
+
+
+@pytest.fixture
+def eventually() -> Callable[[Callable[[], bool]], None]:
+    """Waits until something holds, and fails the test where it does not in ten seconds."""
+
+    def wait(holds: Callable[[], bool]) -> None:
+        end = time.monotonic() + 10
+        while not holds():
+            if time.monotonic() > end:
+                pytest.fail("it did not come about")
+            time.sleep(0.005)
+
+    return wait

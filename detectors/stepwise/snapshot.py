@@ -1,0 +1,272 @@
+"""The whole state of an engine as bytes, and back: for checkpoints, for migration, and for handing over between engines.
+
+Versioned msgpack. Events and the links of chains are written once and referred to by number, so instances that share a
+past share it in the snapshot, too. A snapshot fits engines for the same patterns, told by their canonical ids. Pickle was
+rejected: a snapshot travels between nodes, and has to be readable after an upgrade.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any, Final
+
+import msgspec
+
+from detectors.stepwise.engine import StepwiseEngine
+from detectors.stepwise.instance import Instance
+from detectors.stepwise.matcher import Matcher, PartEvent, TimeEvent
+from middleware.errors import SnapshotError
+from middleware.events import DIGEST_BYTES, CompositeEvent, Event
+
+FORMAT: Final = "distced engine"
+VERSION: Final = 1
+
+_WIDE: Final = 2**63
+
+
+class _MatcherState(msgspec.Struct, array_like=True):
+    latest: int
+    late: int
+    numbers: int
+    reported: list[Any]
+    instances: list[Any]
+
+
+class _Envelope(msgspec.Struct, array_like=True):
+    format: str
+    version: int
+    checksum: bytes
+    content: bytes
+
+
+class _EngineState(msgspec.Struct, array_like=True):
+    patterns: list[str]
+    events: list[Any]
+    links: list[tuple[int, int]]
+    clock: int | None
+    late: int
+    pending: list[int]
+    thinners: list[list[Any]]
+    matchers: list[_MatcherState]
+
+
+def snapshot(engine: StepwiseEngine) -> bytes:
+    """The state of an engine between two calls."""
+    writer = _Writer()
+    matchers = [writer.matcher(unit.matcher) for unit in engine.units]
+    state = _EngineState(
+        [pattern.automaton.canonical_id for pattern in engine.patterns],
+        writer.events,
+        writer.links,
+        engine.clock if engine.clock > -_WIDE else None,
+        engine.late,
+        [writer.event(event) for event in engine.pending],
+        [[[_pack(key), interval] for key, interval in thinner.passed.items()] for thinner in engine.thinners],
+        matchers,
+    )
+    body = msgspec.msgpack.encode(state)
+    return msgspec.msgpack.encode(_Envelope(FORMAT, VERSION, _checksum(body), body))
+
+
+def restore(engine: StepwiseEngine, content: bytes) -> None:
+    """Put a fresh engine for the same patterns into the state of a snapshot.
+
+    Raises:
+        SnapshotError: for bytes that are none, of a version this does not read, or of other patterns.
+    """
+    state = _decode(content)
+    patterns = [pattern.automaton.canonical_id for pattern in engine.patterns]
+    if state.patterns != patterns:
+        raise SnapshotError("a snapshot of other patterns", given=state.patterns, allowed=", ".join(patterns))
+    try:
+        reader = _Reader(state)
+        engine.clock = -_WIDE - 1 if state.clock is None else state.clock
+        engine.late = state.late
+        engine.pending = [reader.events[place] for place in state.pending]
+        for thinner, passed in zip(engine.thinners, state.thinners, strict=True):
+            thinner.passed = {_unpack(key): interval for key, interval in passed}
+        for unit, each in zip(engine.units, state.matchers, strict=True):
+            reader.fill(unit.matcher, each)
+    except (IndexError, KeyError, TypeError, ValueError) as error:
+        raise SnapshotError("a damaged snapshot", given=str(error)) from error
+
+
+def _decode(content: bytes) -> _EngineState:
+    try:
+        head = msgspec.msgpack.decode(content)
+        if not isinstance(head, list) or head[:1] != [FORMAT]:
+            raise SnapshotError("bytes that are no snapshot of an engine", given=content[:24])
+        if head[1:2] != [VERSION]:
+            raise SnapshotError(
+                "a snapshot of another version", given=head[1:2], allowed=f"version {VERSION}", advice="upgrade this node"
+            )
+        envelope = msgspec.convert(head, _Envelope)
+        if envelope.checksum != _checksum(envelope.content):
+            raise SnapshotError("a damaged snapshot: its checksum is wrong", advice="take an earlier one")
+        return msgspec.msgpack.decode(envelope.content, type=_EngineState)
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
+        raise SnapshotError("bytes that are no snapshot of an engine", given=str(error)) from None
+
+
+def _checksum(content: bytes) -> bytes:
+    return blake2b(content, digest_size=8).digest()
+
+
+class _Writer:
+    """Numbers events and links as they are met.
+
+    Attributes:
+        events, links: what was met, by number; what an event refers to has a smaller number.
+    """
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+        self.links: list[tuple[int, int]] = []
+        self._event_numbers: dict[int, int] = {}
+        self._link_numbers: dict[int, int] = {}
+        # Numbers go by identity, so nothing that was numbered may be freed meanwhile.
+        self._held: list[object] = []
+
+    def matcher(self, matcher: Matcher) -> _MatcherState:
+        reported = [
+            [_pack_id(identity), [_pack_id(each) for each in constituents], lo]
+            for identity, (constituents, lo) in matcher.reported.items()
+        ]
+        return _MatcherState(
+            self.event(matcher.latest),
+            matcher.late,
+            matcher.numbers,
+            reported,
+            [self.instance(instance) for instance in matcher.instances()],
+        )
+
+    def instance(self, instance: Instance) -> list[Any]:
+        return [
+            instance.state,
+            _pack(instance.key),
+            self.chain(instance.chain),
+            instance.lo,
+            self.event(instance.last),
+            [self.event(event) for event in instance.bindings],
+            [_pack(value) for value in instance.registers],
+            instance.windows,
+            instance.timers,
+            instance.bounds,
+            [[sorted(keys), [_pack(value) for value in values]] for keys, values in instance.spent],
+        ]
+
+    def chain(self, chain: Any) -> int:
+        waiting = []
+        while chain is not None and id(chain) not in self._link_numbers:
+            waiting.append(chain)
+            chain = chain[0]
+        number = -1 if chain is None else self._link_numbers[id(chain)]
+        for link in reversed(waiting):
+            self.links.append((number, self.event(link[1])))
+            number = len(self.links) - 1
+            self._link_numbers[id(link)] = number
+            self._held.append(link)
+        return number
+
+    def event(self, event: Event | None) -> int:
+        if event is None:
+            return -1
+        number = self._event_numbers.get(id(event))
+        if number is None:
+            packed = self._packed(event)
+            number = self._event_numbers[id(event)] = len(self.events)
+            self.events.append(packed)
+            self._held.append(event)
+        return number
+
+    def _packed(self, event: Event) -> list[Any]:
+        head = [event.type, event.lo, event.hi, event.source, _pack_seq(event.seq), event.attributes]
+        if isinstance(event, TimeEvent):
+            return ["t", *head]
+        if not isinstance(event, CompositeEvent):
+            return ["e", *head]
+        ids = [_pack_id(identity) for identity in event.constituents]
+        body = [*head, ids, [self.event(each) for each in event.events]]
+        if isinstance(event, PartEvent):
+            return ["p", *body, {name: self.event(each) for name, each in event.bound.items()}, event.counted]
+        return ["c", *body]
+
+
+class _Reader:
+    def __init__(self, state: _EngineState) -> None:
+        self.events: list[Event] = []
+        for packed in state.events:
+            self.events.append(self._event(packed))
+        self.chains: list[Any] = []
+        for parent, event in state.links:
+            self.chains.append((self.chains[parent] if parent >= 0 else None, self.events[event]))
+
+    def fill(self, matcher: Matcher, state: _MatcherState) -> None:
+        matcher.resume(self._at(state.latest), state.numbers)
+        matcher.late = state.late
+        matcher.reported = {
+            _unpack_id(identity): (tuple(_unpack_id(each) for each in constituents), lo)
+            for identity, constituents, lo in state.reported
+        }
+        for packed in state.instances:
+            matcher.add(self._instance(packed))
+
+    def _instance(self, packed: list[Any]) -> Instance:
+        place, key, chain, lo, last, bindings, registers, windows, timers, bounds, spent = packed
+        event = self._at(last)
+        return Instance(
+            place,
+            _unpack(key),
+            self.chains[chain] if chain >= 0 else None,
+            lo,
+            event.hi if event is not None else -_WIDE - 1,
+            event,
+            tuple(self._at(each) for each in bindings),
+            tuple(_unpack(value) for value in registers),
+            tuple(windows),
+            tuple(timers),
+            tuple(bounds),
+            frozenset((frozenset(keys), tuple(_unpack(value) for value in values)) for keys, values in spent),
+        )
+
+    def _at(self, number: int) -> Event | None:
+        return self.events[number] if number >= 0 else None
+
+    def _event(self, packed: list[Any]) -> Event:
+        kind, type_name, lo, hi, source, seq, attributes, *rest = packed
+        head = (type_name, lo, hi, source, _unpack_seq(seq), attributes)
+        if kind == "e":
+            return Event(*head)
+        if kind == "t":
+            return TimeEvent(*head)
+        constituents = tuple(_unpack_id(identity) for identity in rest[0])
+        events = tuple(self.events[each] for each in rest[1])
+        if kind == "c":
+            return CompositeEvent(*head, constituents=constituents, events=events)
+        bound = {name: self.events[each] for name, each in rest[2].items()}
+        return PartEvent(*head, constituents=constituents, events=events, bound=bound, counted=rest[3])
+
+
+# A key keeps booleans in tuples, apart from 0 and 1, and several attributes in a tuple: an array says which.
+def _pack(value: Any) -> Any:
+    return [_pack(each) for each in value] if isinstance(value, tuple) else value
+
+
+def _unpack(value: Any) -> Any:
+    return tuple(_unpack(each) for each in value) if isinstance(value, list) else value
+
+
+def _pack_seq(seq: int) -> int | bytes:
+    return seq if seq < _WIDE else seq.to_bytes(DIGEST_BYTES, "big")
+
+
+def _unpack_seq(seq: int | bytes) -> int:
+    return seq if isinstance(seq, int) else int.from_bytes(seq, "big")
+
+
+def _pack_id(identity: tuple[str, int]) -> list[Any]:
+    return [identity[0], _pack_seq(identity[1])]
+
+
+def _unpack_id(packed: list[Any]) -> tuple[str, int]:
+    return packed[0], _unpack_seq(packed[1])

@@ -1,0 +1,96 @@
+"""A snapshot is the whole state: an engine restored from it goes on as if nothing had happened."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from detectors.compilation import Compiled, compile_file, compile_pattern, compile_publication
+from detectors.stepwise.engine import StepwiseEngine
+from detectors.stepwise.snapshot import restore, snapshot
+from middleware.errors import PatternError, SnapshotError
+from middleware.events import CompositeEvent, Event
+from tests.generate import PatternMaker, make_events
+
+
+def _told(found: list[CompositeEvent]) -> list[object]:
+    return sorted((e.type, e.id, e.lo, e.hi, e.constituents, repr(sorted(e.attributes.items()))) for e in found)
+
+
+def _compiled(random: Random) -> Compiled | None:
+    publication = PatternMaker(random).publication(random.randrange(1, 6))
+    try:
+        return compile_publication(publication, consumption=random.choice(("ordered", "ordered", "epoch")))
+    except PatternError:
+        return None
+
+
+def test_a_restored_engine_goes_on_as_if_nothing_had_happened() -> None:
+    compared = 0
+    for seed in range(1500):
+        random = Random(seed)
+        pattern = _compiled(random)
+        if pattern is None:
+            continue
+        events = make_events(random, random.randrange(2, 9))
+        cut = random.randrange(len(events) + 1)
+        whole = StepwiseEngine([pattern])
+        expected = whole.feed(events) + whole.finish()
+        first = StepwiseEngine([pattern])
+        found = first.feed(events[:cut])
+        second = StepwiseEngine([pattern])
+        content = snapshot(first)
+        restore(second, content)
+        assert snapshot(second) is not None
+        found += second.feed(events[cut:]) + second.finish()
+        assert _told(found) == _told(expected), f"seed {seed}: {pattern.text}"
+        compared += bool(expected)
+    assert compared > 200
+
+
+def test_chains_longer_than_the_stack_are_kept() -> None:
+    pattern = compile_pattern("[A]+ [B]")
+    engine = StepwiseEngine([pattern])
+    events = [Event("A", i, i, "s", i, {}) for i in range(2000)]
+    engine.feed(events)
+    fresh = StepwiseEngine([pattern])
+    restore(fresh, snapshot(engine))
+    found = fresh.feed([Event("B", 5000, 5000, "s", 5000, {})])
+    assert len(found) == 2000
+    assert max(len(each.constituents) for each in found) == 2001
+
+
+def test_thinning_goes_on() -> None:
+    (pattern,) = compile_file("type Seen = A every 10ns by k\n[Seen] [Seen]\n")
+    events = [Event("A", i, i, "s", i, {"k": True}) for i in (0, 5, 11, 12)]
+    engine, fresh = StepwiseEngine([pattern]), StepwiseEngine([pattern])
+    engine.feed(events[:1])
+    restore(fresh, snapshot(engine))
+    assert [each.constituents for each in fresh.feed(events[1:])] == [(("s", 0), ("s", 11))]
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "no snapshot"),
+        (b"\x93\x01\x02\x03", "no snapshot"),
+        (b"\xc1", "no snapshot"),
+        (snapshot(StepwiseEngine([compile_pattern("[B]")])), "other patterns"),
+        (snapshot(StepwiseEngine([compile_pattern("[A]")])).replace(b"engine\x01", b"engine\x02"), "another version"),
+    ],
+)
+def test_bytes_that_do_not_fit_are_refused(content: bytes, problem: str) -> None:
+    with pytest.raises(SnapshotError, match=problem):
+        restore(StepwiseEngine([compile_pattern("[A]")]), content)
+
+
+def test_a_damaged_snapshot_is_refused() -> None:
+    pattern = compile_pattern("[A] ; [B] by k")
+    engine = StepwiseEngine([pattern])
+    engine.feed([Event("A", i, i, "s", i, {"k": i}) for i in range(3)])
+    content = snapshot(engine)
+    for place in range(len(content)):
+        damaged = content[:place] + bytes([content[place] ^ 0x55]) + content[place + 1 :]
+        with pytest.raises(SnapshotError):
+            restore(StepwiseEngine([pattern]), damaged)
