@@ -40,6 +40,11 @@ class Compiled:
     thinnings: tuple[Thinning, ...]
     publishes: EventType
 
+    def reads(self, registry: TypeRegistry) -> frozenset[str] | None:
+        """The published types it looks at, those behind derived ones; None where it looks at `any`."""
+        names = self.automaton.type_names()
+        return None if names is None else frozenset(registry.root(name) for name in names)
+
     @property
     def text(self) -> str:
         """The pattern as the printer writes it."""

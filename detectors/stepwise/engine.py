@@ -104,6 +104,12 @@ class StepwiseEngine:
         self.clock = watermark
         return self._found()
 
+    def settle(self) -> list[CompositeEvent]:
+        """Do not wait for more events of the instant at hand: best effort consumes on arrival."""
+        if self.pending:
+            self._run_until(self.pending[0].hi)
+        return self._found()
+
     def finish(self) -> list[CompositeEvent]:
         """No event will come any more, and time goes on for ever: every time event fires."""
         return self.advance(INSTANT_MAX)

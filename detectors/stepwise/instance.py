@@ -114,6 +114,4 @@ def _same_values(one: tuple[Attribute, ...], other: tuple[Attribute, ...]) -> bo
 
 
 def _same_events(one: tuple[Event | None, ...], other: tuple[Event | None, ...]) -> bool:
-    return all(
-        a is b or (a is not None and b is not None and a.id == b.id) for a, b in zip(one, other, strict=True)
-    )
+    return all(a is b or (a is not None and b is not None and a.id == b.id) for a, b in zip(one, other, strict=True))

@@ -434,8 +434,7 @@ class Matcher:
             bindings = (*bindings[: move.variable], event, *bindings[move.variable + 1 :])
         if isinstance(event, PartEvent):
             bindings = tuple(
-                event.bound.get(name, bound)
-                for name, bound in zip(self.automaton.variables, bindings, strict=True)
+                event.bound.get(name, bound) for name, bound in zip(self.automaton.variables, bindings, strict=True)
             )
         if move.inits or move.updates or move.entered_keys or isinstance(event, PartEvent):
             values = list(_initialised(instance, event, move.inits))
@@ -575,9 +574,7 @@ class Matcher:
     def _timer_plan(self, state: int, timer: int) -> StatePlan | None:
         place = (state, timer)
         if place not in self._timer_plans:
-            self._timer_plans[place] = self._planner.plan(
-                self.automaton.states[state], timer_type(timer), timer=True
-            )
+            self._timer_plans[place] = self._planner.plan(self.automaton.states[state], timer_type(timer), timer=True)
         return self._timer_plans[place]
 
     # Composite events.
@@ -585,8 +582,12 @@ class Matcher:
     def _prepare_output(self) -> None:
         output = self.automaton.output
         scope = self._planner.scope()
-        self._attributes = tuple((name, compile_value(value, scope)) for name, value in output.attributes) if output else ()
-        self._condition = compile_condition(output.condition, scope) if output and output.condition is not None else True
+        self._attributes = (
+            tuple((name, compile_value(value, scope)) for name, value in output.attributes) if output else ()
+        )
+        self._condition = (
+            compile_condition(output.condition, scope) if output and output.condition is not None else True
+        )
         self._type = output.type_name if output else self.automaton.canonical_id
         if self._own_type is not None:
             self._type = self._own_type

@@ -210,7 +210,9 @@ class Planner:
         timer: bool,
     ) -> MovePlan:
         targets = tuple(self._target(state) for state in self.automaton.arrivals[move.position])
-        updates = tuple((place, compile_value(value, self._after_binding(position, scope))) for place, value in position.updates)
+        updates = tuple(
+            (place, compile_value(value, self._after_binding(position, scope))) for place, value in position.updates
+        )
         windows = tuple((window, self.automaton.windows[window], window in move.windows) for window in position.windows)
         entered = tuple((key, self._inner_keys[key]) for key in sorted(move.keys))
         plain = not self.automaton.timers and not self.automaton.inner_keys and not self.automaton.windows

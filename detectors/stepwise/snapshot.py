@@ -12,16 +12,15 @@ from typing import Any, Final
 
 import msgspec
 
+from detectors.packing import WIDE, pack_id, pack_seq, unpack_id, unpack_seq
 from detectors.stepwise.engine import StepwiseEngine
 from detectors.stepwise.instance import Instance
 from detectors.stepwise.matcher import Matcher, PartEvent, TimeEvent
 from middleware.errors import SnapshotError
-from middleware.events import DIGEST_BYTES, CompositeEvent, Event
+from middleware.events import CompositeEvent, Event
 
 FORMAT: Final = "distced engine"
 VERSION: Final = 1
-
-_WIDE: Final = 2**63
 
 
 class _MatcherState(msgspec.Struct, array_like=True):
@@ -58,7 +57,7 @@ def snapshot(engine: StepwiseEngine) -> bytes:
         [pattern.automaton.canonical_id for pattern in engine.patterns],
         writer.events,
         writer.links,
-        engine.clock if engine.clock > -_WIDE else None,
+        engine.clock if engine.clock > -WIDE else None,
         engine.late,
         [writer.event(event) for event in engine.pending],
         [[[_pack(key), interval] for key, interval in thinner.passed.items()] for thinner in engine.thinners],
@@ -80,7 +79,7 @@ def restore(engine: StepwiseEngine, content: bytes) -> None:
         raise SnapshotError("a snapshot of other patterns", given=state.patterns, allowed=", ".join(patterns))
     try:
         reader = _Reader(state)
-        engine.clock = -_WIDE - 1 if state.clock is None else state.clock
+        engine.clock = -WIDE - 1 if state.clock is None else state.clock
         engine.late = state.late
         engine.pending = [reader.events[place] for place in state.pending]
         for thinner, passed in zip(engine.thinners, state.thinners, strict=True):
@@ -98,7 +97,10 @@ def _decode(content: bytes) -> _EngineState:
             raise SnapshotError("bytes that are no snapshot of an engine", given=content[:24])
         if head[1:2] != [VERSION]:
             raise SnapshotError(
-                "a snapshot of another version", given=head[1:2], allowed=f"version {VERSION}", advice="upgrade this node"
+                "a snapshot of another version",
+                given=head[1:2],
+                allowed=f"version {VERSION}",
+                advice="upgrade this node",
             )
         envelope = msgspec.convert(head, _Envelope)
         if envelope.checksum != _checksum(envelope.content):
@@ -129,7 +131,7 @@ class _Writer:
 
     def matcher(self, matcher: Matcher) -> _MatcherState:
         reported = [
-            [_pack_id(identity), [_pack_id(each) for each in constituents], lo]
+            [pack_id(identity), [pack_id(each) for each in constituents], lo]
             for identity, (constituents, lo) in matcher.reported.items()
         ]
         return _MatcherState(
@@ -180,12 +182,12 @@ class _Writer:
         return number
 
     def _packed(self, event: Event) -> list[Any]:
-        head = [event.type, event.lo, event.hi, event.source, _pack_seq(event.seq), event.attributes]
+        head = [event.type, event.lo, event.hi, event.source, pack_seq(event.seq), event.attributes]
         if isinstance(event, TimeEvent):
             return ["t", *head]
         if not isinstance(event, CompositeEvent):
             return ["e", *head]
-        ids = [_pack_id(identity) for identity in event.constituents]
+        ids = [pack_id(identity) for identity in event.constituents]
         body = [*head, ids, [self.event(each) for each in event.events]]
         if isinstance(event, PartEvent):
             return ["p", *body, {name: self.event(each) for name, each in event.bound.items()}, event.counted]
@@ -205,7 +207,7 @@ class _Reader:
         matcher.resume(self._at(state.latest), state.numbers)
         matcher.late = state.late
         matcher.reported = {
-            _unpack_id(identity): (tuple(_unpack_id(each) for each in constituents), lo)
+            unpack_id(identity): (tuple(unpack_id(each) for each in constituents), lo)
             for identity, constituents, lo in state.reported
         }
         for packed in state.instances:
@@ -219,7 +221,7 @@ class _Reader:
             _unpack(key),
             self.chains[chain] if chain >= 0 else None,
             lo,
-            event.hi if event is not None else -_WIDE - 1,
+            event.hi if event is not None else -WIDE - 1,
             event,
             tuple(self._at(each) for each in bindings),
             tuple(_unpack(value) for value in registers),
@@ -234,12 +236,12 @@ class _Reader:
 
     def _event(self, packed: list[Any]) -> Event:
         kind, type_name, lo, hi, source, seq, attributes, *rest = packed
-        head = (type_name, lo, hi, source, _unpack_seq(seq), attributes)
+        head = (type_name, lo, hi, source, unpack_seq(seq), attributes)
         if kind == "e":
             return Event(*head)
         if kind == "t":
             return TimeEvent(*head)
-        constituents = tuple(_unpack_id(identity) for identity in rest[0])
+        constituents = tuple(unpack_id(identity) for identity in rest[0])
         events = tuple(self.events[each] for each in rest[1])
         if kind == "c":
             return CompositeEvent(*head, constituents=constituents, events=events)
@@ -254,19 +256,3 @@ def _pack(value: Any) -> Any:
 
 def _unpack(value: Any) -> Any:
     return tuple(_unpack(each) for each in value) if isinstance(value, list) else value
-
-
-def _pack_seq(seq: int) -> int | bytes:
-    return seq if seq < _WIDE else seq.to_bytes(DIGEST_BYTES, "big")
-
-
-def _unpack_seq(seq: int | bytes) -> int:
-    return seq if isinstance(seq, int) else int.from_bytes(seq, "big")
-
-
-def _pack_id(identity: tuple[str, int]) -> list[Any]:
-    return [identity[0], _pack_seq(identity[1])]
-
-
-def _unpack_id(packed: list[Any]) -> tuple[str, int]:
-    return packed[0], _unpack_seq(packed[1])

@@ -64,7 +64,7 @@ def unreachable(address: Address, error: Exception) -> BusError:
     if isinstance(error, ssl.SSLError):
         return BusError(
             f"no encrypted connection to {address}",
-            given=error.reason or str(error),
+            given=getattr(error, "reason", None) or str(error),
             advice="check the certificate and the port; mqtt:// connects without encryption",
         )
     if isinstance(error, TimeoutError):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
+from middleware.errors import BusError
+
 
 class Backoff:
     """Delays that double from a first one to a longest one, each shortened by up to a half at random.
@@ -16,7 +18,11 @@ class Backoff:
 
     def __init__(self, first: float, longest: float, random: Random) -> None:
         if not 0 < first <= longest:
-            raise ValueError(f"delays of {first} to {longest} s: the first must be above 0 and not above the longest")
+            raise BusError(
+                "no delays between attempts",
+                given=f"{first} to {longest} s",
+                allowed="a first one above 0, and a longest one not below it",
+            )
         self._first = first
         self._longest = longest
         self._random = random

@@ -19,6 +19,8 @@ from random import Random
 from types import TracebackType
 from typing import Any, Self
 
+import msgspec
+
 from middleware.bus.address import parse_address
 from middleware.bus.backoff import Backoff
 from middleware.bus.connection import Protocol, Settings, Wanted
@@ -84,14 +86,22 @@ class Bus:
                 subscriptions the server did not accept.
 
         Raises:
-            BusError: for a URL that is none, or a session without a client id.
+            BusError: for arguments that cannot be.
         """
         if session_expiry and not client_id:
             raise BusError(
                 "a session without a client id", allowed="a client_id that stays the same", advice="name one"
             )
+        if client_id is not None and not client_id.isprintable():
+            raise BusError("not a client id", given=repr(client_id), allowed="printable text")
+        if protocol not in ("auto", "5", "3.1.1"):
+            raise BusError("not a version of MQTT", given=protocol, allowed="auto, 5, 3.1.1")
+        if will is not None:
+            check_message(*will)
         self.client_id = client_id or f"distced-{uuid.uuid4().hex[:12]}"
         self.address = parse_address(url)
+        if self.address.tls and tls is None:
+            tls = ssl.create_default_context()
         settings = Settings(
             self.address,
             self.client_id,
@@ -164,8 +174,8 @@ class Bus:
 
     @property
     def statistics(self) -> BusStatistics:
-        """The counters, as they stand and go on."""
-        return self._core.statistics
+        """The counters as they stand now."""
+        return msgspec.structs.replace(self._core.statistics, refused=self._core.outbox.refused)
 
     def wait_connected(self, timeout: float = 10.0) -> None:
         """Wait until the connection stands; raise `BusError` with the reason where it does not after so many seconds.
@@ -198,7 +208,6 @@ class Bus:
             return
         if core.outbox.closed:
             raise BusError("the bus is stopped", given=topic, where=str(self.address))
-        core.statistics.refused += 1
         raise BusError(
             "too many messages wait to be sent",
             given=f"{core.outbox.unsettled} messages, {self.state.value}",
@@ -216,6 +225,7 @@ class Bus:
 
         Several handlers may stand behind one filter, and filters may overlap: each handler sees each message once per
         filter it stands behind. What the server retains is sent again to all handlers of a filter that gets another.
+        Where there is a session, subscribe before `start`: what the server kept comes as soon as it accepts.
 
         Args:
             handler: takes topic, payload, and whether the message is a retained one. It runs on the bus's thread.
@@ -269,7 +279,7 @@ class Bus:
     def every(self, seconds: float, run: Callable[[], Any]) -> Timer:
         """Run this on the bus's thread every so many seconds, connected or not; missed times are left out."""
         if seconds <= 0:
-            raise ValueError(f"every {seconds} s: it must be more than none")
+            raise BusError("no time between repetitions", given=f"{seconds} s", allowed="more than 0 s")
         return self._core.loop.call_later(seconds, run, repeat=True)
 
     def _here_or_soon(self, run: Callable[[], None]) -> None:

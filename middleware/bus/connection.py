@@ -313,9 +313,9 @@ class Connection:
         self._subscribed(mid, next((reason.getName() for reason in reasons if reason.is_failure), None))
 
     def _on_not_accepted(self, number: int, reason: ReasonCode) -> None:
-        for message, info in self._unacknowledged:
-            if info.mid == number:
-                self._not_accepted(message, reason)
+        message = next((message for message, info in self._unacknowledged if info.mid == number), None)
+        if message is not None:
+            self._not_accepted(message, reason)
 
 
 def next_protocol(wanted: Wanted, tried: Connection) -> Protocol:

@@ -98,7 +98,7 @@ class Core:
         On the loop's own thread it waits for nothing but the network.
         """
         if self.loop.is_current:
-            return self.outbox.put(message, 0.0) or self._put_here(message, timeout)
+            return self._put_here(message, timeout)
         taken = self.outbox.put(message, timeout)
         self.loop.wake()
         return taken
@@ -111,21 +111,17 @@ class Core:
         self._link.turn()
 
     def _pending(self) -> bool:
-        if self._link.has_unread:
-            return True
         connection = self._link.connection
-        return (
-            connection is not None
-            and bool(self.outbox)
-            and connection.can_send
-            and connection.has_room_for(self.outbox.first())
-        )
+        return self._link.has_unread or (connection is not None and self._sendable(connection))
+
+    def _sendable(self, connection: Connection) -> bool:
+        return bool(self.outbox) and connection.can_send and connection.has_room_for(self.outbox.first())
 
     def _send(self, connection: Connection) -> None:
         """Hand some messages over, and account for those that are through."""
         self._settle(connection)
         outbox, statistics = self.outbox, self.statistics
-        if not outbox or not connection.can_send:
+        if not self._sendable(connection):
             return
         for _ in range(_SEND_AT_ONCE):
             if not outbox or not connection.has_room_for(outbox.first()):
@@ -148,21 +144,21 @@ class Core:
 
     def _put_here(self, message: Message, timeout: float) -> bool:
         """Make room from the bus's own thread, which is the one that sends: wait for nothing but the network."""
-        deadline = self._clock.now() + round(timeout * SECOND)
         connection = self._link.connection
-        while connection is not None and connection.ended is None:
+        if connection is not None and self.outbox.full:
+            deadline = self._clock.now() + round(timeout * SECOND)
             self._send(connection)
-            if self.outbox.put(message, 0.0):
-                return True
-            left = (deadline - self._clock.now()) / SECOND
-            if not connection.wants_write or left <= 0:
-                # Either the server has to acknowledge first, which only this thread could read, or time is up.
-                return False
-            with DefaultSelector() as selector:
-                selector.register(connection.fileno(), EVENT_WRITE)
-                selector.select(left)
-            connection.write()
-        return False
+            while self.outbox.full and connection.wants_write and connection.ended is None:
+                left = (deadline - self._clock.now()) / SECOND
+                if left <= 0:
+                    break
+                with DefaultSelector() as selector:
+                    selector.register(connection.fileno(), EVENT_WRITE)
+                    selector.select(left)
+                connection.write()
+                self._send(connection)
+        # Where it is full still, the server has to acknowledge first, which only this thread could read; or time is up.
+        return self.outbox.put(message, 0.0)
 
     def _deliver(self, key: bytes, payload: bytes, retain: bool, number: int) -> None:
         statistics = self.statistics
@@ -185,8 +181,9 @@ class Core:
             self._settings,
             protocol,
             deliver=self._deliver,
-            subscribed=self._subscription_answered,
-            not_accepted=self._not_accepted,
+            # Later, outside of paho: a hook that publishes must not get into it a second time.
+            subscribed=lambda *answer: self.loop.call_soon(lambda: self._subscription_answered(*answer)),
+            not_accepted=lambda *answer: self.loop.call_soon(lambda: self._not_accepted(*answer)),
         )
         return self._receiving
 
@@ -235,6 +232,8 @@ class Core:
     def _at_end(self) -> None:
         stopped = BusError("the bus is stopped", where=str(self._settings.address))
         connection = self._link.connection
+        while connection is not None and self._sendable(connection):
+            self._send(connection)
         left = self.outbox.close()
         if connection is not None:
             left = connection.unsettled() + left

@@ -22,6 +22,9 @@ _READ_AT_ONCE: Final = 64
 _STEADY: Final = 1 * SECOND
 """A connection that stood for so long is a good one: the next loss is no repetition of the last."""
 
+_PATIENCE_FOR_5: Final = 1.0
+"""Seconds for an answer in MQTT 5 where 3.1.1 will do: amqtt falls silent over a greeting of MQTT 5 with a will."""
+
 
 class Link:
     """The connection of a bus over time; belongs to its thread.
@@ -115,7 +118,10 @@ class Link:
         self._descriptor = connection.fileno()
         self._interest = EVENT_READ
         self._loop.selector.register(self._descriptor, self._interest, self._ready)
-        self._patience = self._loop.call_later(self._settings.connect_timeout, lambda: self._too_late(connection))
+        patience = self._settings.connect_timeout
+        if self._wanted == "auto" and self._protocol == "5":
+            patience = min(patience, _PATIENCE_FOR_5)
+        self._patience = self._loop.call_later(patience, lambda: self._too_late(connection))
         self._ready(0)
 
     def _ready(self, mask: int) -> None:
@@ -135,16 +141,16 @@ class Link:
 
     def _look(self, connection: Connection) -> None:
         """Act on what has become of the connection."""
-        if connection.ended is not None:
-            self._forget()
-            self._again(connection)
-            return
         if connection.accepted is not None and self.connection is None:
             if self._patience is not None:
                 self._patience.cancel()
             self.connection = connection
             self._accepted_at = self._clock.now()
             self._up(connection)
+        if connection.ended is not None:
+            self._forget()
+            self._again(connection)
+            return
         interest = EVENT_READ | (EVENT_WRITE if connection.wants_write else 0)
         if interest != self._interest:
             self._interest = interest
@@ -166,6 +172,7 @@ class Link:
 
     def _too_late(self, connection: Connection) -> None:
         if connection is self._current and connection.accepted is None:
+            connection.unsupported = True
             connection.abort(unreachable(self._settings.address, TimeoutError()))
             self._look(connection)
 

@@ -59,7 +59,7 @@ class Failure(NamedTuple):
 
 
 class BusStatistics(msgspec.Struct):
-    """Counters since the bus was made; only its own thread changes them.
+    """Counters since the bus was made.
 
     Attributes:
         messages_in, bytes_in: received, payloads only; each copy the server sends counts.
@@ -71,7 +71,7 @@ class BusStatistics(msgspec.Struct):
         handler_errors: exceptions raised by handlers, timers and calls.
         dropped: messages that were taken for publishing and given up: too large for the server, not accepted by it, or
             left when the bus was stopped.
-        refused: publications turned away because too many were waiting.
+        refused: publications turned away because too many messages were waiting.
     """
 
     messages_in: int = 0
@@ -85,6 +85,11 @@ class BusStatistics(msgspec.Struct):
     handler_errors: int = 0
     dropped: int = 0
     refused: int = 0
+
+    @property
+    def reconnections(self) -> int:
+        """How often the server has accepted again."""
+        return max(0, self.connections - 1)
 
 
 def check_message(topic: str, payload: bytes | bytearray | memoryview, qos: int = 0, retain: bool = False) -> Message:

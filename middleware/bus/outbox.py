@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from middleware.bus.messages import Message
+from middleware.errors import BusError
 
 
 class Outbox:
@@ -18,12 +19,14 @@ class Outbox:
 
     Attributes:
         limit: how many messages may be unsettled.
+        refused: how many found no room in time.
     """
 
     def __init__(self, limit: int) -> None:
         if limit < 1:
-            raise ValueError(f"an outbox for {limit} messages: it must hold one at least")
+            raise BusError("not a number of messages to wait", given=limit, allowed="1 or more")
         self.limit = limit
+        self.refused = 0
         self._queue: deque[Message] = deque()
         self._unsettled = 0
         self._waiting = 0
@@ -40,6 +43,11 @@ class Outbox:
         return self._unsettled
 
     @property
+    def full(self) -> bool:
+        """Whether there is no room."""
+        return self._unsettled >= self.limit
+
+    @property
     def closed(self) -> bool:
         """Whether nothing is taken any more."""
         return self._closed
@@ -51,7 +59,10 @@ class Outbox:
                 self._waiting += 1
                 self._changed.wait_for(lambda: self._unsettled < self.limit or self._closed, timeout)
                 self._waiting -= 1
-            if self._unsettled >= self.limit or self._closed:
+            if self._closed:
+                return False
+            if self._unsettled >= self.limit:
+                self.refused += 1
                 return False
             self._unsettled += 1
             self._queue.append(message)

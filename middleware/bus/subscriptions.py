@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from concurrent.futures import Future
 
 from middleware.bus.client import split_key
@@ -18,6 +19,8 @@ class Subscriptions:
         self._routes = Routes()
         # What the server is asked for where it does not mark copies; made anew for each connection.
         self._cover = Cover()
+        # What the server was asked for, and still keeps for an absent client that has a session.
+        self._at_server: set[str] = set()
         # Filters on their way to the server, by the number its answer will have; and who waits for it, by filter.
         self._asked: dict[int, list[str]] = {}
         self._awaited: dict[str, list[Future[None]]] = {}
@@ -36,8 +39,7 @@ class Subscriptions:
         else:
             change = self._cover.add(topic_filter, subscribed.qos)
             self._ask_groups(change.subscribe, connection)
-            for group in change.unsubscribe:
-                connection.unsubscribe(group)
+            self._ask_no_more(change.unsubscribe, connection)
 
     def remove(self, topic_filter: str, handler: Handler | None, connection: Connection | None) -> None:
         """Forget a handler, or all of a filter, and ask for no more messages where none is left."""
@@ -45,23 +47,25 @@ class Subscriptions:
         if removed is None or connection is None:
             return
         if _stands_alone(removed, connection):
-            connection.unsubscribe(topic_filter)
+            self._ask_no_more([topic_filter], connection)
         else:
             change = self._cover.remove(topic_filter)
             self._ask_groups(change.subscribe, connection)
-            for group in change.unsubscribe:
-                connection.unsubscribe(group)
+            self._ask_no_more(change.unsubscribe, connection)
 
     def ask_again(self, connection: Connection) -> None:
         """Ask for everything on a new connection."""
         self._asked.clear()
         self._cover = Cover()
+        before, self._at_server = self._at_server, set()
         for subscribed in self._routes:
             if _stands_alone(subscribed, connection):
                 self._ask_alone(subscribed, connection)
             else:
                 self._cover.add(subscribed.filter, subscribed.qos)
         self._ask_groups({group: max(filters.values()) for group, filters in self._cover.groups.items()}, connection)
+        if connection.accepted is not None and connection.accepted.session_present:
+            self._ask_no_more(before - self._at_server, connection)
 
     def answered(self, number: int, refusal: str | None) -> list[BusError]:
         """The server's answer; the errors where it refuses."""
@@ -99,15 +103,22 @@ class Subscriptions:
         return route
 
     def _ask_alone(self, subscribed: Subscribed, connection: Connection) -> None:
+        self._at_server.add(subscribed.filter)
         number = connection.subscribe(subscribed.filter, subscribed.qos, subscribed.identifier)
         if number is not None:
             self._asked[number] = [subscribed.filter]
 
     def _ask_groups(self, groups: dict[str, int], connection: Connection) -> None:
         for group, qos in groups.items():
+            self._at_server.add(group)
             number = connection.subscribe(group, qos, None)
             if number is not None:
                 self._asked[number] = list(self._cover.groups[group])
+
+    def _ask_no_more(self, filters: Iterable[str], connection: Connection) -> None:
+        for topic_filter in filters:
+            self._at_server.discard(topic_filter)
+            connection.unsubscribe(topic_filter)
 
 
 def _stands_alone(subscribed: Subscribed, connection: Connection) -> bool:

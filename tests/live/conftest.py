@@ -1,9 +1,11 @@
 """Real MQTT servers for tests: mosquitto on free loopback ports where it is installed, and the embedded amqtt."""
 
 import importlib.util
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,6 +42,15 @@ def start_mosquitto() -> Iterator[Callable[..., Server]]:
         server.stop()
 
 
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that mosquitto can read: it gives up the rights of root before it reads, and pytest's are private."""
+    with tempfile.TemporaryDirectory(prefix="distced-test-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+
+
 @pytest.fixture(scope="session")
 def amqtt() -> Iterator[Server]:
     """The embedded server, shared by all tests."""
@@ -51,12 +62,15 @@ def amqtt() -> Iterator[Server]:
 
 @pytest.fixture
 def make_bus() -> Iterator[Callable[..., Bus]]:
-    """Makes buses, connected unless `wait=False`; stopped with the test."""
+    """Makes buses, prepared by `before`, connected unless `wait=False`; stopped with the test."""
     made: list[Bus] = []
 
-    def make(url: str, *, wait: bool = True, **arguments: Any) -> Bus:
+    def make(
+        url: str, *, wait: bool = True, before: Callable[[Bus], object] = lambda bus: None, **arguments: Any
+    ) -> Bus:
         bus = Bus(url, **arguments)
         made.append(bus)
+        before(bus)
         bus.start()
         if wait:
             bus.wait_connected()

@@ -1,0 +1,51 @@
+"""What a broker node wants to have done. A driver does it: live over MQTT, or in a simulation."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+
+class Publish(msgspec.Struct, frozen=True):
+    """Send a message.
+
+    Attributes:
+        qos: 0 or 1.
+        retain: whether the server keeps it.
+    """
+
+    topic: str
+    payload: bytes
+    qos: int = 1
+    retain: bool = False
+
+
+class Subscribe(msgspec.Struct, frozen=True):
+    """Have messages that match a filter delivered."""
+
+    topic_filter: str
+    qos: int = 1
+
+
+class Unsubscribe(msgspec.Struct, frozen=True):
+    """Have them delivered no more."""
+
+    topic_filter: str
+
+
+class Note(msgspec.Struct, frozen=True):
+    """Something to be logged.
+
+    Attributes:
+        level: `info` or `warning`.
+        event: what happened, one clause.
+        fields: what it was about.
+    """
+
+    level: str
+    event: str
+    fields: dict[str, object] = {}
+
+
+Effect: TypeAlias = Publish | Subscribe | Unsubscribe | Note

@@ -1,0 +1,19 @@
+"""Which node hosts a detector: a choice every node makes alike, without asking the others.
+
+composite-event-framework-2004, "Implementation using JMS": a simple choice function of the hash of the type's name. Here
+it is rendezvous hashing over the nodes that are alive, so that the loss of a node moves nothing but what it hosted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import blake2b
+
+
+def chosen(name: str, nodes: Iterable[str]) -> str | None:
+    """The node that hosts what has this name; None without nodes."""
+    return max(nodes, key=lambda node: (_weight(name, node), node), default=None)
+
+
+def _weight(name: str, node: str) -> bytes:
+    return blake2b(f"{name}\0{node}".encode(), digest_size=8).digest()

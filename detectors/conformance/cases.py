@@ -1,0 +1,279 @@
+"""Conformance cases and the TOML files they are kept in (design, section 5).
+
+    [[case]]
+    name = "a meeting starts before anyone else comes"
+    language = "core"                         # this version has core only
+    pattern = "[B <= {B, P}]"
+    consumption = "ordered"                   # or epoch
+    let = {Meeting = "[BoardOn][BoardOff]"}   # optional definitions
+    events = ["P 10", "B 20", "B 30 35 room='FE02' temp=14.5"]
+    expect = [[1], [2]]                       # constituents of each composite event, by position in events; order free
+    output = [{room = "FE02"}, {}]            # optional: attributes, in the order of expect; what is left out is null
+
+Beside the design's keys:
+
+    timestamps = ["20", "30 35"]              # optional: when, in the order of expect, written as in events
+    error = "unexpected"                      # in place of expect: the pattern is refused, with this in the message
+    types = {Temp = {room = "string"}}        # a closed registry; without it every type and attribute is taken as known
+    derive = ["type Seen = Pers every 1min by person"]
+    publications = ["[A] ; [B] -> Pair()"]    # detected beside the pattern, which may read them
+
+A constituent that is a composite event itself is written as the list of what it is made of: `expect = [[[0, 1], 2]]`.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from detectors.compilation import Consumption
+from detectors.conformance.event_text import parse_event
+from middleware.errors import DistcedError
+from middleware.events import Attribute, Event
+from middleware.eventtypes import Kind
+from middleware.mapping.shaping import shape
+from middleware.timestamps import Timestamp
+
+LANGUAGES: Final = ("core", "pretty", "cel", "cedr")
+"""The languages a case may be written in; which of them this version knows is another matter."""
+
+CONSUMPTIONS: Final[tuple[Consumption, ...]] = ("ordered", "epoch")
+
+Constituents: TypeAlias = tuple[Any, ...]
+"""Positions in `events`; a constituent that is a composite event is a tuple of positions itself."""
+
+
+class ConformanceError(DistcedError):
+    """A file of conformance cases that cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A composite event, as a case writes it.
+
+    Attributes:
+        constituents: the positions of the events it is made of.
+        attributes: its attributes; None where the case does not say.
+        timestamp: its timestamp; None where the case does not say.
+    """
+
+    constituents: Constituents
+    attributes: Mapping[str, Attribute] | None = None
+    timestamp: Timestamp | None = None
+
+    def __str__(self) -> str:
+        text = _format_constituents(self.constituents)
+        if self.timestamp is not None:
+            text += f" at [{self.timestamp.lo}, {self.timestamp.hi}]"
+        if self.attributes is not None:
+            text += " with " + (", ".join(f"{name} = {value!r}" for name, value in self.attributes.items()) or "nothing")
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One conformance case.
+
+    Attributes:
+        name: says in words what it shows; unique in its file.
+        language, pattern, consumption, let: what is detected, and the definitions it may use.
+        publications: patterns that are detected beside it and whose composite events it may read.
+        types: the kinds of each event type's attributes; None where every type is taken as known.
+        derive: statements that derive types from others.
+        events: by position; sources and sequence numbers are given by the position.
+        texts: the same as they are written.
+        expect: what has to be found, in any order.
+        error: a part of the message the pattern is refused with; empty where it is not.
+        where: its file and its place there.
+    """
+
+    name: str
+    language: str
+    pattern: str
+    consumption: Consumption
+    let: Mapping[str, str]
+    publications: tuple[str, ...]
+    types: Mapping[str, Mapping[str, Kind]] | None
+    derive: tuple[str, ...]
+    events: tuple[Event, ...]
+    texts: tuple[str, ...]
+    expect: tuple[Match, ...]
+    error: str
+    where: str
+
+
+class _Table(msgspec.Struct, forbid_unknown_fields=True):
+    """A case as it stands in the file; the keys are explained above."""
+
+    name: str
+    pattern: str
+    language: str = "core"
+    consumption: str = "ordered"
+    let: dict[str, str] = {}
+    publications: list[str] = []
+    types: dict[str, dict[str, Kind]] | None = None
+    derive: list[str] = []
+    events: list[str] = []
+    expect: list[list[Any]] | None = None
+    output: list[dict[str, int | float | str | bool]] | None = None
+    timestamps: list[str] | None = None
+    error: str | None = None
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    case: list[dict[str, Any]]
+
+
+def load_cases(path: Path | str) -> list[Case]:
+    """The cases of a file; a `ConformanceError` that names file, case and key where one is malformed."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConformanceError("cannot read the cases", given=str(path), advice=str(error)) from None
+    return parse_cases(text, name=str(path))
+
+
+def parse_cases(text: str, *, name: str = "cases") -> list[Case]:
+    """The cases of a TOML text. `name` is what errors call it."""
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConformanceError("not TOML", where=name, advice=str(error)) from None
+    tables = _shaped(raw, _File, name).case
+    if not tables:
+        raise ConformanceError("a file without a case", where=name, advice="write [[case]]")
+    cases: list[Case] = []
+    places: dict[str, int] = {}
+    for number, each in enumerate(tables, 1):
+        given = each.get("name")
+        where = f"{name}, case {number}" + (f" ({given!r})" if isinstance(given, str) else "")
+        case = _case(_shaped(each, _Table, where), where)
+        if case.name in places:
+            raise ConformanceError(
+                "two cases of one name", given=case.name, allowed="each name once", where=f"{where}, name",
+                advice=f"case {places[case.name]} has it already",
+            )  # fmt: skip
+        places[case.name] = number
+        cases.append(case)
+    return cases
+
+
+def _case(table: _Table, where: str) -> Case:
+    if not table.name.strip():
+        raise ConformanceError("a case without a name", where=f"{where}, name", advice="say in words what it shows")
+    if table.language not in LANGUAGES:
+        raise ConformanceError(
+            "unknown language", given=table.language, allowed=", ".join(LANGUAGES), where=f"{where}, language"
+        )
+    consumption = next((each for each in CONSUMPTIONS if each == table.consumption), None)
+    if consumption is None:
+        raise ConformanceError(
+            "unknown consumption", given=table.consumption, allowed=", ".join(CONSUMPTIONS), where=f"{where}, consumption"
+        )
+    return Case(
+        name=table.name,
+        language=table.language,
+        pattern=table.pattern,
+        consumption=consumption,
+        let=table.let,
+        publications=tuple(table.publications),
+        types=table.types,
+        derive=tuple(table.derive),
+        events=tuple(_event(text, position, where) for position, text in enumerate(table.events)),
+        texts=tuple(table.events),
+        expect=_expected(table, where),
+        error=table.error or "",
+        where=where,
+    )
+
+
+def _event(text: str, position: int, where: str) -> Event:
+    try:
+        return parse_event(text, position)
+    except DistcedError as error:
+        raise ConformanceError(
+            error.problem,
+            given=error.given,
+            allowed=error.allowed,
+            where=f"{where}, events, position {position}: {text!r}",
+            advice=error.advice,
+        ) from None
+
+
+def _expected(table: _Table, where: str) -> tuple[Match, ...]:
+    if table.error is not None:
+        if not table.error:
+            raise ConformanceError("an empty error", where=f"{where}, error", allowed="a part of the message")
+        given = [name for name in ("events", "expect", "output", "timestamps") if getattr(table, name)]
+        if given:
+            raise ConformanceError(
+                "a pattern that is refused meets no events and finds nothing", given=", ".join(given), where=where
+            )
+        return ()
+    if table.expect is None:
+        raise ConformanceError(
+            "a key is missing", given="expect", allowed="expect, or error for a pattern that is refused", where=where
+        )
+    count = len(table.events)
+    constituents = [
+        _constituents(each, count, f"{where}, expect, number {number}") for number, each in enumerate(table.expect, 1)
+    ]
+    for key in ("output", "timestamps"):
+        given_for = getattr(table, key)
+        if given_for is not None and len(given_for) != len(constituents):
+            raise ConformanceError(
+                "not one for each composite event",
+                given=f"{len(given_for)} for {len(constituents)}",
+                allowed="as many as in expect",
+                where=f"{where}, {key}",
+            )
+    attributes = table.output if table.output is not None else [None] * len(constituents)
+    timestamps = (
+        [None] * len(constituents)
+        if table.timestamps is None
+        else [_timestamp(text, f"{where}, timestamps") for text in table.timestamps]
+    )
+    return tuple(map(Match, constituents, attributes, timestamps))
+
+
+def _constituents(given: list[Any], count: int, where: str) -> Constituents:
+    if not given:
+        raise ConformanceError("a composite event without a constituent", where=where, allowed="positions in events")
+    return tuple(
+        _constituents(each, count, where) if isinstance(each, list) else _position(each, count, where) for each in given
+    )
+
+
+def _position(given: object, count: int, where: str) -> int:
+    if type(given) is not int or not 0 <= given < count:
+        allowed = f"0 to {count - 1}" if count else "none, for there are no events"
+        raise ConformanceError("not a position in events", given=given, allowed=allowed, where=where)
+    return given
+
+
+def _timestamp(text: str, where: str) -> Timestamp:
+    try:
+        return parse_event(f"_ {text}", 0).timestamp
+    except DistcedError as error:
+        raise ConformanceError(
+            error.problem, given=text, allowed="`lo` or `lo hi`, as in events", where=where
+        ) from None
+
+
+def _format_constituents(constituents: Constituents) -> str:
+    inner = (_format_constituents(each) if isinstance(each, tuple) else str(each) for each in constituents)
+    return f"[{', '.join(inner)}]"
+
+
+def _shaped(raw: object, wanted: type[Any], where: str) -> Any:
+    try:
+        return shape(raw, wanted, where)
+    except DistcedError as error:
+        raise ConformanceError(
+            error.problem, given=error.given, allowed=error.allowed, where=error.where, advice=error.advice
+        ) from None

@@ -1,0 +1,151 @@
+"""The mobile detector: an automaton with its state, told what arrives, saying what it found.
+
+composite-event-framework-2004, "Mobile Composite Event Detectors": an agent-like thing that encapsulates an automaton and
+is governed by policies. It is sans-I/O: a broker node subscribes, publishes and moves it. Its whole state goes into one
+snapshot, so that it can go on elsewhere as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from detectors.compilation import Compiled
+from detectors.consumption import DetectionPolicy, Released
+from detectors.stepwise.engine import StepwiseEngine
+from detectors.stepwise.snapshot import restore, snapshot
+from middleware.errors import SnapshotError
+from middleware.events import CompositeEvent, Event
+from middleware.eventtypes import Kind
+
+FORMAT: Final = "distced detector"
+VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Detected:
+    """What came of something a detector was told.
+
+    Attributes:
+        events: the composite events that were found, in the order they were.
+        watermark: no composite event with `hi` at or before it will be found any more; None where nothing can be said.
+        late: events that came too late to be consumed in their place.
+        duplicates: how many events had come before.
+    """
+
+    events: list[CompositeEvent]
+    watermark: int | None
+    late: list[Event]
+    duplicates: int
+
+
+@dataclass(slots=True)
+class DetectorStatistics:
+    """What a detector has done so far: counts."""
+
+    consumed: int = 0
+    found: int = 0
+    late: int = 0
+    duplicates: int = 0
+
+
+class Detector:
+    """Detects one pattern under one detection policy.
+
+    Attributes:
+        id: its name in the directory and the topic it publishes on: the canonical id, and the policy where that is not
+            guaranteed. One detector per canonical form, kind of consumption and policy serves everyone.
+        compiled: the pattern.
+        policy: decides when events are consumed.
+        engine: runs the automaton.
+        statistics: what it has done so far.
+    """
+
+    def __init__(
+        self,
+        compiled: Compiled,
+        policy: DetectionPolicy,
+        kinds: Callable[[str], Mapping[str, Kind] | None] = lambda _: None,
+    ) -> None:
+        self.id = detector_id(compiled, policy.name)
+        self.compiled = compiled
+        self.policy = policy
+        self.engine = StepwiseEngine([compiled], kinds)
+        self.statistics = DetectorStatistics()
+        self._at_once = policy.name == "best-effort"
+
+    def receive(self, source: str, events: Sequence[Event], watermark: int | None, now: int) -> Detected:
+        """Events of a source have arrived, with its watermark if it gave one."""
+        return self._consume(self.policy.receive(source, events, watermark, now))
+
+    def heartbeat(self, sources: Iterable[str], watermark: int, now: int) -> Detected:
+        """Sources have been heard beyond a watermark, without events."""
+        return self._consume(self.policy.heartbeat(sources, watermark, now))
+
+    def join(self, source: str, watermark: int, now: int, lease: int = 0) -> int:
+        """A source joins; the watermark beyond which it has to stay."""
+        return self.policy.join(source, watermark, now, lease)
+
+    def leave(self, source: str, now: int) -> Detected:
+        """A source is done."""
+        return self._consume(self.policy.leave(source, now))
+
+    def fence(self, source: str, now: int) -> Detected:
+        """A source is not waited for any more."""
+        return self._consume(self.policy.fence(source, now))
+
+    def tick(self, now: int) -> Detected:
+        """Time has passed."""
+        return self._consume(self.policy.tick(now))
+
+    def snapshot(self) -> bytes:
+        """The whole state: of the engine, of the policy, and the statistics."""
+        counts = self.statistics
+        body = [
+            FORMAT,
+            VERSION,
+            self.id,
+            snapshot(self.engine),
+            self.policy.state(),
+            [counts.consumed, counts.found, counts.late, counts.duplicates],
+        ]
+        return msgspec.msgpack.encode(body)
+
+    def resume(self, content: bytes) -> None:
+        """Go on from a snapshot of the same detector. Raises `SnapshotError` for anything else."""
+        try:
+            body: Any = msgspec.msgpack.decode(content)
+            head, version, name, engine, policy, counts = body
+        except (msgspec.DecodeError, ValueError, TypeError, RecursionError) as error:
+            raise SnapshotError("bytes that are no snapshot of a detector", given=str(error)) from None
+        if [head, version, name] != [FORMAT, VERSION, self.id]:
+            raise SnapshotError(
+                "a snapshot of something else", given=[head, version, name], allowed=f"{FORMAT} {VERSION} {self.id}"
+            )
+        restore(self.engine, engine)
+        self.policy.resume(policy)
+        self.statistics = DetectorStatistics(*counts)
+
+    def _consume(self, released: Released) -> Detected:
+        found: list[CompositeEvent] = []
+        if released.events:
+            found = self.engine.feed(released.events)
+            if self._at_once:
+                found += self.engine.settle()
+        if released.watermark is not None and released.watermark > self.engine.clock:
+            found += self.engine.advance(released.watermark)
+        counts = self.statistics
+        counts.consumed += len(released.events)
+        counts.found += len(found)
+        counts.late += len(released.late)
+        counts.duplicates += released.duplicates
+        return Detected(found, None if self._at_once else released.watermark, released.late, released.duplicates)
+
+
+def detector_id(compiled: Compiled, policy: str) -> str:
+    """The name of the detector of a pattern under a policy."""
+    identity = compiled.automaton.canonical_id
+    return identity if policy == "guaranteed" else f"{identity}.{policy}"

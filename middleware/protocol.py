@@ -1,0 +1,174 @@
+"""What clients and broker nodes say to each other beside events: the directory and administration (design, section 4).
+
+The directory is retained messages and needs no server of its own; an entry is cleared by an empty payload, and a node's by
+its last will. Administration is messages in passing. All are JSON, so that any MQTT tool shows them to people; events,
+which are many, travel as frames (`middleware.wire`).
+
+    <root>/d/type/<name>               an event type, and its home server      EventType
+    <root>/d/source/<source>           who publishes what, and its lease       SourceEntry
+    <root>/d/node/<node>               a broker node, its load and counters    NodeEntry
+    <root>/d/detector/<id>             a detector, where it is                 DetectorEntry
+    <root>/d/subscription/<id>         what a client wants to have detected    SubscriptionEntry
+    <root>/a/heartbeat/<publisher>     its sources are beyond a watermark      Heartbeat
+    <root>/a/ack/<source>/<node>       a node counts with a source             Acknowledgement
+    <root>/a/answer/<client>           what became of a subscription           Answer
+    <root>/a/ready/<subscription>      the client listens: begin               (empty)
+    <root>/a/fence/<source>            do not wait for a source any more       (empty)
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from middleware.errors import FrameError
+
+
+class SourceEntry(msgspec.Struct, frozen=True):
+    """A source of events.
+
+    Attributes:
+        types: the names of the types it publishes.
+        watermark: it will publish no event with `hi` at or before this, ns.
+        lease: how long it may be silent before it is fenced off, ns; 0 for ever.
+        publisher: the client that speaks for it.
+    """
+
+    types: tuple[str, ...]
+    watermark: int
+    lease: int = 0
+    publisher: str = ""
+
+
+class NodeEntry(msgspec.Struct, frozen=True):
+    """A broker node.
+
+    Attributes:
+        since: when it came up, ns; with its name it tells one life of a node from the next.
+        detectors: how many it hosts.
+        counts: events consumed, composite events found, late events, dead letters by reason, and so on.
+    """
+
+    since: int
+    detectors: int = 0
+    counts: dict[str, int] = {}
+
+
+class DetectorEntry(msgspec.Struct, frozen=True):
+    """A detector.
+
+    Attributes:
+        node: the node that hosts it.
+        pattern: what it detects, as text.
+        policy: its detection policy.
+        reads: the types it reads; None for all.
+        publishes: the type of its composite events; empty for composite events without a name.
+        attributes: the kinds of their attributes.
+        subscriptions: how many it serves.
+    """
+
+    node: str
+    pattern: str
+    policy: str
+    reads: tuple[str, ...] | None
+    publishes: str = ""
+    attributes: dict[str, str] = {}
+    subscriptions: int = 0
+
+
+class SubscriptionEntry(msgspec.Struct, frozen=True):
+    """What a client wants to have detected.
+
+    Attributes:
+        client: who asks, and gets the answer.
+        pattern: a single pattern as text, with its output if it has one.
+        definitions: definitions by name that the pattern may refer to.
+        consumption: `ordered` or `epoch`.
+        policy: the detection policy.
+        constituents: whether the events a composite event is made of are sent along.
+    """
+
+    client: str
+    pattern: str
+    definitions: dict[str, str] = {}
+    consumption: str = "ordered"
+    policy: str = "guaranteed"
+    constituents: bool = False
+
+
+class Heartbeat(msgspec.Struct, frozen=True):
+    """Sources have come beyond a watermark.
+
+    Attributes:
+        sources: their names.
+        watermark: none of them will publish an event with `hi` at or before this, ns.
+    """
+
+    sources: tuple[str, ...]
+    watermark: int
+
+
+class Acknowledgement(msgspec.Struct, frozen=True):
+    """A node counts with a source.
+
+    Attributes:
+        watermark: how far its detectors are; what the source publishes at or before this is late, ns.
+    """
+
+    watermark: int
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What became of a subscription.
+
+    Attributes:
+        subscription: its id.
+        state: `offered`, and the client has to listen and say that it is ready; then `active`; or `refused`.
+        detector: the detector that serves it; its composite events come on this topic.
+        node: where that is.
+        publishes: the type of the composite events; empty without a name.
+        error: why it was refused, as the parts of an error.
+        message: the same for people.
+    """
+
+    subscription: str
+    state: str
+    detector: str = ""
+    node: str = ""
+    publishes: str = ""
+    error: dict[str, str] = {}
+    message: str = ""
+
+
+class DeadLetter(msgspec.Struct, frozen=True):
+    """Something that could not be used, kept for people to look at.
+
+    Attributes:
+        reason: one word, by which nodes count.
+        message: what was wrong.
+        topic: where it came from.
+        row: its place in the frame; None for the whole.
+        payload: what came, in base64; cut where it is long.
+    """
+
+    reason: str
+    message: str
+    topic: str
+    row: int | None = None
+    payload: bytes = b""
+
+
+_T = TypeVar("_T")
+
+encode = msgspec.json.Encoder().encode
+
+
+def decode(payload: bytes, kind: type[_T], *, where: str) -> _T:
+    """A message of this kind, or a `FrameError` that names the topic."""
+    try:
+        return msgspec.json.decode(payload, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise FrameError(
+            f"no {kind.__name__}", given=bytes(payload[:80]), allowed=f"JSON: {error}", where=where
+        ) from None

@@ -1,0 +1,248 @@
+"""Detection policies: when an event may be consumed.
+
+composite-event-framework-2004, "Detection Policies"; design, section 3. Events come from several sources with different
+delays. *Best effort* consumes on arrival, and may be wrong. *Guaranteed* consumes an event once it is stable: when every
+source has been heard beyond it, by event or heartbeat. A silent source holds the stream; it is never timed out silently,
+but fenced off by an administrator or by the lease in its registration, and what it sends afterwards is late.
+
+A policy is sans-I/O: it is told what arrives and what time it is, and says what may be consumed. Time is nanoseconds since
+the Unix epoch throughout; a watermark W promises that no event with `hi <= W` will come any more.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Any, Final
+
+from detectors.consumption import DetectionPolicy, Released
+from detectors.packing import pack_event, pack_id, unpack_event, unpack_id
+from middleware.errors import DistcedError
+from middleware.events import Event, EventId, OrderKey
+from middleware.timestamps import INSTANT_MIN
+
+# Redelivered events are told from late ones as long as their ids are remembered.
+REMEMBERED: Final = 10_000
+
+
+@dataclass(slots=True)
+class SourceState:
+    """A source as a policy sees it.
+
+    Attributes:
+        watermark: how far it has been heard, ns.
+        lease: how long it may be silent before it is fenced off, ns of arrival time; 0 for ever.
+        heard: when it was heard last, ns of arrival time.
+        events, late: how many events came, and how many of them late.
+    """
+
+    watermark: int
+    lease: int
+    heard: int
+    events: int = 0
+    late: int = 0
+
+
+class Recent:
+    """The ids seen most recently, a bounded number of them.
+
+    Attributes:
+        limit: how many are remembered.
+    """
+
+    def __init__(self, limit: int = REMEMBERED) -> None:
+        self.limit = limit
+        self._ids: OrderedDict[EventId, None] = OrderedDict()
+
+    def add(self, identity: EventId) -> bool:
+        """Remember an id; False if it was remembered already."""
+        if identity in self._ids:
+            return False
+        self._ids[identity] = None
+        if len(self._ids) > self.limit:
+            self._ids.popitem(last=False)
+        return True
+
+    def ids(self) -> list[Any]:
+        """What is remembered, the oldest first, as plain values."""
+        return [pack_id(identity) for identity in self._ids]
+
+
+class BestEffort:
+    """Consume on arrival.
+
+    Attributes:
+        watermark: the farthest that any source has been heard; time events fire by it. None before the first.
+        recent: what tells redelivered events.
+    """
+
+    name = "best-effort"
+
+    def __init__(self) -> None:
+        self.watermark: int | None = None
+        self.recent = Recent()
+
+    def state(self) -> Any:
+        """Everything to remember, as plain values."""
+        return [self.watermark, self.recent.ids()]
+
+    def resume(self, state: Any) -> None:
+        """Go on from what `state` gave."""
+        self.watermark, ids = state
+        for each in ids:
+            self.recent.add(unpack_id(each))
+
+    def receive(self, source: str, events: Sequence[Event], watermark: int | None, now: int) -> Released:
+        recent = self.recent
+        kept = [event for event in events if recent.add(event.id)]
+        return Released(kept, self._heard(watermark), duplicates=len(events) - len(kept))
+
+    def heartbeat(self, sources: Iterable[str], watermark: int, now: int) -> Released:
+        return Released([], self._heard(watermark))
+
+    def join(self, source: str, watermark: int, now: int, lease: int = 0) -> int:
+        return watermark
+
+    def leave(self, source: str, now: int) -> Released:
+        return Released([], self.watermark)
+
+    fence = leave
+
+    def tick(self, now: int) -> Released:
+        return Released([], self.watermark)
+
+    def _heard(self, watermark: int | None) -> int | None:
+        if watermark is not None and (self.watermark is None or watermark > self.watermark):
+            self.watermark = watermark
+        return self.watermark
+
+
+class Guaranteed:
+    """Consume what is stable.
+
+    Attributes:
+        sources: whom the stream waits for.
+        fenced: whom it does not wait for any more, with the watermark they were fenced at.
+        waiting: a heap of (order key, event): arrived and not yet stable.
+        watermark: everything up to here has been released; None before anything has.
+        recent: what tells redelivered events from late ones.
+    """
+
+    name = "guaranteed"
+
+    def __init__(self) -> None:
+        self.sources: dict[str, SourceState] = {}
+        self.fenced: dict[str, int] = {}
+        self.waiting: list[tuple[OrderKey, Event]] = []
+        self.watermark: int | None = None
+        self.recent = Recent()
+
+    def state(self) -> Any:
+        """Everything to remember, as plain values."""
+        sources = {
+            name: [each.watermark, each.lease, each.heard, each.events, each.late]
+            for name, each in self.sources.items()
+        }
+        waiting = [pack_event(event) for _, event in sorted(self.waiting, key=lambda pair: pair[0])]
+        return [self.watermark, sources, self.fenced, waiting, self.recent.ids()]
+
+    def resume(self, state: Any) -> None:
+        """Go on from what `state` gave."""
+        self.watermark, sources, fenced, waiting, ids = state
+        self.sources = {name: SourceState(*each) for name, each in sources.items()}
+        self.fenced = dict(fenced)
+        self.waiting = [(event.key, event) for event in map(unpack_event, waiting)]
+        for each in ids:
+            self.recent.add(unpack_id(each))
+
+    def receive(self, source: str, events: Sequence[Event], watermark: int | None, now: int) -> Released:
+        state = self.sources.get(source)
+        floor = INSTANT_MIN - 1 if self.watermark is None else self.watermark
+        late: list[Event] = []
+        duplicates = 0
+        for event in events:
+            if not self.recent.add(event.id):
+                duplicates += 1
+            elif event.hi <= floor or source in self.fenced:
+                late.append(event)
+            else:
+                heappush(self.waiting, (event.key, event))
+        if state is None and source not in self.fenced:
+            # Nobody announced this source: it is waited for from here on.
+            self.join(source, floor, now)
+            state = self.sources[source]
+        if state is not None:
+            state.events += len(events)
+            state.late += len(late)
+            self._hear(state, watermark, now)
+        return self._released(late, duplicates)
+
+    def heartbeat(self, sources: Iterable[str], watermark: int, now: int) -> Released:
+        for source in sources:
+            state = self.sources.get(source)
+            if state is not None:
+                self._hear(state, watermark, now)
+        return self._released()
+
+    def join(self, source: str, watermark: int, now: int, lease: int = 0) -> int:
+        self.fenced.pop(source, None)
+        known = self.sources.get(source)
+        if known is not None:
+            known.lease, known.heard = lease, now
+            return max(known.watermark, watermark)
+        granted = watermark if self.watermark is None else max(watermark, self.watermark)
+        self.sources[source] = SourceState(granted, lease, now)
+        return granted
+
+    def leave(self, source: str, now: int) -> Released:
+        self.sources.pop(source, None)
+        return self._released()
+
+    def fence(self, source: str, now: int) -> Released:
+        state = self.sources.pop(source, None)
+        if state is not None:
+            self.fenced[source] = state.watermark
+        return self._released()
+
+    def tick(self, now: int) -> Released:
+        for source, state in list(self.sources.items()):
+            if state.lease and now - state.heard > state.lease:
+                self.fenced[source] = state.watermark
+                del self.sources[source]
+        return self._released()
+
+    def holding(self) -> list[str]:
+        """The sources everybody is waiting for: those heard least far."""
+        least = min((state.watermark for state in self.sources.values()), default=None)
+        return sorted(source for source, state in self.sources.items() if state.watermark == least)
+
+    def _hear(self, state: SourceState, watermark: int | None, now: int) -> None:
+        state.heard = now
+        if watermark is not None and watermark > state.watermark:
+            state.watermark = watermark
+
+    def _released(self, late: list[Event] | None = None, duplicates: int = 0) -> Released:
+        stable = min((state.watermark for state in self.sources.values()), default=None)
+        if stable is None and self.waiting:
+            # Everybody has left or was fenced off: nobody can send anything before what is here.
+            stable = max(key[0] for key, _ in self.waiting)
+        events: list[Event] = []
+        if stable is not None and (self.watermark is None or stable > self.watermark):
+            self.watermark = stable
+            waiting = self.waiting
+            while waiting and waiting[0][0][0] <= stable:
+                events.append(heappop(waiting)[1])
+        return Released(events, self.watermark, late or [], duplicates)
+
+
+def detection_policy(name: str) -> DetectionPolicy:
+    """A fresh policy by its name."""
+    policies: dict[str, type[BestEffort] | type[Guaranteed]] = {
+        BestEffort.name: BestEffort,
+        Guaranteed.name: Guaranteed,
+    }
+    if name not in policies:
+        raise DistcedError("unknown detection policy", given=name, allowed=", ".join(policies))
+    return policies[name]()
