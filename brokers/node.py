@@ -1,12 +1,12 @@
 """A broker node: it is told what messages arrive and what time it is, and says what is to be done.
 
-composite-event-framework-2004, "Mobile Composite Event Detectors" and "Implementation using JMS"; design, section 4. The
-node is sans-I/O: the same object runs live, on MQTT and the wall clock, and in simulations. It keeps a view of the
+composite-event-framework-2004, "Mobile Composite Event Detectors" and "Implementation using JMS"; design, section 4.
+The node is sans-I/O: the same object runs live, on MQTT and the wall clock, and in simulations. It keeps a view of the
 directory, hosts detectors for the subscriptions that fall to it, hands events to them and their composite events on.
 
 A subscription comes about in steps, so that nothing is lost: the node that is chosen builds the detector and offers its
-topic; the client listens and says that it is ready; the node subscribes to what the detector reads, and answers that it is
-active. A detector stays where it is as long as its node lives.
+topic; the client listens and says that it is ready; the node subscribes to what the detector reads, and answers that it
+is active. A detector stays where it is as long as its node lives.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Which node hosts a detector: a choice every node makes alike, without asking the others.
 
-composite-event-framework-2004, "Implementation using JMS": a simple choice function of the hash of the type's name. Here
-it is rendezvous hashing over the nodes that are alive, so that the loss of a node moves nothing but what it hosted.
+composite-event-framework-2004, "Implementation using JMS": a simple choice function of the hash of the type's name.
+Here it is rendezvous hashing over the nodes that are alive, so that the loss of a node moves nothing but what it
+hosted.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The mobile detector: an automaton with its state, told what arrives, saying what it found.
 
-composite-event-framework-2004, "Mobile Composite Event Detectors": an agent-like thing that encapsulates an automaton and
-is governed by policies. It is sans-I/O: a broker node subscribes, publishes and moves it. Its whole state goes into one
-snapshot, so that it can go on elsewhere as if nothing had happened.
+composite-event-framework-2004, "Mobile Composite Event Detectors": an agent-like thing that encapsulates an automaton
+and is governed by policies. It is sans-I/O: a broker node subscribes, publishes and moves it. Its whole state goes into
+one snapshot, so that it can go on elsewhere as if nothing had happened.
 """
 
 from __future__ import annotations

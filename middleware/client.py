@@ -1,7 +1,7 @@
 """The client: register types, publish events, subscribe to types and to patterns.
 
-composite-event-framework-2004, Fig. 5, in Python's idiom. A client is light: it sends pattern text to the broker nodes over
-the bus and compiles nothing. It listens to the directory, so it knows the types, the nodes and the sources.
+composite-event-framework-2004, Fig. 5, in Python's idiom. A client is light: it sends pattern text to the broker nodes
+over the bus and compiles nothing. It listens to the directory, so it knows the types, the nodes and the sources.
 
 Every method may be called from any thread but the bus's own. For asyncio see `middleware.aio`.
 """

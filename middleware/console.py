@@ -6,8 +6,8 @@ hold verbs are light and import what is heavy (ray, pyarrow, numpy) inside the v
 imports them all for their summaries. Importing every package's console outright was rejected: imports run one way, and
 this module is the ground floor.
 
-Exit codes: 0; 1 where a verb ran and the answer is no; 2 where it was given something wrong; 130 where it was interrupted.
-Unexpected exceptions are bugs and keep their traceback.
+Exit codes: 0; 1 where a verb ran and the answer is no; 2 where it was given something wrong; 130 where it was
+interrupted. Unexpected exceptions are bugs and keep their traceback.
 """
 
 from __future__ import annotations

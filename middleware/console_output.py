@@ -1,7 +1,8 @@
 """What verbs print: text for people, JSON for programs, errors for both.
 
-People get colours where the output is a terminal and NO_COLOR is not set (rich sees to both), programs one JSON value on
-standard output. Errors go to standard error, without a frame around them, so that they can be copied and searched for.
+People get colours where the output is a terminal and NO_COLOR is not set (rich sees to both), programs one JSON value
+on standard output. Errors go to standard error, without a frame around them, so that they can be copied and searched
+for.
 """
 
 from __future__ import annotations

@@ -73,8 +73,9 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 class CompositeEvent(Event, frozen=True, gc=False, kw_only=True):
     """A composite event: what a detector found.
 
-    Its timestamp is the union over all events its instance matched, hidden ones and time events included, so `hi` is the
-    moment of detection. Its `source` is the canonical id of the pattern, its `seq` the digest of the constituents' ids
+    Its timestamp is the union over all events its instance matched, hidden ones and time events included, so `hi` is
+    the moment of detection. Its `source` is the canonical id of the pattern, its `seq` the digest of the constituents'
+    ids
     and the output attributes: the same detection made twice, anywhere, has the same id.
 
     Attributes:

@@ -1,8 +1,8 @@
 """What clients and broker nodes say to each other beside events: the directory and administration (design, section 4).
 
-The directory is retained messages and needs no server of its own; an entry is cleared by an empty payload, and a node's by
-its last will. Administration is messages in passing. All are JSON, so that any MQTT tool shows them to people; events,
-which are many, travel as frames (`middleware.wire`).
+The directory is retained messages and needs no server of its own; an entry is cleared by an empty payload, and a node's
+by its last will. Administration is messages in passing. All are JSON, so that any MQTT tool shows them to people;
+events, which are many, travel as frames (`middleware.wire`).
 
     <root>/d/type/<name>               an event type, and its home server      EventType
     <root>/d/source/<source>           who publishes what, and its lease       SourceEntry

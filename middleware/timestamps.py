@@ -1,8 +1,8 @@
 """Interval timestamps, their two orders and their union, and the text of durations and instants.
 
-A timestamp is a closed interval of integer nanoseconds since the Unix epoch: clock uncertainty for a primitive event, the
-span of its constituents for a composite one (composite-event-framework-2004, "Time Model" and Appendix A, equations 3-5).
-Floating-point seconds were rejected: two nodes must agree to the last bit about which event came first.
+A timestamp is a closed interval of integer nanoseconds since the Unix epoch: clock uncertainty for a primitive event,
+the span of its constituents for a composite one (composite-event-framework-2004, "Time Model" and Appendix A, equations
+3-5). Floating-point seconds were rejected: two nodes must agree to the last bit about which event came first.
 """
 
 from __future__ import annotations

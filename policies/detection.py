@@ -1,12 +1,12 @@
 """Detection policies: when an event may be consumed.
 
 composite-event-framework-2004, "Detection Policies"; design, section 3. Events come from several sources with different
-delays. *Best effort* consumes on arrival, and may be wrong. *Guaranteed* consumes an event once it is stable: when every
-source has been heard beyond it, by event or heartbeat. A silent source holds the stream; it is never timed out silently,
-but fenced off by an administrator or by the lease in its registration, and what it sends afterwards is late.
+delays. *Best effort* consumes on arrival, and may be wrong. *Guaranteed* consumes an event once it is stable: when
+every source has been heard beyond it, by event or heartbeat. A silent source holds the stream; it is never timed out
+silently, but fenced off by an administrator or by the lease in its registration, and what it sends afterwards is late.
 
-A policy is sans-I/O: it is told what arrives and what time it is, and says what may be consumed. Time is nanoseconds since
-the Unix epoch throughout; a watermark W promises that no event with `hi <= W` will come any more.
+A policy is sans-I/O: it is told what arrives and what time it is, and says what may be consumed. Time is nanoseconds
+since the Unix epoch throughout; a watermark W promises that no event with `hi <= W` will come any more.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The brute-force reading of design, section 1: slow, literal, and for tests only.
 
-No automaton and no tables: an instance holds the atoms that may match next, each with what comes behind it as a closure over
-the syntax tree; every possible beginning is followed through the whole list of events by itself. Keys are read literally,
+No automaton and no tables: an instance holds the atoms that may match next, each with what comes behind it as a closure
+over the syntax tree; every possible beginning is followed through the whole list of events by itself. Keys are read
+literally,
 too: one instance for every value there is. The engines are held to give the same composite events.
 """
 

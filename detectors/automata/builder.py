@@ -1,8 +1,8 @@
 """From the tree of a checked pattern to its automaton.
 
-composite-event-framework-2004, Appendix B, with the extensions of design, section 1. Each node of the tree knows the way
-into it (`_entry`) and is told the way on behind it; an atom becomes a position, and the way on behind it becomes the
-states an instance is in after matching it. The sides of a `&` become automata of their own (Fig. 14g).
+composite-event-framework-2004, Appendix B, with the extensions of design, section 1. Each node of the tree knows the
+way into it (`_entry`) and is told the way on behind it; an atom becomes a position, and the way on behind it becomes
+the states an instance is in after matching it. The sides of a `&` become automata of their own (Fig. 14g).
 """
 
 from __future__ import annotations

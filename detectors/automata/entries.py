@@ -2,8 +2,8 @@
 
 The building blocks of the construction (composite-event-framework-2004, Appendix B, Fig. 14). An `Entry` is a list of
 alternatives, because alternation forks instances; within an alternative everything is merged, because concatenation and
-iteration merge states. An empty path through a pattern is a `hole`, to be filled with what comes behind the pattern; a hole
-is strong where a `;` lies on the path, so that whatever comes next is strong.
+iteration merge states. An empty path through a pattern is a `hole`, to be filled with what comes behind the pattern; a
+hole is strong where a `;` lies on the path, so that whatever comes next is strong.
 """
 
 from __future__ import annotations

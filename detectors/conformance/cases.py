@@ -35,7 +35,7 @@ from detectors.compilation import Consumption
 from detectors.conformance.event_text import parse_event
 from middleware.errors import DistcedError
 from middleware.events import Attribute, Event
-from middleware.eventtypes import Kind
+from middleware.eventtypes import EventType, Kind, event_type
 from middleware.mapping.shaping import shape
 from middleware.timestamps import Timestamp
 
@@ -71,7 +71,9 @@ class Match:
         if self.timestamp is not None:
             text += f" at [{self.timestamp.lo}, {self.timestamp.hi}]"
         if self.attributes is not None:
-            text += " with " + (", ".join(f"{name} = {value!r}" for name, value in self.attributes.items()) or "nothing")
+            text += " with " + (
+                ", ".join(f"{name} = {value!r}" for name, value in self.attributes.items()) or "nothing"
+            )
         return text
 
 
@@ -83,7 +85,7 @@ class Case:
         name: says in words what it shows; unique in its file.
         language, pattern, consumption, let: what is detected, and the definitions it may use.
         publications: patterns that are detected beside it and whose composite events it may read.
-        types: the kinds of each event type's attributes; None where every type is taken as known.
+        types: the event types there are; None where every type is taken as known.
         derive: statements that derive types from others.
         events: by position; sources and sequence numbers are given by the position.
         texts: the same as they are written.
@@ -98,7 +100,7 @@ class Case:
     consumption: Consumption
     let: Mapping[str, str]
     publications: tuple[str, ...]
-    types: Mapping[str, Mapping[str, Kind]] | None
+    types: Mapping[str, EventType] | None
     derive: tuple[str, ...]
     events: tuple[Event, ...]
     texts: tuple[str, ...]
@@ -173,8 +175,12 @@ def _case(table: _Table, where: str) -> Case:
     consumption = next((each for each in CONSUMPTIONS if each == table.consumption), None)
     if consumption is None:
         raise ConformanceError(
-            "unknown consumption", given=table.consumption, allowed=", ".join(CONSUMPTIONS), where=f"{where}, consumption"
+            "unknown consumption",
+            given=table.consumption,
+            allowed=", ".join(CONSUMPTIONS),
+            where=f"{where}, consumption",
         )
+    types = None if table.types is None else _types(table.types, f"{where}, types")
     return Case(
         name=table.name,
         language=table.language,
@@ -182,9 +188,9 @@ def _case(table: _Table, where: str) -> Case:
         consumption=consumption,
         let=table.let,
         publications=tuple(table.publications),
-        types=table.types,
+        types=types,
         derive=tuple(table.derive),
-        events=tuple(_event(text, position, where) for position, text in enumerate(table.events)),
+        events=tuple(_event(text, position, types, where) for position, text in enumerate(table.events)),
         texts=tuple(table.events),
         expect=_expected(table, where),
         error=table.error or "",
@@ -192,9 +198,28 @@ def _case(table: _Table, where: str) -> Case:
     )
 
 
-def _event(text: str, position: int, where: str) -> Event:
+def _types(tables: Mapping[str, Mapping[str, Kind]], where: str) -> dict[str, EventType]:
     try:
-        return parse_event(text, position)
+        return {name: event_type(name, attributes) for name, attributes in tables.items()}
+    except DistcedError as error:
+        raise ConformanceError(error.problem, given=error.given, allowed=error.allowed, where=where) from None
+
+
+def _event(text: str, position: int, types: Mapping[str, EventType] | None, where: str) -> Event:
+    try:
+        event = parse_event(text, position)
+        if types is None:
+            return event
+        if event.type not in types:
+            raise ConformanceError(
+                "an event of a type that is not in types", given=event.type, allowed=", ".join(types)
+            )
+        known = types[event.type]
+        # What is left out is null, as everywhere in a case.
+        attributes = {**dict.fromkeys(known.attributes), **event.attributes}
+        event = Event(event.type, event.lo, event.hi, event.source, event.seq, attributes)
+        known.check(event)
+        return event
     except DistcedError as error:
         raise ConformanceError(
             error.problem,

@@ -4,8 +4,8 @@
     BoardOn 2026-11-21T08:00Z
     Login 5min user=null
 
-`lo` and `hi` are whole nanoseconds, durations since the epoch, or instants; attribute values are literals as in patterns.
-The scanner is the one of patterns, so that names, quotes, comments and numbers are the same in both.
+`lo` and `hi` are whole nanoseconds, durations since the epoch, or instants; attribute values are literals as in
+patterns. The scanner is the one of patterns, so that names, quotes, comments and numbers are the same in both.
 """
 
 from __future__ import annotations

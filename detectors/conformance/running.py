@@ -13,11 +13,14 @@ from detectors.language.parser import parse_file
 from detectors.stepwise.engine import StepwiseEngine
 from middleware.errors import DistcedError
 from middleware.events import Attribute, CompositeEvent, Event
-from middleware.eventtypes import EventType, TypeRegistry
+from middleware.eventtypes import Kind, TypeRegistry
 
 Status: TypeAlias = Literal["passed", "failed", "unsupported"]
 
-Run: TypeAlias = Callable[[Sequence[Compiled], Sequence[Event]], list[CompositeEvent]]
+Kinds: TypeAlias = Callable[[str], Mapping[str, Kind] | None]
+"""The kinds of a type's attributes, where they are known."""
+
+Run: TypeAlias = Callable[[Sequence[Compiled], Sequence[Event], Kinds], list[CompositeEvent]]
 """Detects patterns in events that are given in the order of consumption, until every time event has fired."""
 
 SUPPORTED: Final = ("core",)
@@ -70,9 +73,7 @@ def run_case(case: Case, engine: str = "stepwise") -> Outcome:
     if engine not in ENGINES:
         raise ConformanceError("no engine of this name", given=engine, allowed=", ".join(ENGINES))
     if case.language not in SUPPORTED:
-        problem = (
-            f"the language {case.language!r} is not supported in this version (supported: {', '.join(SUPPORTED)})"
-        )
+        problem = f"the language {case.language!r} is not supported in this version (supported: {', '.join(SUPPORTED)})"
         return Outcome(case, "unsupported", problem)
     try:
         patterns = compile_case(case)
@@ -82,7 +83,7 @@ def run_case(case: Case, engine: str = "stepwise") -> Outcome:
         return Outcome(case, "failed", f"the pattern was accepted, and should have been refused with: {case.error}")
     events = sorted(case.events, key=lambda event: event.key)
     source = patterns[0].automaton.canonical_id
-    composites = [each for each in ENGINES[engine](patterns, events) if each.source == source]
+    composites = [each for each in ENGINES[engine](patterns, events, _kinds(case)) if each.source == source]
     return compare(case, composites)
 
 
@@ -115,9 +116,7 @@ def compare(case: Case, composites: Iterable[CompositeEvent]) -> Outcome:
 
 
 def _registry(case: Case) -> TypeRegistry:
-    registry = TypeRegistry(open=case.types is None)
-    for name, attributes in (case.types or {}).items():
-        registry.register(EventType(name, dict(attributes)))
+    registry = TypeRegistry((case.types or {}).values(), open=case.types is None)
     if case.derive:
         file = parse_file("\n".join(case.derive))
         if len(file.types) != len(case.derive):
@@ -134,8 +133,13 @@ def _refused(case: Case, message: str) -> Outcome:
     return Outcome(case, "failed", f"the pattern was refused, but without {case.error!r} in the message: {message}")
 
 
-def _stepwise(patterns: Sequence[Compiled], events: Sequence[Event]) -> list[CompositeEvent]:
-    engine = StepwiseEngine(patterns)
+def _kinds(case: Case) -> Kinds:
+    types = case.types or {}
+    return lambda name: types[name].attributes if name in types else None
+
+
+def _stepwise(patterns: Sequence[Compiled], events: Sequence[Event], kinds: Kinds) -> list[CompositeEvent]:
+    engine = StepwiseEngine(patterns, kinds)
     return engine.feed(events) + engine.finish()
 
 
@@ -169,24 +173,16 @@ def _values(attributes: Mapping[str, Attribute]) -> frozenset[tuple[str, bool, A
     return frozenset((name, type(value) is bool, value) for name, value in attributes.items() if value is not None)
 
 
-def _leftover(
-    matches: Iterable[Match], surplus: Counter[tuple[object, ...]], like: Match
-) -> tuple[Match, ...]:
+def _leftover(matches: Iterable[Match], surplus: Counter[tuple[object, ...]], like: Match) -> tuple[Match, ...]:
     left = Counter(surplus)
     result = []
     for match in matches:
         key = _comparable(match, like)
         if left[key] > 0:
             left[key] -= 1
-            result.append(Match(match.constituents, *_told(match, like)))
+            attributes = None if like.attributes is None else match.attributes
+            result.append(Match(match.constituents, attributes, None if like.timestamp is None else match.timestamp))
     return tuple(result)
-
-
-def _told(match: Match, like: Match) -> tuple[object, object]:
-    return (
-        None if like.attributes is None else match.attributes,
-        None if like.timestamp is None else match.timestamp,
-    )
 
 
 def _indented(label: str, lines: Iterable[str]) -> list[str]:

@@ -44,27 +44,30 @@ class Wording:
     def described(self, form: ConditionByType) -> str:
         """A describable set as it could be written in a pattern, without braces."""
         members = []
-        if form.others != FALSE:
-            members.append(_filtered("any", form.others))
         taken = []
         for name, condition in form.by_type.items():
-            if condition == form.others:
+            # `any` is every event that is published: time events are named, or not meant.
+            if condition == form.others and not name.startswith(TIMER_PREFIX):
                 continue
-            if condition == FALSE:
-                taken.append(self.name(name))
-            else:
+            if condition != FALSE:
                 members.append(self._member(name, condition))
-        if taken and form.others != FALSE:
-            members[0] = f"{members[0]} - {', '.join(taken)}" if len(taken) == 1 else (
-                f"{members[0]} - {{{', '.join(taken)}}}"
-            )  # fmt: skip
+            elif not name.startswith(TIMER_PREFIX):
+                taken.append(self.name(name))
+        if form.others != FALSE:
+            anything = _filtered("any", self._readable(form.others))
+            if taken:
+                anything += f" - {taken[0]}" if len(taken) == 1 else f" - {{{', '.join(taken)}}}"
+            members.insert(0, anything)
         return ", ".join(members)
 
     def domain(self, form: ConditionByType) -> str:
         """A domain, in braces where it has several members."""
         text = self.described(form)
-        several = sum(condition != FALSE for condition in (*form.by_type.values(), form.others)) > 1
-        return f"{{{text}}}" if several else text
+        several = sum(
+            condition != FALSE and (condition != form.others or name.startswith(TIMER_PREFIX))
+            for name, condition in form.by_type.items()
+        ) + (form.others != FALSE)
+        return f"{{{text}}}" if several > 1 else text
 
     def label(self, position: Position) -> str:
         """What a move matches."""
@@ -108,14 +111,14 @@ class Wording:
         for move in state.moves:
             labels = union(labels, self.automaton.positions[move.position].label)
         domain = self.automaton.domain(state)
-        members = []
+        members: list[str] = []
         for name in dict.fromkeys((*domain.by_type, *labels.by_type)):
             looked_at, matched = domain.condition(name), labels.condition(name)
             if looked_at == FALSE or _covers(matched, looked_at):
                 continue
             members.append(self._member(name, looked_at) if matched == FALSE else f"any other {self.name(name)}")
         if not _covers(labels.others, domain.others):
-            members.append("any other" if labels.others != FALSE or members else _filtered("any", domain.others))
+            members.append("any other event")
         return ", ".join(dict.fromkeys(members))
 
     def expression(self, expression: Expression, level: int = 0) -> str:
@@ -132,10 +135,10 @@ class Wording:
         return _filtered(self.name(name), self._readable(condition))
 
     def _readable(self, expression: Expression) -> Expression:
-        return transform(
-            expression,
-            lambda node: Name(self.thinned[node.name]) if isinstance(node, Name) and node.name in self.thinned else node,
-        )
+        def readable(node: Expression) -> Expression:
+            return Name(self.thinned.get(node.name, node.name)) if isinstance(node, Name) else node
+
+        return transform(expression, readable)
 
 
 def thinned_names(thinnings: Iterable[Thinning], derived: Mapping[str, str]) -> dict[str, str]:

@@ -1,9 +1,9 @@
 """The name of a pattern: equal patterns share it, whatever they call their variables and however they are laid out.
 
 The name goes into the ids of composite events and tells detectors apart (design, section 1, "Events and describable
-sets"). It is a digest of the canonical text: scoped domains pushed down to the atoms, negation and shorthand written out,
-sets as a condition for each type, nested joints flattened, alternatives in order and each once, the sides of `&` in
-order, and variables, registers and time events numbered as they come.
+sets"). It is a digest of the canonical text: scoped domains pushed down to the atoms, negation and shorthand written
+out, sets as a condition for each type, nested joints flattened, alternatives in order and each once, the sides of `&`
+in order, and variables, registers and time events numbered as they come.
 """
 
 from __future__ import annotations

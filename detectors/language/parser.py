@@ -1,8 +1,8 @@
 """From text to the tree: recursive descent over the table of the core language (design, section 1).
 
-Precedence, tightest first: postfix `* + {m,n}`, `~`, concatenation, `;`, `&`, `|`, `init ... :`; then `within`, `by`, `->`.
-In a pattern file a statement ends where a line begins in the first column, unless that line goes on with an operator
-or a bracket is still open; a single pattern may be laid out at will. A separator between statements was
+Precedence, tightest first: postfix `* + {m,n}`, `~`, concatenation, `;`, `&`, `|`, `init ... :`; then `within`, `by`,
+`->`. In a pattern file a statement ends where a line begins in the first column, unless that line goes on with an
+operator or a bracket is still open; a single pattern may be laid out at will. A separator between statements was
 rejected: `;` means something else already.
 """
 
@@ -45,7 +45,7 @@ from middleware.sets.describable import DescribableSet, Difference, Filtered
 from middleware.sets.expressions import Expression, Span
 from middleware.timestamps import HOUR, MINUTE, SECOND, parse_instant
 
-_INSTANT = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?")
+INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?")
 _TIME_OF_DAY = re.compile(r"(\d\d?):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(?:(Z)|([+-])(\d\d):?(\d\d))?")
 _STATEMENT = re.compile(r"^(?=[^\s#])", re.MULTILINE)
 _DEFINED = re.compile(r"(?:`([^`\n]+)`|([^\W\d]\w*))\s*=(?!=)")
@@ -306,8 +306,8 @@ class Parser(ExpressionParser):
             raise scanner.unexpected()
         scanner.next()
         start = scanner.word.start
-        if _INSTANT.match(scanner.text, start, scanner.end):
-            text = scanner.raw(_INSTANT, "an instant")[0]
+        if INSTANT.match(scanner.text, start, scanner.end):
+            text = scanner.raw(INSTANT, "an instant")[0]
             try:
                 return Instant(parse_instant(text))
             except DistcedError as error:

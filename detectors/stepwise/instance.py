@@ -1,8 +1,8 @@
 """An instance: a partial match on its way through an automaton.
 
-composite-event-framework-2004, "Formal Definition of Automata": a state, a timestamp and a list of detected events, with
-bindings, registers, windows and time events beside them (design, section 1). The events matched so far are a chain from
-the last to the first, shared between instances that forked.
+composite-event-framework-2004, "Formal Definition of Automata": a state, a timestamp and a list of detected events,
+with bindings, registers, windows and time events beside them (design, section 1). The events matched so far are a chain
+from the last to the first, shared between instances that forked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ Chain: TypeAlias = Any
 class Instance(msgspec.Struct, eq=False, gc=False):
     """A partial match. It does not change: a move makes a new one.
 
-    A msgspec struct, because instances are made by the hundred thousand a second; nothing it refers to leads back to it.
+    A msgspec struct, because instances are made by the hundred thousand a second; nothing it refers to leads back to
+    it.
 
     Attributes:
         state: the index of the state it is in.

@@ -1,7 +1,7 @@
 """One automaton being run: its instances, its time events, and what it found.
 
-Design, section 1, "Automata", rules 1 to 3, to the letter. Events have to be offered in the order of consumption; one that
-comes late is offered to the instances it still follows, which is all that best-effort detection promises.
+Design, section 1, "Automata", rules 1 to 3, to the letter. Events have to be offered in the order of consumption; one
+that comes late is offered to the instances it still follows, which is all that best-effort detection promises.
 
 Instances wait in pools, one for each state, split by the value of the whole pattern's key, so that an event meets only
 instances it may concern. An instance whose window has closed can match nothing any more and is swept out now and then.
@@ -178,8 +178,8 @@ class Matcher:
     def offer_together(self, events: Iterable[Event]) -> None:
         """Consume events together: each is offered to the instances that stood before all of them.
 
-        This is consumption by epochs (cayuga-algebra-cesar), where the events of one `hi` go together: an instance that any of them affects is gone afterwards, and what the epoch creates is seen
-        only by later epochs.
+        This is consumption by epochs (cayuga-algebra-cesar), where the events of one `hi` go together: an instance that
+        any of them affects is gone afterwards, and what the epoch creates is seen only by later epochs.
         """
         affected: dict[int, Instance] = {}
         for event in events:
@@ -682,7 +682,8 @@ class Matcher:
     def _forget_reported(self) -> None:
         """Forget ids that cannot come again.
 
-        They span more than the window or, where no side of a `&` can bring old constituents anew, no instance holds just
+        They span more than the window or, where no side of a `&` can bring old constituents anew, no instance holds
+        just
         these constituents: whoever takes one more takes a later one.
         """
         floor = self._latest_hi - self._window

@@ -1,7 +1,7 @@
 """What to do when an event of a given type meets an instance in a given state, worked out once for each such pair.
 
-An event's type settles most of a describable set; what is left is a condition, compiled to a function, or nothing at all.
-So an engine looks up a plan by type and visits only the states that look at such events.
+An event's type settles most of a describable set; what is left is a condition, compiled to a function, or nothing at
+all. So an engine looks up a plan by type and visits only the states that look at such events.
 """
 
 from __future__ import annotations

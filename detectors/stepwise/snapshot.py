@@ -1,7 +1,8 @@
 """The whole state of an engine as bytes, and back: for checkpoints, for migration, and for handing over between engines.
 
 Versioned msgpack. Events and the links of chains are written once and referred to by number, so instances that share a
-past share it in the snapshot, too. A snapshot fits engines for the same patterns, told by their canonical ids. Pickle was
+past share it in the snapshot, too. A snapshot fits engines for the same patterns, told by their canonical ids. Pickle
+was
 rejected: a snapshot travels between nodes, and has to be readable after an upgrade.
 """
 

@@ -4,9 +4,9 @@ Two seams of paho are used, both checked when this is imported:
 - `_create_socket`, the one paho itself wraps WebSockets at. paho reads a packet with three calls of the operating
   system, a byte each for the first two; here it reads from memory, which one call fills with hundreds of packets.
 - `_handle_publish`. paho makes a message object with a lock and a condition, and under MQTT 5 a table of all properties
-  there are, for every message that comes in: 10 to 25 us. Here topic and properties stay bytes, which lead to the
+  there are, for every message that comes in. Here topic and properties stay bytes, which lead to the
   handlers through one dictionary.
-Together a subscriber takes three times as many messages as with paho alone, seven times under MQTT 5.
+Together a message costs 4 us instead of 12, or instead of 24 under MQTT 5.
 
 Writing a client anew was rejected: all else, from keep-alive to reason codes, is paho's and stays paho's.
 """

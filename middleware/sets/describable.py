@@ -3,7 +3,8 @@
 composite-event-framework-2004, Appendix A, equation 8: the family of sets of events that the system can tell apart.
 Every set has a normal form, a condition for each type: an event is in the set iff the condition of its type holds. The
 set operations are then boolean operations type by type, and an engine that knows an event's type has only the condition
-left to evaluate. Keeping the operators as a tree to be walked for each event was rejected as slower and harder to compare.
+left to evaluate. Keeping the operators as a tree to be walked for each event was rejected as slower and harder to
+compare.
 """
 
 from __future__ import annotations

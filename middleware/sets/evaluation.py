@@ -1,9 +1,10 @@
 """Running expressions: from the tree to a Python function of (event, bindings, registers).
 
-An expression is turned into the source of one Python function and compiled once, because a guard runs for every event and
-instance; walking the tree took five to ten times as long. What the operators mean stands in `values`; here only those
-shapes are written in line whose kinds are known (a literal, an attribute of a registered type), with the same meaning.
-The source holds names and constants by reference and never text from the pattern, so a pattern cannot smuggle in code.
+An expression is turned into the source of one Python function and compiled once, because a guard runs for every event
+and instance; walking the tree took five to ten times as long. What the operators mean stands in `values`; here only
+those shapes are written in line whose kinds are known (a literal, an attribute of a registered type), with the same
+meaning. The source holds names and constants by reference and never text from the pattern, so a pattern cannot smuggle
+in code.
 """
 
 from __future__ import annotations

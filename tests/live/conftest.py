@@ -1,12 +1,13 @@
 """Real MQTT servers for tests: mosquitto on free loopback ports where it is installed, and the embedded amqtt."""
 
 import importlib.util
+import socket
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -133,3 +134,57 @@ def eventually() -> Callable[[Callable[[], bool]], None]:
             time.sleep(0.005)
 
     return wait
+
+
+@pytest.fixture(params=["mosquitto 5", "mosquitto 3.1.1", "amqtt auto"])
+def any_bus(request: pytest.FixtureRequest, make_bus: Callable[..., Bus]) -> Callable[..., Bus]:
+    """Makes buses to each kind of server, in each version of MQTT."""
+    kind, protocol = request.param.split()
+    server: Server = request.getfixturevalue(kind)
+    return lambda **arguments: make_bus(server.url, **({"protocol": protocol} | arguments))
+
+
+@pytest.fixture
+def root(request: pytest.FixtureRequest) -> str:
+    """A prefix for topics, the test's own, since tests share servers."""
+    return f"test{abs(hash(request.node.nodeid)):x}"
+
+
+class Impostor:
+    """A server on loopback that does with each connection what a test says."""
+
+    def __init__(self, serve: Callable[[socket.socket], object]) -> None:
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"mqtt://127.0.0.1:{self._listening.getsockname()[1]}"
+        self._serve = serve
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._over.is_set():
+            try:
+                connection, _ = self._listening.accept()
+            except OSError:
+                return
+            with connection:
+                connection.settimeout(5)
+                try:
+                    self._serve(connection)
+                except OSError:
+                    continue
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        self._thread.join(10)
+
+
+@pytest.fixture
+def impostor() -> type[Impostor]:
+    """Makes servers that do what the test says; they are context managers."""
+    return Impostor

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from paho.mqtt.client import topic_matches_sub
 from paho.mqtt.packettypes import PacketTypes
@@ -174,6 +174,7 @@ def handler(name: str) -> Callable[[str, bytes, bool], object]:
     return lambda topic, payload, retain: name
 
 
+@settings(deadline=None)
 @given(st.lists(FILTER, max_size=6, unique=True), TOPIC, st.data())
 def test_messages_go_to_the_handlers_behind_matching_filters(
     filters: list[str], topic: str, data: st.DataObject
@@ -238,6 +239,7 @@ def test_the_memory_is_bounded_and_forgotten_with_each_change() -> None:
     assert not routes.memory
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="a+#/$\0é", min_size=1, max_size=8))
 def test_filters_are_checked_as_mqtt_says(text: str) -> None:
     levels = text.split("/")
@@ -258,6 +260,7 @@ def test_filters_are_checked_as_mqtt_says(text: str) -> None:
 # Covers
 
 
+@settings(deadline=None)
 @given(FILTER, FILTER, TOPIC)
 def test_unions_and_overlaps(one: str, other: str, topic: str) -> None:
     mine, others = topic_matches_sub(one, topic), topic_matches_sub(other, topic)
@@ -268,6 +271,7 @@ def test_unions_and_overlaps(one: str, other: str, topic: str) -> None:
     assert overlap(one, other) == overlap(other, one)
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.booleans(), FILTER, st.integers(0, 1)), max_size=12), st.lists(TOPIC, min_size=1, max_size=5)
 )
@@ -364,6 +368,7 @@ class Pieces:
         return piece[:size]
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(min_size=1, max_size=9), max_size=8), st.lists(st.integers(1, 12), min_size=40))
 def test_a_buffered_socket_reads_what_there_is_in_order(pieces: list[bytes], sizes: list[int]) -> None:
     whole = b"".join(pieces)

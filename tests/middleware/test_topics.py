@@ -1,7 +1,7 @@
 """Topics: what is built reads back, levels hold any characters, and foreign topics are refused with a reason."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from paho.mqtt.client import topic_matches_sub
 
@@ -49,6 +49,7 @@ def test_topics_are_built_as_the_design_says(made: str, expected: str) -> None:
     assert made == expected
 
 
+@settings(deadline=None)
 @given(NAMES, NAMES)
 def test_event_topics_read_back_and_match_their_filters(type_: str, source: str) -> None:
     topic = event_topic(type_, source)
@@ -58,11 +59,13 @@ def test_event_topics_read_back_and_match_their_filters(type_: str, source: str)
     assert not topic_matches_sub(event_filter(type_ + "x"), topic)
 
 
+@settings(deadline=None)
 @given(st.lists(NAMES, min_size=1, max_size=4), st.sampled_from(["ced", "site1/ced"]))
 def test_directory_topics_read_back_under_any_root(levels: list[str], root: str) -> None:
     assert parse_topic(directory_topic(*levels, root=root), root=root) == Topic(Area.DIRECTORY, tuple(levels))
 
 
+@settings(deadline=None)
 @given(NAMES)
 def test_a_level_holds_any_text(text: str) -> None:
     level = encode_level(text)
@@ -71,6 +74,7 @@ def test_a_level_holds_any_text(text: str) -> None:
     assert decode_level(level) == text
 
 
+@settings(deadline=None)
 @given(NAMES, NAMES)
 def test_different_texts_are_different_levels(one: str, other: str) -> None:
     assert (encode_level(one) == encode_level(other)) == (one == other)
@@ -97,6 +101,7 @@ def test_foreign_topics_are_refused(topic: str, said: str) -> None:
     assert said in str(caught.value)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=60))
 def test_parsing_raises_nothing_else(topic: str) -> None:
     for text in (topic, f"ced/{topic}", f"ced/e/{topic}"):

@@ -53,6 +53,7 @@ def composite_events(
     )
 
 
+@settings(deadline=None)
 @given(st.lists(primitive_events("A", "s"), max_size=5), st.none() | INSTANT)
 def test_primitive_events_come_back_as_they_went(events: list[Event], watermark: int | None) -> None:
     payload = encode(events, type="A", source="s", watermark=watermark)
@@ -60,6 +61,7 @@ def test_primitive_events_come_back_as_they_went(events: list[Event], watermark:
     assert decode_any(payload) == decode(payload)
 
 
+@settings(deadline=None)
 @given(st.lists(composite_events("C", "c0ffee"), max_size=3), st.none() | INSTANT)
 def test_composite_events_come_back_as_they_went(events: list[Event], watermark: int | None) -> None:
     payload = encode(events, type="C", source="c0ffee", watermark=watermark, kind="c")
@@ -249,13 +251,13 @@ def only_frame_errors(payload: bytes) -> None:
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_random_bytes_raise_nothing_but_frame_errors(payload: bytes) -> None:
     only_frame_errors(payload)
 
 
 @given(st.data())
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_mutated_frames_raise_nothing_but_frame_errors(data: st.DataObject) -> None:
     if data.draw(st.booleans()):
         payload = encode(data.draw(st.lists(primitive_events("A", "s"), max_size=3)), type="A", source="s", watermark=5)
@@ -276,6 +278,7 @@ ANYTHING = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(ANYTHING)
 def test_rows_of_any_msgpack_raise_nothing_but_frame_errors(row: Any) -> None:
     for kind in ("e", "c"):

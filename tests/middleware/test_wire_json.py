@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from middleware.errors import FrameError
@@ -116,6 +116,7 @@ JSON = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.sampled_from([PLAIN, CLOUD]), st.dictionaries(st.sampled_from([*PLAIN, *CLOUD, "lo", "hi", "other"]), JSON))
 def test_changed_objects_raise_nothing_but_frame_errors(made: dict[str, Any], changed: dict[str, Any]) -> None:
     try:

@@ -1,0 +1,282 @@
+"""`distced bench live`: a broker node against a bare paho subscriber to the same topic, measured alternately.
+
+A publisher in a process of its own sends events of one type as fast as it can, one a message, at QoS 0. A round's rate
+is
+that of the receiving process: a bare paho client that counts its callbacks, or a broker node that decodes each event,
+checks it against its type and detects a keyed sequence in a window by best effort. Then events are sent at a steady
+pace, and the delay is taken from publishing to the bare client's callback, and to the callback of a subscriber to a
+pattern that every event matches, which is one detection and one more hop over the server.
+"""
+
+from __future__ import annotations
+
+import multiprocessing as mp
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from brokers.live import LiveNode
+from brokers.server import start_server
+from middleware.client import Client
+from middleware.events import Event
+from middleware.eventtypes import event_type
+from middleware.quality import QualityOfService
+from middleware.topics import event_topic
+from middleware.wire import decode, encode
+
+SOURCE: Final = "bench"
+TYPE: Final = event_type("Reading", {"key": "number", "value": "number"})
+PATTERN: Final = "[Reading where value >= 95] ; [Reading where value < 5] within 5s by key"
+ALL: Final = "[Reading]"
+BEST_EFFORT: Final = QualityOfService(detection="best-effort")
+PATIENCE: Final = 60.0
+PACED: Final = 10_000
+"""Rounds of up to this many events are those in which delays are taken."""
+
+
+@dataclass
+class LiveFigures:
+    """What was measured.
+
+    Attributes:
+        rates: events a second, for each receiver and frame size, a figure a round.
+        delays: seconds from publishing to arrival, sorted, by receiver.
+        lost: events sent and not received, by receiver and frame size.
+        profile: where a node's time goes, in seconds of its own by function; empty if it was not asked for.
+    """
+
+    rates: dict[tuple[str, int], list[float]] = field(default_factory=dict)
+    delays: dict[str, list[float]] = field(default_factory=dict)
+    lost: dict[tuple[str, int], int] = field(default_factory=dict)
+    profile: list[tuple[str, float]] = field(default_factory=list)
+
+    def best(self, receiver: str, frame: int) -> float:
+        """The best round's rate."""
+        return max(self.rates[receiver, frame])
+
+    def percentile(self, receiver: str, share: float) -> float:
+        """The delay, in seconds, that this share of events does not exceed."""
+        delays = self.delays[receiver]
+        return delays[min(len(delays) - 1, int(share * len(delays)))]
+
+
+def measure(
+    events: int = 60_000,
+    rounds: int = 3,
+    frames: tuple[int, ...] = (1, 50, 500),
+    pace: int = 1_000,
+    seconds: float = 5.0,
+) -> LiveFigures:
+    """Run the benchmark on a server of its own."""
+    figures = LiveFigures()
+    with start_server() as server:
+        for _ in range(rounds):
+            for frame in frames:
+                count = events if frame == 1 else events * 10
+                for receiver, target in (("bare", _bare), ("node", _node)):
+                    got, rate, _ = _round(server.url, target, count, frame, 0)
+                    figures.rates.setdefault((receiver, frame), []).append(rate)
+                    figures.lost[receiver, frame] = figures.lost.get((receiver, frame), 0) + count - got
+        for receiver, target in (("bare", _bare), ("node", _node_delays)) * 2:
+            _, _, delays = _round(server.url, target, int(pace * seconds), 1, pace)
+            figures.delays.setdefault(receiver, []).extend(delays)
+        for delays in figures.delays.values():
+            delays.sort()
+        _, _, profile = _round(server.url, _node_profiled, events, 1, 0)
+        figures.profile = profile
+    return figures
+
+
+def _round(url: str, target: Any, count: int, frame: int, pace: int) -> tuple[int, float, Any]:
+    """One publisher, one receiver: how many events arrived, at what rate, and what else the receiver tells."""
+    context = mp.get_context("spawn")
+    ready, answer = context.Event(), context.SimpleQueue()
+    receiver = context.Process(target=target, args=(url, count, frame, ready, answer), daemon=False)
+    receiver.start()
+    if not ready.wait(PATIENCE):
+        raise TimeoutError("the receiver has not come up")
+    publisher = context.Process(target=_publish, args=(url, count, frame, pace), daemon=True)
+    publisher.start()
+    got, seconds, more = answer.get()
+    receiver.join()
+    publisher.join()
+    return got, got / seconds if seconds else 0.0, more
+
+
+def _publish(url: str, count: int, frame: int, pace: int) -> None:
+    client = _paho(url)
+    topic = event_topic(TYPE.name, SOURCE)
+    number = 0
+    if pace:
+        began = time.perf_counter()
+        for number in range(count):
+            while (wait := began + number / pace - time.perf_counter()) > 0:
+                time.sleep(wait)
+            now = time.time_ns()
+            client.publish(topic, _frame([_event(number, now)]), 0)
+    else:
+        now = time.time_ns()
+        payloads = [
+            _frame([_event(start + each, now + start + each) for each in range(frame)])
+            for start in range(0, count, frame)
+        ]
+        for payload in payloads:
+            client.publish(topic, payload, 0)
+    deadline = time.monotonic() + PATIENCE
+    while client._out_packet and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.2)
+    client.disconnect()
+    client.loop_stop()
+
+
+def _event(number: int, now: int) -> Event:
+    return Event(TYPE.name, now, now, SOURCE, number, {"key": number * 7919 % 1000, "value": number * 104_729 % 100})
+
+
+def _frame(events: list[Event]) -> bytes:
+    return encode(events, type=TYPE.name, source=SOURCE, watermark=None, check=False)
+
+
+def _bare(url: str, count: int, frame: int, ready: Any, answer: Any) -> None:
+    times: list[float] = []
+    delays: list[float] = []
+    client = _paho(url)
+    if count <= PACED:
+
+        def on_message(_client: object, _userdata: object, message: Any) -> None:
+            times.append(time.perf_counter())
+            delays.append((time.time_ns() - decode(message.payload).events[0].hi) / 1e9)
+    else:
+
+        def on_message(_client: object, _userdata: object, message: Any) -> None:
+            times.append(time.perf_counter())
+
+    client.on_message = on_message
+    subscribed = threading.Event()
+    client.on_subscribe = lambda *_: subscribed.set()
+    client.subscribe(event_topic(TYPE.name, SOURCE), 0)
+    subscribed.wait(PATIENCE)
+    ready.set()
+    _await_quiet(lambda: len(times), lambda: len(times) * frame >= count)
+    answer.put((min(len(times) * frame, count), _elapsed(times), delays))
+
+
+def _elapsed(times: list[float]) -> float:
+    return times[-1] - times[0] if len(times) > 1 else 0.0
+
+
+def _await_quiet(progress: Any, done: Any) -> None:
+    """Wait until everything has come, or nothing more comes."""
+    last, since = -1, time.monotonic()
+    while not done():
+        time.sleep(0.02)
+        if progress() != last:
+            last, since = progress(), time.monotonic()
+        elif time.monotonic() - since > (1.0 if last > 0 else PATIENCE):
+            return
+
+
+def _node(url: str, count: int, frame: int, ready: Any, answer: Any) -> None:
+    _count_at_node(url, count, ready, answer, None)
+
+
+def _node_profiled(url: str, count: int, frame: int, ready: Any, answer: Any) -> None:
+    import cProfile
+
+    _count_at_node(url, count, ready, answer, cProfile.Profile())
+
+
+def _count_at_node(url: str, count: int, ready: Any, answer: Any, profiler: Any) -> None:
+    with LiveNode(url, "bench") as node, Client(url) as client:
+        client.wait_for_nodes(1)
+        client.register(TYPE)
+        client.subscribe(PATTERN, quality=BEST_EFFORT)
+        times: list[float] = []
+        counts, receive = node.node.counts, node.node.receive
+
+        def timed(topic: str, payload: bytes, now: int) -> Any:
+            times.append(time.perf_counter())
+            return receive(topic, payload, now)
+
+        node.node.receive = timed  # type: ignore[method-assign]
+        if profiler is not None:
+            node.bus.call_soon(profiler.enable)
+        ready.set()
+        _await_quiet(lambda: counts["events"], lambda: counts["events"] >= count)
+        if profiler is not None:
+            stopped = threading.Event()
+            node.bus.call_soon(lambda: (profiler.disable(), stopped.set()))
+            stopped.wait(PATIENCE)
+        answer.put((counts["events"], _elapsed(times), _own_times(profiler)))
+
+
+def _own_times(profiler: Any) -> list[tuple[str, float]]:
+    if profiler is None:
+        return []
+    import pstats
+
+    entries = pstats.Stats(profiler).stats.items()  # type: ignore[attr-defined]
+    told = [(f"{_short(path)}:{name}", values[2]) for (path, _, name), values in entries]
+    return sorted(told, key=lambda pair: -pair[1])[:15]
+
+
+def _short(path: str) -> str:
+    return "/".join(path.replace("\\", "/").split("/")[-2:])
+
+
+def _host(url: str, stop: Any) -> None:
+    with LiveNode(url, "bench"):
+        stop.wait()
+
+
+def _node_delays(url: str, count: int, frame: int, ready: Any, answer: Any) -> None:
+    """The node has a process of its own, as it has when Ray runs it; this one is the subscriber's."""
+    context = mp.get_context("spawn")
+    stop = context.Event()
+    host = context.Process(target=_host, args=(url, stop), daemon=True)
+    host.start()
+    delays: list[float] = []
+    with Client(url) as client:
+        client.wait_for_nodes(1, PATIENCE)
+        client.register(TYPE)
+        subscription = client.subscribe(ALL, quality=BEST_EFFORT)
+        receive = subscription.receive
+
+        def timed(topic: str, payload: bytes, retain: bool) -> None:
+            now = time.time_ns()
+            delays.extend((now - event.hi) / 1e9 for event in decode(payload).events)
+            receive(topic, payload, retain)
+
+        (topic,) = subscription.filters
+        client.bus.unsubscribe(topic, subscription.receive)
+        client.bus.subscribe(topic, timed, timeout=PATIENCE)
+        ready.set()
+        _await_quiet(lambda: len(delays), lambda: len(delays) >= count)
+        answer.put((len(delays), 1.0, delays))
+    stop.set()
+    host.join()
+
+
+def _paho(url: str) -> Any:
+    import paho.mqtt.client as paho
+
+    from middleware.bus import parse_address
+
+    address = parse_address(url)
+    client = paho.Client(paho.CallbackAPIVersion.VERSION2, protocol=paho.MQTTv5)
+    client.on_socket_open = _no_delay  # type: ignore[assignment]
+    connected = threading.Event()
+    client.on_connect = lambda *_: connected.set()  # type: ignore[assignment]
+    client.connect(address.host, address.port)
+    client.loop_start()
+    if not connected.wait(PATIENCE):
+        raise TimeoutError(f"no connection to {url}")
+    return client
+
+
+def _no_delay(_client: object, _userdata: object, sock: Any) -> None:
+    import socket
+
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,0 +1,168 @@
+"""The verbs of simulations: `distced demo` and `distced bench`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from middleware.console_output import AsJson, messages, output, print_json
+
+
+def demo(
+    speed: Annotated[float, typer.Option(help="Virtual seconds for each second.", min=0.1)] = 60.0,
+    minutes: Annotated[float, typer.Option(help="Virtual minutes to run.", min=0.1)] = 60.0,
+    seed: Annotated[int, typer.Option(help="The seed of the Active Office.")] = 41,
+    input_: Annotated[
+        Path | None, typer.Option("--input", help="Replay recorded events instead of the Active Office.")
+    ] = None,
+    mapping: Annotated[Path | None, typer.Option(help="How to read the recording.")] = None,
+    patterns: Annotated[
+        list[Path] | None, typer.Option("--pattern", help="A pattern file, in place of both scenarios; repeatable.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="A folder for events, figures and plots.")] = None,
+    nodes: Annotated[int, typer.Option(help="How many broker nodes.", min=1)] = 3,
+    ray: Annotated[bool, typer.Option(help="Run the nodes as Ray actors, or in this process.")] = True,
+    server: Annotated[
+        str, typer.Option(help="auto, mosquitto, amqtt, or the URL of an MQTT server that runs.")
+    ] = "auto",
+    as_json: AsJson = False,
+) -> int:
+    """Watch composite events being detected: a server, broker nodes, the Active Office, both scenarios.
+
+    Afterwards the same patterns are run over the recorded events in one piece. The exit code is 0 only if what was
+    detected live is the same.
+
+    Examples:
+
+      distced demo
+
+      distced demo --speed 600 --minutes 240 --report reports/demo
+
+      distced demo --input reports/demo/events.jsonl.gz --no-ray
+    """
+    from contextlib import ExitStack
+
+    from brokers.ray_nodes import LocalNodes, RayNodes
+    from brokers.server import start_server
+    from middleware.client import Client
+    from simulations.demo import report as reports
+    from simulations.demo.display import Display
+    from simulations.demo.feed import Feed, OfficeFeed, RecordedFeed
+    from simulations.demo.patterns import questions
+    from simulations.demo.session import Session
+
+    console = messages() if as_json else output()
+    feed: Feed = OfficeFeed(seed, minutes) if input_ is None else RecordedFeed(input_, mapping)
+    asked, derived = questions(feed.types, patterns or [])
+    _quieten()
+    with ExitStack() as stack:
+        began = time.perf_counter()
+        with console.status("starting the MQTT server and the broker nodes"):
+            url = server
+            if server in ("auto", "mosquitto", "amqtt"):
+                started = stack.enter_context(start_server(server))  # type: ignore[arg-type]
+                url = started.url
+                console.print(f"MQTT server: {started.kind} at {url}")
+            names = [f"node-{number + 1}" for number in range(nodes)]
+            stack.enter_context(RayNodes(url, names) if ray else LocalNodes(url, names))
+            kind = "Ray actors" if ray else "in this process"
+            client = stack.enter_context(Client(url, name="demo"))
+            client.wait_for_nodes(nodes)
+            session = Session(client, feed, asked, derived, speed)
+            session.prepare()
+        for question, subscription in zip(asked, session.subscriptions, strict=True):
+            console.print(f"{question.name}: detector {subscription.detector} on {subscription.node}")
+        console.print(f"{nodes} broker nodes ({kind}) up after {time.perf_counter() - began:.1f} s\n")
+        began = time.perf_counter()
+        with Display(console, feed, asked, quiet=as_json) as display:
+            try:
+                session.run(display.show)
+            except KeyboardInterrupt:
+                console.print("interrupted: taking stock of what there is")
+            verdict = session.finish()
+            display.show(session.progress)
+        seconds = time.perf_counter() - began
+    if report is not None:
+        reports.write(report, session, verdict, seconds)
+        console.print(f"report in {report}")
+    if as_json:
+        print_json(reports.summary(session, verdict, seconds))
+    else:
+        reports.show(console, session, verdict, seconds)
+    return 0 if verdict.holds else 1
+
+
+bench = typer.Typer(
+    add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="Measure distced against baselines."
+)
+
+
+@bench.command("seq3")
+def bench_seq3(
+    events: Annotated[int, typer.Option(help="How many events.", min=1)] = 200_000,
+    rounds: Annotated[int, typer.Option(help="How many rounds; the best of each counts.", min=1)] = 3,
+    report: Annotated[Path | None, typer.Option(help="A folder for a plot.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """A, then B, then C with one key within 5 s: the stepwise engine against Python written for it by hand."""
+    from dataclasses import asdict
+
+    from rich.table import Table
+
+    from simulations.benchmarks.seq3 import measure
+    from simulations.plots import bars
+
+    results = measure(events, rounds)
+    if report is not None:
+        report.mkdir(parents=True, exist_ok=True)
+        figures = [(f"{each.question}, {each.by}", each.rate) for each in results]
+        (report / "seq3.svg").write_text(bars(figures, title=f"seq3, {events:,} events", unit="events/s"))
+    if as_json:
+        print_json([asdict(each) for each in results])
+    else:
+        table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+        for name in ("question", "by", "events", "matches", "expected", "events/s", "of by hand"):
+            table.add_column(name, justify="left" if name in ("question", "by") else "right")
+        for each in results:
+            expected = "" if each.expected is None else f"{each.expected:,}"
+            row = (f"{each.events:,}", f"{each.matches:,}", expected, f"{each.rate:,.0f}", f"{each.ratio:.1%}")
+            table.add_row(each.question, each.by, *row)
+        output().print(table)
+    return 0 if all(each.expected in (None, each.matches) for each in results) else 1
+
+
+@bench.command("live")
+def bench_live(
+    events: Annotated[int, typer.Option(help="Events a round.", min=1_000)] = 60_000,
+    rounds: Annotated[int, typer.Option(help="Rounds of each receiver.", min=1)] = 3,
+    seconds: Annotated[float, typer.Option(help="Seconds at 1,000 events/s, for the delays.", min=1.0)] = 5.0,
+    report: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """A broker node against a bare paho subscriber to the same topic: rate, delay, larger frames, profile."""
+    from simulations.benchmarks.live import measure
+    from simulations.benchmarks.live_report import as_dict, plots, show
+
+    _quieten()
+    with messages().status("measuring, for a minute or two"):
+        figures = measure(events, rounds, seconds=seconds)
+    if report is not None:
+        report.mkdir(parents=True, exist_ok=True)
+        for name, content in plots(figures).items():
+            (report / name).write_text(content)
+    if as_json:
+        print_json(as_dict(figures))
+    else:
+        show(output(), figures)
+    return 0
+
+
+def _quieten() -> None:
+    import logging
+
+    import structlog
+
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))

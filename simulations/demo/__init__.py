@@ -1,0 +1,1 @@
+"""The demonstration: a server, broker nodes, the Active Office, both scenarios, and a check that live means the same."""

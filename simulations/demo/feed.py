@@ -1,0 +1,96 @@
+"""What the demonstration publishes: the Active Office as it lives, or a recording, in steps of virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from random import Random
+from typing import Protocol
+
+from middleware.errors import DistcedError
+from middleware.events import Event
+from middleware.eventtypes import EventType
+from middleware.mapping import load_mapping
+from middleware.recorded import in_order, read_events
+from middleware.timestamps import MINUTE, SECOND
+from simulations.office import ActiveOffice, Step
+from simulations.office.sensors import TYPES
+
+
+class Feed(Protocol):
+    """Where events come from.
+
+    Attributes:
+        title: what it is, for people.
+        start: no event has `hi` at or before this, ns.
+        types: the event types, bases before those derived from them.
+        sources: the types each source publishes, by name.
+    """
+
+    title: str
+    start: int
+    types: list[EventType]
+    sources: Mapping[str, tuple[str, ...]]
+
+    def steps(self) -> Iterator[Step]:
+        """Steps of virtual time, each with what was published meanwhile."""
+        ...
+
+    def places(self) -> dict[str, str]:
+        """Where everybody is at present, by person; empty where nobody knows."""
+        ...
+
+
+class OfficeFeed:
+    """The Active Office, for so many minutes of virtual time."""
+
+    def __init__(self, seed: int, minutes: float) -> None:
+        self.office = ActiveOffice(Random(seed))
+        self.title = f"Active Office, seed {seed}, {minutes:g} minutes"
+        self.start = self.office.now - MINUTE
+        self.types = self.office.types
+        self.sources = self.office.sources
+        self._duration = round(minutes * MINUTE)
+
+    def steps(self) -> Iterator[Step]:
+        return self.office.run(self._duration)
+
+    def places(self) -> dict[str, str]:
+        return self.office.people
+
+
+class RecordedFeed:
+    """A recording, replayed in the order of consumption; gaps without events are passed over."""
+
+    def __init__(self, path: Path, mapping: Path | None, tick: int = SECOND) -> None:
+        reader = read_events(path, load_mapping(mapping) if mapping is not None else None)
+        self.events = in_order(reader)
+        if not self.events:
+            raise DistcedError("a recording without events", given=str(path), advice="does it need a --mapping?")
+        self.rejected = reader.counts["rejected"]
+        self.title = f"{path.name}, {len(self.events):,} events, {self.rejected:,} rows set aside"
+        self.start = self.events[0].hi - 1
+        known = {each.name for each in reader.types}
+        # Recordings of the office hold published types only; the derived ones come with it.
+        derived = [each for each in TYPES if each.derived is not None and each.derived.base in known]
+        self.types = [*reader.types, *(each for each in derived if each.name not in known)]
+        published: dict[str, dict[str, None]] = {}
+        for event in self.events:
+            published.setdefault(event.source, {})[event.type] = None
+        self.sources = {source: tuple(types) for source, types in published.items()}
+        self._tick = tick
+
+    def steps(self) -> Iterator[Step]:
+        events: list[Event] = []
+        end = self.start + self._tick
+        for event in self.events:
+            if event.hi > end:
+                if events:
+                    yield Step(end, events)
+                events = []
+                end = event.hi + self._tick - (event.hi - self.start) % self._tick
+            events.append(event)
+        yield Step(end, events)
+
+    def places(self) -> dict[str, str]:
+        return {}
