@@ -43,7 +43,7 @@ class DetectionPolicy(Protocol):
         ...
 
     def join(self, source: str, watermark: int, now: int, lease: int = 0) -> int:
-        """A source joins and promises events beyond a watermark only; the watermark it has to keep, at least its own."""
+        """A source joins, and promises events beyond a watermark only; the watermark it has to keep."""
         ...
 
     def leave(self, source: str, now: int) -> Released:

@@ -1,4 +1,4 @@
-"""Events as plain values, for snapshots. On the bus they travel as frames (`middleware.wire`), many of one source at a time."""
+"""Events as plain values, for snapshots. On the bus they travel as frames (`middleware.wire`), many at a time."""
 
 from __future__ import annotations
 

@@ -27,9 +27,9 @@ from middleware.subscription import Subscription
 from middleware.timestamps import INSTANT_MIN
 from middleware.topics import (
     ROOT,
+    Area,
     administration_topic,
     area_filter,
-    Area,
     composite_topic,
     directory_topic,
     event_filter,
@@ -193,7 +193,7 @@ class Client:
         return made
 
     def create(
-        self, type_name: str, lo: int, hi: int | None = None, *, source: Source, **attributes: Attribute
+        self, source: Source, type_name: str, lo: int, hi: int | None = None, /, **attributes: Attribute
     ) -> Event:
         """An event of a registered type, the source's next; checked, not yet published."""
         return source.create(type_name, lo, hi, **attributes)

@@ -109,7 +109,7 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 def check_event(event: Event, *, where: str | None = None) -> Event:
-    """Return the event, or raise `EventError` for what no event can be: its timestamp, its id, its attributes' values."""
+    """Return the event, or raise `EventError` for a timestamp, an id or attributes that no event can have."""
     for name in ("lo", "hi"):
         value = getattr(event, name)
         if type(value) is not int or not INSTANT_MIN <= value <= INSTANT_MAX:

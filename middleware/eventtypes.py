@@ -55,18 +55,11 @@ class EventType(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     home: str = ""
 
     def create(
-        self,
-        lo: int,
-        hi: int | None = None,
-        *,
-        source: str,
-        seq: int,
-        where: str | None = None,
-        **attributes: Attribute,
+        self, lo: int, hi: int | None = None, *, source: str, seq: int, attributes: Mapping[str, Attribute]
     ) -> Event:
         """An event of this type at `[lo, hi]` (`hi` is `lo` where it is left out), checked against the type."""
-        event = Event(self.name, lo, lo if hi is None else hi, source, seq, attributes)
-        self.check(event, where=where)
+        event = Event(self.name, lo, lo if hi is None else hi, source, seq, dict(attributes))
+        self.check(event)
         return event
 
     def check(self, event: Event, *, where: str | None = None) -> None:
@@ -85,7 +78,7 @@ class EventType(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             value = given[name]
             if value is not None and kind_of(value) != kind:
                 raise EventError(
-                    f"the attribute {name!r} of type {self.name!r} is a {kind}", given=value, allowed=f"a {kind} or null",
+                    f"the attribute {name!r} of type {self.name!r} is a {kind}", given=value, allowed=f"{kind} or null",
                     where=where,
                 )  # fmt: skip
         if len(given) > len(self.attributes):
@@ -121,7 +114,7 @@ class TypeRegistry:
             self.register(event_type)
 
     def register(self, event_type: EventType) -> None:
-        """Make a type known. Registering the same one again changes nothing; a different one of its name is an error."""
+        """Make a type known. Doing so again changes nothing; a different one of its name is an error."""
         _check_type(event_type)
         known = self._types.get(event_type.name)
         if known is not None and known != event_type:

@@ -41,14 +41,14 @@ class Source:
         self.next_seq = max(client.clock.now() // 1_000, 0)
         self._topics = {each: event_topic(each, name, root=client.root) for each in self.types}
 
-    def create(self, type_name: str, lo: int, hi: int | None = None, **attributes: Attribute) -> Event:
+    def create(self, type_name: str, lo: int, hi: int | None = None, /, **attributes: Attribute) -> Event:
         """The source's next event at `[lo, hi]`, ns (`hi` is `lo` where it is left out); checked, not yet published."""
         event_type = self.types.get(type_name)
         if event_type is None:
             raise EventError(
                 f"the source {self.name!r} does not publish this type", given=type_name, allowed=", ".join(self.types)
             )
-        event = event_type.create(lo, hi, source=self.name, seq=self.next_seq, **attributes)
+        event = event_type.create(lo, hi, source=self.name, seq=self.next_seq, attributes=attributes)
         self.next_seq += 1
         return event
 

@@ -72,7 +72,8 @@ def duration_of(number: str, unit: str) -> int:
     """Nanoseconds of a decimal number of units, exactly; a fraction of a nanosecond is an error."""
     whole, _, fraction = number.partition(".")
     scaled = int(whole + fraction) * UNITS[unit]
-    nanoseconds, rest = divmod(scaled, 10 ** len(fraction))
+    fractions: int = 10 ** len(fraction)
+    nanoseconds, rest = divmod(scaled, fractions)
     if rest:
         raise DistcedError("a duration finer than a nanosecond", given=number + unit, allowed="whole nanoseconds")
     return nanoseconds

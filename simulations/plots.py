@@ -1,4 +1,4 @@
-"""Plots for reports, as SVG. A plotting library was rejected: it would be the largest dependency, for bars and lines."""
+"""Plots for reports, as SVG. A plotting library was rejected: it would be a large dependency, for bars and lines."""
 
 from __future__ import annotations
 
@@ -78,4 +78,5 @@ def _percentile(ordered: Sequence[float], share: float) -> float:
 def _svg(inside: Sequence[str]) -> str:
     body = "\n".join(inside)
     size = f'width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {_FONT}>\n<rect width="100%" height="100%" fill="white"/>\n{body}\n</svg>\n'
+    paper = '<rect width="100%" height="100%" fill="white"/>'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {_FONT}>\n{paper}\n{body}\n</svg>\n'

@@ -1,4 +1,4 @@
-"""Random patterns and inputs, seeded, for the properties: small alphabets and small times, so that everything collides."""
+"""Random patterns and inputs, seeded, for the properties: small alphabets and small times, so that all collides."""
 
 from __future__ import annotations
 
@@ -30,7 +30,19 @@ from middleware.sets.expressions import Binary, Call, Expression, Field, Literal
 
 TYPES = ("A", "B", "C")
 FEATURES = frozenset(
-    {"alternation", "parallel", "iteration", "timing", "scope", "hidden", "window", "key", "guard", "register", "output"}
+    {
+        "alternation",
+        "parallel",
+        "iteration",
+        "timing",
+        "scope",
+        "hidden",
+        "window",
+        "key",
+        "guard",
+        "register",
+        "output",
+    }
 )
 
 

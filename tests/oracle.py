@@ -119,8 +119,16 @@ class Inst:
 class Oracle:
     """Reads one pattern over one list of events."""
 
-    def __init__(self, pattern: Pattern, output: Output | None, events: list[Seen], *, epochs: bool = False,
-                 outer_key: tuple[str, ...] = (), exports: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        pattern: Pattern,
+        output: Output | None,
+        events: list[Seen],
+        *,
+        epochs: bool = False,
+        outer_key: tuple[str, ...] = (),
+        exports: frozenset[str] = frozenset(),
+    ) -> None:
         self.pattern, self.output, self.epochs = pattern, output, epochs
         self.outer_key, self.exports = outer_key, exports
         self.found: dict[Any, Found] = {}
@@ -155,7 +163,9 @@ class Oracle:
             digest = composite_digest(found.constituents, {})
             keys = side_key(self.pattern, self.outer_key)
             attributes = dict(zip(keys, key_values, strict=True))
-            event = Seen(name, found.lo, found.hi, COMPOSITE, source, digest, attributes, found.constituents, bound, counted)
+            event = Seen(
+                name, found.lo, found.hi, COMPOSITE, source, digest, attributes, found.constituents, bound, counted
+            )
             parts.setdefault(digest, event)
         return list(parts.values())
 
@@ -243,9 +253,9 @@ class Oracle:
             return None
         if not any(self.in_domain(inst, event, thread) for thread in threads):
             return None
-        if any(t.what[0] == "second" and event.type == t.what[1] for t in threads if isinstance(t.what, tuple)):
-            if inst.bound is not None and event.lo <= inst.bound:
-                return None
+        second = any(t.what[0] == "second" and event.type == t.what[1] for t in threads if isinstance(t.what, tuple))
+        if second and inst.bound is not None and event.lo <= inst.bound:
+            return None
         children: list[Inst] = []
         for thread in threads:
             if self.follows(inst, event, thread.strong) and self.labelled(inst, event, thread):
@@ -338,9 +348,7 @@ class Oracle:
                     timers.pop(name, None)
                     if due is not None:
                         timers[name] = due
-            children.append(
-                Inst(threads, event, lo, matched, keys_of, bindings, registers, timers, windows, bound)
-            )
+            children.append(Inst(threads, event, lo, matched, keys_of, bindings, registers, timers, windows, bound))
         return children
 
     def emit(self, matched: Any, bindings: Any, registers: Any, lo: int, event: Seen) -> None:
@@ -358,7 +366,9 @@ class Oracle:
             {n: e for n, e in bindings.items() if n in self.exports},
             {n: registers.get(n) for n in all_registers(self.pattern) if n in self.exports},
         )
-        self.results.append((self.key_values, exported, Found(ordered, tuple(attributes.items()), lo, event.hi), event.key))
+        self.results.append(
+            (self.key_values, exported, Found(ordered, tuple(attributes.items()), lo, event.hi), event.key)
+        )
 
     # Ways into a pattern.
 
@@ -395,7 +405,10 @@ class Oracle:
 
                 def between() -> list[list[Any]]:
                     ways = self.enter(second, inside, onward)
-                    armed = [[replace(t, arms=(*t.arms, (timer, when))) if isinstance(t, Thread) else t for t in w] for w in ways]
+                    armed = [
+                        [replace(t, arms=(*t.arms, (timer, when))) if isinstance(t, Thread) else t for t in w]
+                        for w in ways
+                    ]
                     return _fill(armed, onward)
 
                 return self.enter(first, around, between)
@@ -405,10 +418,12 @@ class Oracle:
                 def then(other: str) -> Callable[[], list[list[Any]]]:
                     return lambda: [[Thread(("second", other, (other,)), around, False, onward)]]
 
-                return [[
-                    Thread(("first", left, (left, right)), around, False, then(right)),
-                    Thread(("first", right, (left, right)), around, False, then(left)),
-                ]]
+                return [
+                    [
+                        Thread(("first", left, (left, right)), around, False, then(right)),
+                        Thread(("first", right, (left, right)), around, False, then(left)),
+                    ]
+                ]
         raise TypeError(pattern)
 
     def enter_joined(self, parts: list[Pattern], around: Around, onward: Any, strong: bool) -> list[list[Any]]:
@@ -427,7 +442,9 @@ class Oracle:
         second = _strong(second) if strong else second
         return _fill(ways, lambda: second)
 
-    def enter_iteration(self, body: Pattern, least: int, most: int | None, around: Around, onward: Any) -> list[list[Any]]:
+    def enter_iteration(
+        self, body: Pattern, least: int, most: int | None, around: Around, onward: Any
+    ) -> list[list[Any]]:
         def way(done: int) -> list[list[Any]]:
             if most is not None and done >= most:
                 return [[Skip(False)]]
@@ -450,9 +467,13 @@ class Oracle:
             case Union(members=members):
                 return any(self.holds(each, event, inst, registers, timers) for each in members)
             case Intersection(left=left, right=right):
-                return self.holds(left, event, inst, registers, timers) and self.holds(right, event, inst, registers, timers)
+                return self.holds(left, event, inst, registers, timers) and self.holds(
+                    right, event, inst, registers, timers
+                )
             case Difference(left=left, right=right):
-                return self.holds(left, event, inst, registers, timers) and not self.holds(right, event, inst, registers, timers)
+                return self.holds(left, event, inst, registers, timers) and not self.holds(
+                    right, event, inst, registers, timers
+                )
             case Filtered(base=base, condition=condition):
                 return (
                     self.holds(base, event, inst, registers, timers)

@@ -61,7 +61,7 @@ from middleware.sets.describable import (
 from middleware.sets.expressions import TRUE
 
 Onward: TypeAlias = Callable[[], Entry]
-"""The way on behind a node; asked for only when all positions are there, because an iteration leads back into itself."""
+"""The way on behind a node; asked for when all positions are there, because an iteration leads back into itself."""
 
 
 def build(publication: Publication, *, epochs: bool = False) -> Automaton:
@@ -291,8 +291,10 @@ class _Builder:
             # Merged: another round and what comes behind, in every combination of their alternatives.
             return reached if further is None else followed_by(reached, optional(further.entry()))
 
-        for index in range(needed):
-            copies.append(self._node(pattern.body, around, lambda done=index + 1: followed_by(way(done), onward())))
+        def behind(done: int) -> Onward:
+            return lambda: followed_by(way(done), onward())
+
+        copies += [self._node(pattern.body, around, behind(done + 1)) for done in range(needed)]
         return _Node(lambda: way(0))
 
     def _timing(self, pattern: Timing, around: _Surroundings, onward: Onward) -> _Node:

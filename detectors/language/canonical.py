@@ -177,7 +177,7 @@ class _Writer:
 def _flat(pattern: Concatenation | Sequence | Alternation) -> list[Pattern]:
     parts: list[Pattern] = []
     for part in pattern.parts:
-        parts += _flat(part) if type(part) is type(pattern) else [part]  # type: ignore[arg-type]
+        parts += _flat(part) if type(part) is type(pattern) else [part]
     return parts
 
 

@@ -178,9 +178,13 @@ class _Checker:
         between = self.pattern(pattern.first, scope)
         timer = pattern.timer
         if timer in scope.timers:
-            raise self.error("a time event may not hide another", pattern.span, given=timer, advice="choose another name")
+            raise self.error(
+                "a time event may not hide another", pattern.span, given=timer, advice="choose another name"
+            )
         if timer in self.registry:
-            raise self.error("a time event may not hide a type", pattern.span, given=timer, advice="choose another name")
+            raise self.error(
+                "a time event may not hide a type", pattern.span, given=timer, advice="choose another name"
+            )
         self.used_timers[timer] = pattern.span
         after = self.pattern(pattern.second, replace(between, timers=scope.timers | {timer}))
         return replace(after, timers=scope.timers)
@@ -191,8 +195,7 @@ class _Checker:
             if name in scope.variables:
                 raise self.error("a variable and a register of one name", pattern.span, given=name)
             registers[name] = self.kind(initial, scope, {})
-        inside = self.pattern(pattern.body, replace(scope, registers=registers))
-        return inside
+        return self.pattern(pattern.body, replace(scope, registers=registers))
 
     def after(self, scope: _Scope, ways: list[_Scope]) -> _Scope:
         variables = dict(scope.variables)
@@ -392,15 +395,15 @@ class _Checker:
             kind = self.kind(argument, scope, known)
             wanted = function.takes or common
             if kind is not None and wanted is not None and kind != wanted:
-                raise self.error(
-                    f"{expression.function} of a {kind}", argument.span, allowed=f"a {wanted}", given=None
-                )
+                raise self.error(f"{expression.function} of a {kind}", argument.span, allowed=f"a {wanted}", given=None)
             common = common or kind
         return function.gives or common  # type: ignore[return-value]
 
     def boolean(self, kind: Kind | None, expression: Expression) -> None:
         if kind not in (None, "boolean"):
-            raise self.error(f"a {kind} where a condition is wanted", expression.span, advice="compare it with something")
+            raise self.error(
+                f"a {kind} where a condition is wanted", expression.span, advice="compare it with something"
+            )
 
     def number(self, kind: Kind | None, expression: Expression) -> None:
         if kind not in (None, "number"):
@@ -415,7 +418,10 @@ class _Checker:
     def output(self, output: Output, scope: _Scope) -> EventType:
         if output.type_name in self.used_types:
             raise self.error(
-                "the pattern reads what it publishes itself", output.span, given=output.type_name, advice="choose another name"
+                "the pattern reads what it publishes itself",
+                output.span,
+                given=output.type_name,
+                advice="choose another name",
             )
         kinds = {name: self.kind(value, scope, {}) for name, value in output.attributes}
         if output.condition is not None:

@@ -62,9 +62,7 @@ def _rewrite(pattern: Pattern, change: Callable[[DescribableSet], DescribableSet
             return rebuild(pattern, lambda part: _rewrite(part, change))
 
 
-def _published(
-    described: DescribableSet, registry: TypeRegistry, thinnings: dict[str, Thinning]
-) -> DescribableSet:
+def _published(described: DescribableSet, registry: TypeRegistry, thinnings: dict[str, Thinning]) -> DescribableSet:
     match described:
         case TypeSet(name=name):
             return _written_out(name, registry, thinnings)

@@ -21,9 +21,10 @@ from middleware.sets.expressions import (
     Unary,
 )
 from middleware.sets.values import FUNCTIONS
-from middleware.timestamps import INSTANT_MAX, INSTANT_MIN, duration_of
+from middleware.timestamps import INSTANT_MAX, INSTANT_MIN, UNITS, duration_of
 
 _DEEPEST = 100
+_UNIT_LETTERS = "".join(UNITS)
 _BOOLEAN_OPERATORS = (*COMPARISONS, "and", "or")
 
 
@@ -165,7 +166,7 @@ class ExpressionParser:
     def duration(self) -> int:
         """A duration, in nanoseconds."""
         word = self.scanner.expect_kind("duration", "a duration such as 15ns, 5s, 2min, 1h or 1.5d")
-        number = word.text.rstrip("nsuµminhd")
+        number = word.text.rstrip(_UNIT_LETTERS)
         try:
             nanoseconds = duration_of(number, word.text[len(number) :])
         except DistcedError as error:

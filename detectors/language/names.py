@@ -44,7 +44,7 @@ def output_expressions(output: Output | None) -> Iterator[Expression]:
 
 
 def referenced(pattern: Pattern, output: Output | None, *, without: Pattern | None = None) -> frozenset[str]:
-    """Every variable and bare name that is read in the pattern and its output, leaving out what is read in `without`."""
+    """Every variable and bare name that is read in the pattern and its output, but for `without`."""
     found: set[str] = set()
     for expression in output_expressions(output):
         found |= variables(expression) | names(expression)

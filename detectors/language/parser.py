@@ -267,7 +267,8 @@ class Parser(ExpressionParser):
         return self.scanner.word.kind == "name" and self.scanner.word.text in self.definitions
 
     def _times(self, start: int) -> tuple[int, int | None]:
-        least = most = self._natural()
+        least = self._natural()
+        most: int | None = least
         if self.scanner.take(","):
             most = None if self.scanner.at("}") else self._natural()
         self.scanner.expect("}")

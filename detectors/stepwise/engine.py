@@ -121,9 +121,7 @@ class StepwiseEngine:
     # One instant after the other.
 
     def _feed_instant(self, event: Event) -> None:
-        if self.pending and event.hi > self.pending[0].hi:
-            self._run_until(event.hi - 1)
-        elif not self.pending and event.hi > self.clock:
+        if (self.pending and event.hi > self.pending[0].hi) or (not self.pending and event.hi > self.clock):
             self._run_until(event.hi - 1)
         if event.hi <= self.clock or (self.pending and event.hi < self.pending[0].hi):
             self.late += 1

@@ -17,7 +17,6 @@ from detectors.automata.automaton import Automaton, timer_type
 from detectors.automata.due import due_instant
 from detectors.stepwise.instance import AFTER_ALL, BEFORE_ALL, Chain, Instance, chain_events
 from detectors.stepwise.plans import KeyGroup, MovePlan, Planner, StatePlan, Target, key_of
-from middleware.eventtypes import Kind
 from middleware.events import (
     TIME,
     Attribute,
@@ -27,6 +26,7 @@ from middleware.events import (
     OrderKey,
     composite_digest,
 )
+from middleware.eventtypes import Kind
 from middleware.sets.evaluation import compile_condition, compile_value
 
 Pool = dict[object, list[Instance]]
@@ -609,7 +609,7 @@ class Matcher:
             attributes = {name: value(_NO_EVENT, bindings, registers) for name, value in self._attributes}
         if self._condition is not True:
             shown = Event("", lo, hi, "", 0, attributes)
-            if self._condition is False or not self._condition(shown, bindings, registers):  # type: ignore[operator]
+            if self._condition is False or not self._condition(shown, bindings, registers):
                 return
         constituents = tuple([(event.source, event.seq) for event in events])
         composite = self._composite(lo, hi, attributes, constituents, tuple(events), bindings, registers, key)
@@ -741,10 +741,7 @@ def _key_attributes(names: tuple[str, ...], key: object) -> dict[str, Attribute]
     if not names:
         return {}
     values = (key,) if len(names) == 1 else key
-    return {
-        name: value[0] if isinstance(value, tuple) else value  # type: ignore[misc]
-        for name, value in zip(names, values, strict=True)  # type: ignore[arg-type, call-overload]
-    }
+    return {name: value[0] if isinstance(value, tuple) else value for name, value in zip(names, values, strict=True)}
 
 
 def _order(event: Event) -> OrderKey:

@@ -14,7 +14,7 @@ from detectors.language.tree import When
 from middleware.events import Attribute, Event
 from middleware.eventtypes import Kind
 from middleware.sets.describable import ConditionByType
-from middleware.sets.evaluation import Condition, Scope, Value, compile_condition, compile_value
+from middleware.sets.evaluation import Bindings, Condition, Registers, Scope, Value, compile_condition, compile_value
 from middleware.sets.expressions import FALSE
 
 KeyOf = Callable[[Event], object]
@@ -191,12 +191,12 @@ class Planner:
             return condition
         keys = tuple((self._inner_keys[key], self.register_count + key) for key in checked)
 
-        def within_keys(event: Event, bindings: object, registers: tuple[Attribute, ...]) -> bool:
+        def within_keys(event: Event, bindings: Bindings, registers: Registers) -> bool:
             for key, place in keys:
                 value = key(event)
                 if value is None or value != registers[place]:
                     return False
-            return condition is True or condition(event, bindings, registers)  # type: ignore[operator, arg-type]
+            return condition is True or condition(event, bindings, registers)
 
         return within_keys
 

@@ -1,4 +1,4 @@
-"""The whole state of an engine as bytes, and back: for checkpoints, for migration, and for handing over between engines.
+"""The whole state of an engine as bytes, and back: for checkpoints, migration, and handing over between engines.
 
 Versioned msgpack. Events and the links of chains are written once and referred to by number, so instances that share a
 past share it in the snapshot, too. A snapshot fits engines for the same patterns, told by their canonical ids. Pickle

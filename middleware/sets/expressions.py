@@ -86,7 +86,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """`lo(x)` or `hi(x)`: an end of the timestamp of the event bound to `x`, or of the event at hand where x is left out."""
+    """`lo(x)` or `hi(x)`: an end of the timestamp of the event bound to `x`, or of the one at hand without x."""
 
     end: str
     variable: str
