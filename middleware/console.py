@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points, version
 from typing import Annotated, Any, Final
 
@@ -45,12 +46,20 @@ class VerbGroup(typer.core.TyperGroup):
             return _command(entry)
         return None
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        names = self.list_commands(ctx)
+        if args[0] not in names and not args[0].startswith("-"):
+            near = get_close_matches(args[0], names, n=1)
+            advice = f"did you mean {near[0]}?" if near else "distced --help lists them"
+            raise DistcedError("no verb of this name", given=args[0], allowed=", ".join(names), advice=advice)
+        return super().resolve_command(ctx, args)
+
 
 def _command(entry: EntryPoint) -> Any:
     """The command of an entry point; where its module is broken, one that says so and fails when it is called."""
     try:
         verb = entry.load()
-    except ImportError as error:
+    except (ImportError, AttributeError) as error:
         verb = _broken(error)
     if isinstance(verb, typer.Typer):
         return typer.main.get_group(verb)
@@ -60,7 +69,7 @@ def _command(entry: EntryPoint) -> Any:
     return typer.main.get_command(app)
 
 
-def _broken(error: ImportError) -> Any:
+def _broken(error: Exception) -> Any:
     def verb() -> None:
         raise error
 
@@ -133,4 +142,4 @@ def _show_usage(error: Any, as_json: bool) -> None:
     if error.ctx is not None:
         console.print(Text(error.ctx.get_usage(), "dim"))
     console.print(Text.assemble(("error: ", "bold red"), (error.format_message(), "bold")))
-    console.print(Text.assemble((" advice: ", "green"), advice))
+    console.print(Text.assemble(("  advice: ", "green"), advice))

@@ -65,14 +65,14 @@ def show_error(error: DistcedError, console: Console | None = None) -> None:
     problem = parts["problem"] + (f": {parts['given']}" if "given" in parts else "")
     console.print(Text.assemble(("error: ", "bold red"), (problem, "bold")))
     if "where" in parts:
-        console.print(Text.assemble(("     at ", "dim"), parts["where"]))
+        console.print(Text.assemble(("  at ", "dim"), parts["where"]))
     if isinstance(error, PatternError) and error.snippet:
         line, _, caret = error.snippet.partition("\n")
-        console.print(Text.assemble("\n      ", line.strip("\n")))
-        console.print(Text.assemble("      ", (caret, "bold red"), "\n"))
-    for name, label in (("allowed", "allowed: "), ("advice", " advice: ")):
+        console.print(Text.assemble(("    | ", "dim"), line[2:]))
+        console.print(Text.assemble(("    | ", "dim"), (caret[2:], "bold red")))
+    for name, colour in (("allowed", "cyan"), ("advice", "green")):
         if name in parts:
-            console.print(Text.assemble((label, "green" if name == "advice" else "cyan"), parts[name]))
+            console.print(Text.assemble((f"  {name}: ", colour), parts[name]))
 
 
 def show_notes(notes: Iterable[str], console: Console | None = None) -> None:

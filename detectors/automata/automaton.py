@@ -113,11 +113,16 @@ class Timer:
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """A register: its name, and its value on entering its scope as an expression over variables bound before."""
+    """A register.
+
+    Attributes:
+        name: registers of one name are one register, wherever it begins.
+        initials: for each `init` that begins it, the number of the `init` and the value it then has, as an expression over
+            variables bound before. Empty where it is filled by a side of a `&`.
+    """
 
     name: str
-    initial: Expression
-    init: int
+    initials: tuple[tuple[int, Expression], ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -314,14 +314,19 @@ class _Builder:
     def _init(self, pattern: Init, around: _Surroundings, onward: Onward) -> _Node:
         init = self.inits
         self.inits += 1
-        outer = dict(self.register_places)
         for name, initial in pattern.registers:
-            self.register_places[name] = len(self.registers)
-            self.registers.append(Register(name, initial, init))
+            place = self._register(name)
+            register = self.registers[place]
+            self.registers[place] = replace(register, initials=(*register.initials, (init, initial)))
         node = self._node(pattern.body, around, onward)
-        # What is shadowed comes back; what is new stays readable for later guards and the output.
-        self.register_places |= outer
         return _Node(lambda: marked(node.entry(), lambda item: replace(item, inits=item.inits | {init})))
+
+    def _register(self, name: str) -> int:
+        """The place of a register. One name is one register, also in the copies of an iteration and in other branches."""
+        if name not in self.register_places:
+            self.register_places[name] = len(self.registers)
+            self.registers.append(Register(name, ()))
+        return self.register_places[name]
 
     def _parallel(self, pattern: Parallel, around: _Surroundings, onward: Onward) -> _Node:
         """Fig. 14g: either side first, then the other; the sides are detected on their own."""
@@ -372,8 +377,7 @@ class _Builder:
         # A register set inside a side is readable behind the `&`: it gets a place here, filled when the side is taken.
         for register in self.parts[-1].registers:
             if register.name in exports:
-                self.register_places[register.name] = len(self.registers)
-                self.registers.append(replace(register, init=-1))
+                self._register(register.name)
         return len(self.parts) - 1
 
     def _of_part(self, side: int) -> ConditionByType:

@@ -95,7 +95,11 @@ class Wording:
 
     def registers(self) -> tuple[str, ...]:
         """The registers with their initial values."""
-        return tuple(f"{each.name} = {self.expression(each.initial)}" for each in self.automaton.registers)
+        return tuple(
+            f"{each.name} = {self.expression(initial)}"
+            for each in self.automaton.registers
+            for initial in dict.fromkeys(initial for _, initial in each.initials)
+        )
 
     def emission(self) -> str:
         """What a generative state emits."""

@@ -7,7 +7,7 @@ known and their kinds as unknown; everything else is checked all the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from detectors.language.names import all_registers, all_variables
@@ -72,6 +72,7 @@ class _Scope:
         variables: the attributes of the events bound so far, None where any may be there.
         registers: their kinds, None where unknown.
         timers: time events.
+        open: the registers whose `init` stands around this place.
         beyond: what exists outside a side of a `&` and cannot be seen from within it.
         keys: the attributes every set is read by.
     """
@@ -79,6 +80,7 @@ class _Scope:
     variables: Mapping[str, Kinds | None] = field(default_factory=dict)
     registers: Mapping[str, Kind | None] = field(default_factory=dict)
     timers: frozenset[str] = frozenset()
+    open: frozenset[str] = frozenset()
     beyond: frozenset[str] = frozenset()
     keys: tuple[str, ...] = ()
 
@@ -122,8 +124,9 @@ class _Checker:
                 return self.parallel(pattern, scope)
             case Iteration(body=body):
                 # What a round binds can be read in the next.
-                bound = {**self.variables_in(body, scope), **scope.variables}
-                return self.pattern(body, replace(scope, variables=bound))
+                bound = _either((scope.variables, self.variables_in(body, scope)))
+                inside = self.pattern(body, replace(scope, variables=bound))
+                return self.after(scope, [scope, inside]) if nullable(pattern) else inside
             case Timing():
                 return self.timing(pattern, scope)
             case Scope(body=body, domain=domain):
@@ -162,11 +165,18 @@ class _Checker:
 
     def parallel(self, pattern: Parallel, scope: _Scope) -> _Scope:
         hidden = frozenset((*scope.variables, *scope.registers, *scope.timers)) | scope.beyond
-        sides = [
-            self.pattern(side, _Scope(beyond=hidden - _made(side), keys=scope.keys))
-            for side in (pattern.left, pattern.right)
-        ]
-        return self.after(scope, sides)
+        sides = []
+        for side in (pattern.left, pattern.right):
+            if not any(_visible(side)):
+                raise self.error(
+                    "a side of & that would match nothing: all it matches is hidden, or time events",
+                    side.span,
+                    advice="take a ~ away, or hide the whole: ~(... & ...)",
+                )
+            sides.append(self.pattern(side, _Scope(open=scope.open, beyond=hidden - _made(side), keys=scope.keys)))
+        after = self.after(scope, sides)
+        # Both sides are there behind it: what the one binds hides what was bound before.
+        return replace(after, variables={**scope.variables, **_either(side.variables for side in sides)})
 
     def timing(self, pattern: Timing, scope: _Scope) -> _Scope:
         if nullable(pattern.first):
@@ -191,27 +201,40 @@ class _Checker:
 
     def init(self, pattern: Init, scope: _Scope) -> _Scope:
         registers = dict(scope.registers)
+        names = frozenset(name for name, _ in pattern.registers)
         for name, initial in pattern.registers:
             if name in scope.variables:
                 raise self.error("a variable and a register of one name", pattern.span, given=name)
+            if name in scope.open:
+                raise self.error(
+                    "a register may not hide another", pattern.span, given=name, advice="choose another name"
+                )
+            for each in walk_expression(initial):
+                if isinstance(each, Moment) and not each.variable:
+                    raise self.error(
+                        "no event is at hand where a register begins",
+                        each.span,
+                        allowed=f"{each.end}(x) of a variable x that is bound before",
+                    )
             registers[name] = self.kind(initial, scope, {})
-        return self.pattern(pattern.body, replace(scope, registers=registers))
+        inside = self.pattern(pattern.body, replace(scope, registers=registers, open=scope.open | names))
+        return replace(inside, open=scope.open)
 
     def after(self, scope: _Scope, ways: list[_Scope]) -> _Scope:
-        variables = dict(scope.variables)
-        registers = dict(scope.registers)
+        """The scope behind a place where one of several ways was taken."""
+        registers: dict[str, Kind | None] = {}
         for way in ways:
-            variables |= way.variables
-            registers |= way.registers
-        return replace(scope, variables=variables, registers=registers)
+            for name, kind in way.registers.items():
+                registers[name] = kind if registers.get(name, kind) == kind else None
+        return replace(scope, variables=_either(way.variables for way in ways), registers=registers)
 
     def variables_in(self, pattern: Pattern, scope: _Scope) -> dict[str, Kinds | None]:
         """What the atoms of a pattern bind, before any of them is checked."""
-        return {
-            node.variable: self.attributes(node.label, scope)
+        return _either(
+            {node.variable: self.attributes(node.label, scope)}
             for node in walk(pattern)
             if isinstance(node, Atom) and node.variable
-        }
+        )
 
     def registers_of(self, pattern: Pattern, scope: _Scope) -> Mapping[str, Kind | None]:
         return {**dict.fromkeys(all_registers(pattern)), **scope.registers}
@@ -425,7 +448,9 @@ class _Checker:
             )
         kinds = {name: self.kind(value, scope, {}) for name, value in output.attributes}
         if output.condition is not None:
-            self.boolean(self.kind(output.condition, scope, kinds), output.condition)
+            # An attribute that shows a register under the register's own name is no second thing.
+            known = {name: kinds[name] for name, value in output.attributes if value != Name(name)}
+            self.boolean(self.kind(output.condition, scope, known), output.condition)
         return EventType(output.type_name, {name: kind for name, kind in kinds.items() if kind is not None})
 
     def error(
@@ -440,6 +465,22 @@ class _Checker:
         if given is None and span is not None and self.text:
             given = self.text[span.start : span.end]
         return error_at(self.text, span, problem, given=given, allowed=allowed, advice=advice)
+
+
+def _either(ways: Iterable[Mapping[str, Kinds | None]]) -> dict[str, Kinds | None]:
+    """The attributes of variables that may have been bound on one way or another."""
+    found: dict[str, Kinds | None] = {}
+    for way in ways:
+        for name, kinds in way.items():
+            known = found.get(name, {})
+            if name not in found or known is None or kinds is None:
+                found[name] = kinds if name not in found else None
+            else:
+                found[name] = {
+                    attribute: kind if known.get(attribute, kind) == kinds.get(attribute, kind) else None
+                    for attribute, kind in {**known, **kinds}.items()
+                }
+    return found
 
 
 def _made(side: Pattern) -> frozenset[str]:

@@ -163,15 +163,12 @@ class StepwiseEngine:
                 self._hand_on(unit)
 
     def _hand_on(self, unit: _Unit) -> None:
-        found = unit.matcher.found
+        found = unit.matcher.findings.take()
         for composite in found:
             for reader in unit.readers:
                 reader.inbox.append(composite)
         if unit.publishes:
-            unit.matcher.found = []
             self._published += found
-        else:
-            unit.matcher.found = []
 
     # Putting it together.
 
@@ -206,8 +203,9 @@ class StepwiseEngine:
         found = self._published
         self._published = []
         for unit in self.units:
-            if unit.publishes and unit.matcher.found:
-                found += unit.matcher.take_found()
+            if unit.publishes and unit.matcher.findings.found:
+                found += unit.matcher.findings.take()
+            unit.matcher.tidy()
         if len(self.patterns) > 1:
             found.sort(key=_order)
         if self.thinners:

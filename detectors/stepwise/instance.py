@@ -19,7 +19,7 @@ Chain: TypeAlias = Any
 
 
 class Instance(msgspec.Struct, eq=False, gc=False):
-    """A partial match. It does not change: a move makes a new one.
+    """A partial match. Nobody but its pool holds it; a move makes a new one, or changes this where nothing of it stays.
 
     A msgspec struct, because instances are made by the hundred thousand a second; nothing it refers to leads back to
     it.

@@ -15,47 +15,16 @@ from typing import Final, NamedTuple
 
 from detectors.automata.automaton import Automaton, timer_type
 from detectors.automata.due import due_instant
-from detectors.stepwise.instance import AFTER_ALL, BEFORE_ALL, Chain, Instance, chain_events
+from detectors.stepwise.findings import Findings
+from detectors.stepwise.inner_events import PartEvent, TimeEvent
+from detectors.stepwise.instance import AFTER_ALL, BEFORE_ALL, Instance
 from detectors.stepwise.plans import KeyGroup, MovePlan, Planner, StatePlan, Target, key_of
-from middleware.events import (
-    TIME,
-    Attribute,
-    CompositeEvent,
-    Event,
-    EventId,
-    OrderKey,
-    composite_digest,
-)
+from middleware.events import TIME, Attribute, Event
 from middleware.eventtypes import Kind
-from middleware.sets.evaluation import compile_condition, compile_value
 
 Pool = dict[object, list[Instance]]
 
-_SWEEP_LEAST: Final = 4096
-_NO_EVENT: Final = Event("", 0, 0, "", 0, {})
-
-
-class TimeEvent(Event, frozen=True, gc=False):
-    """A timer that fired: instantaneous, and after every other event with the same `hi`."""
-
-    rank = TIME
-
-
-class PartEvent(CompositeEvent, frozen=True, gc=False, kw_only=True):
-    """A composite event of a side of a `&`, with what it hands on to the pattern around it.
-
-    Attributes:
-        bound: the events bound to the variables that are read outside the side.
-        counted: the values of the registers that are read outside.
-    """
-
-    bound: dict[str, Event]
-    counted: dict[str, Attribute]
-
-    def carried(self) -> tuple[list[tuple[str, EventId]], list[tuple[str, str]]]:
-        """What it hands on, in a form that can be ordered."""
-        bound = sorted((name, event.id) for name, event in self.bound.items())
-        return bound, sorted((name, repr(value)) for name, value in self.counted.items())
+_SWEEP_LEAST: Final = 16_384
 
 
 class TypePlan(NamedTuple):
@@ -78,9 +47,8 @@ class Matcher:
         pools: for each state the instances in it by key.
         alarms: a heap of (due, timer, number, instance): the time events that were set off.
         latest: the latest event offered; None before the first.
-        found: composite events found since they were last taken.
+        findings: the composite events found.
         live: how many instances there are, dead ones not yet swept out included.
-        reported: the constituents of composite events that might be found again in another way, and their `lo`, by id.
         late: how many events came late.
         numbers: how many time events were set off or have fired; tells those with one instant apart.
     """
@@ -96,9 +64,7 @@ class Matcher:
         self.pools: tuple[Pool, ...] = tuple({} for _ in automaton.states)
         self.alarms: list[tuple[int, int, int, Instance]] = []
         self.latest: Event | None = None
-        self.found: list[CompositeEvent] = []
         self.live = 0
-        self.reported: dict[EventId, tuple[tuple[EventId, ...], int]] = {}
         self.late = 0
         self._planner = Planner(automaton, kinds)
         self._plans: dict[str, TypePlan | None] = {}
@@ -107,13 +73,9 @@ class Matcher:
         self._born: list[Instance] = []
         self._splits: dict[int, tuple[Instance, set[tuple[frozenset[int], tuple[object, ...]]]]] = {}
         self.numbers = 0
-        # What the event at hand has brought so far: the place in `found` by digest.
-        self._now: Event = _NO_EVENT
-        self._found_by: Event = _NO_EVENT
-        self._found_now: dict[int, int] = {}
         self._sweep_at = _SWEEP_LEAST
-        self._report_at = _SWEEP_LEAST
         self._key = key_of(automaton.key) if automaton.key else None
+        self._key_attribute = automaton.key[0] if len(automaton.key) == 1 else None
         self._window = AFTER_ALL - BEFORE_ALL if automaton.whole_window is None else automaton.whole_window
         self._root = Instance(
             -1,
@@ -129,13 +91,8 @@ class Matcher:
             (None,) * automaton.joints,
             frozenset(),
         )
-        self._own_type = own_type
-        self._may_repeat = bool(automaton.parts) or any(
-            automaton.states[state].accepting and (position.hidden or _matches_timer(position.label.by_type))
-            for position, arrival in zip(automaton.positions, automaton.arrivals, strict=True)
-            for state in arrival
-        )
-        self._prepare_output()
+        self.findings = Findings(automaton, self._planner.scope(), own_type)
+        self._emit = self.findings.add
 
     # What is offered.
 
@@ -153,9 +110,16 @@ class Matcher:
         self.latest = event
         if plan is None:
             return
-        self._now = event
+        self.findings.now = event
         key = None
-        if self._key is not None:
+        if self._key_attribute is not None:
+            # What `self._key` does for a single attribute, without a call.
+            key = event.attributes.get(self._key_attribute)
+            if key is None:
+                return
+            if key.__class__ is bool:
+                key = (key,)
+        elif self._key is not None:
             key = self._key(event)
             if key is None:
                 return
@@ -184,7 +148,7 @@ class Matcher:
         affected: dict[int, Instance] = {}
         for event in events:
             plan = self._plan(event.type) if event.type not in self._plans else self._plans[event.type]
-            self.latest, self._latest_hi, self._now = event, event.hi, event
+            self.latest, self._latest_hi, self.findings.now = event, event.hi, event
             key = self._key(event) if self._key is not None else None
             if plan is None or (key is None and self._key is not None):
                 continue
@@ -214,7 +178,7 @@ class Matcher:
             event = TimeEvent(timer_type(timer), due, due, "@", self.numbers, {})
             if self.latest is None or event.key > self.latest.key:
                 self.latest, self._latest_hi = event, due
-            self._now = event
+            self.findings.now = event
             if self._take(instance, event, plan):
                 instance.alive = False
             self._settle()
@@ -226,11 +190,6 @@ class Matcher:
         while alarms and not alarms[0][3].alive:
             heappop(alarms)
         return alarms[0][0] if alarms else None
-
-    def take_found(self) -> list[CompositeEvent]:
-        """The composite events found since the last call."""
-        found, self.found = self.found, []
-        return found
 
     def instances(self) -> list[Instance]:
         """The instances that are alive."""
@@ -277,6 +236,7 @@ class Matcher:
         """
         kept: list[Instance] = []
         event_lo, event_hi, window, born = event.lo, event.hi, self._window, self._born
+        seen: set[tuple[int, int]] = set()
         for instance in bucket:
             apart = event_lo > instance.hi
             if plan.strong and not apart:
@@ -285,15 +245,22 @@ class Matcher:
             lo = event_lo if event_lo < instance.lo else instance.lo
             if event_hi - lo > window:
                 continue
-            for move in plan.moves:
+            chain = instance.chain
+            for move in plan.leaving:
                 if move.strong and not apart:
                     continue
-                chain = instance.chain if move.hidden else (instance.chain, event)
+                longer = chain if move.hidden else (chain, event)
                 for target in move.targets:
                     if target.accepting:
-                        self._emit(chain, lo, event_hi, instance.bindings, instance.registers, instance.key)
+                        self._emit(longer, lo, event_hi, instance.bindings, instance.registers, instance.key)
                     if target.goes_on:
-                        born.append(instance.moved(target.state, chain, lo, event))
+                        born.append(instance.moved(target.state, longer, lo, event))
+            # Nobody else holds the instance, so one that stays need not be made anew. Those that have become equal
+            # share their chain, or had different states when it last grew, which bounds how many there can be.
+            if plan.stays and (id(chain), lo) not in seen:
+                seen.add((id(chain), lo))
+                instance.lo, instance.hi, instance.last = lo, event_hi, event
+                kept.append(instance)
         return kept
 
     def _take_open(self, instance: Instance, event: Event, plan: StatePlan) -> bool:
@@ -495,8 +462,10 @@ class Matcher:
             for instance in born:
                 self.add(instance)
         else:
+            # Whatever an event brings forth has one key: its own.
+            key = born[0].key
             for instance in born:
-                pool, key = self.pools[instance.state], instance.key
+                pool = self.pools[instance.state]
                 bucket = pool.get(key)
                 if bucket is None:
                     pool[key] = [instance]
@@ -529,12 +498,16 @@ class Matcher:
                     pool[key] = kept
         self._sweep_at = max(_SWEEP_LEAST, 2 * self.live)
 
+    def tidy(self) -> None:
+        """Forget what cannot matter any more; to be called now and then."""
+        self.findings.forget(self._latest_hi - self._window, self.instances)
+
     def _offer_late(self, event: Event, plan: TypePlan | None) -> None:
         assert self.latest is not None
         if event.key == self.latest.key:
             return
         self.late += 1
-        self._now = event
+        self.findings.now = event
         key = self._key(event) if self._key is not None else None
         if plan is None or (key is None and self._key is not None):
             return
@@ -577,124 +550,6 @@ class Matcher:
             self._timer_plans[place] = self._planner.plan(self.automaton.states[state], timer_type(timer), timer=True)
         return self._timer_plans[place]
 
-    # Composite events.
-
-    def _prepare_output(self) -> None:
-        output = self.automaton.output
-        scope = self._planner.scope()
-        self._attributes = (
-            tuple((name, compile_value(value, scope)) for name, value in output.attributes) if output else ()
-        )
-        self._condition = (
-            compile_condition(output.condition, scope) if output and output.condition is not None else True
-        )
-        self._type = output.type_name if output else self.automaton.canonical_id
-        if self._own_type is not None:
-            self._type = self._own_type
-
-    def _emit(
-        self,
-        chain: Chain,
-        lo: int,
-        hi: int,
-        bindings: tuple[Event | None, ...],
-        registers: tuple[Attribute, ...],
-        key: object,
-    ) -> None:
-        events = chain_events(chain)
-        if self.automaton.parts:
-            events = list({event.id: event for event in sorted(events, key=_order)}.values())
-        attributes: dict[str, Attribute] = {}
-        if self._attributes:
-            attributes = {name: value(_NO_EVENT, bindings, registers) for name, value in self._attributes}
-        if self._condition is not True:
-            shown = Event("", lo, hi, "", 0, attributes)
-            if self._condition is False or not self._condition(shown, bindings, registers):
-                return
-        constituents = tuple([(event.source, event.seq) for event in events])
-        composite = self._composite(lo, hi, attributes, constituents, tuple(events), bindings, registers, key)
-        self._report(composite)
-
-    def _composite(
-        self,
-        lo: int,
-        hi: int,
-        attributes: dict[str, Attribute],
-        constituents: tuple[EventId, ...],
-        events: tuple[Event, ...],
-        bindings: tuple[Event | None, ...],
-        registers: tuple[Attribute, ...],
-        key: object,
-    ) -> CompositeEvent:
-        source = self.automaton.canonical_id
-        if self._own_type is None:
-            digest = composite_digest(constituents, attributes)
-            return CompositeEvent(
-                self._type, lo, hi, source, digest, attributes, constituents=constituents, events=events
-            )
-        exports = self.automaton.exports
-        bound = {
-            name: event
-            for name, event in zip(self.automaton.variables, bindings, strict=True)
-            if name in exports and event is not None
-        }
-        counted = {
-            register.name: registers[place]
-            for place, register in enumerate(self.automaton.registers)
-            if register.name in exports
-        }
-        attributes = _key_attributes(self.automaton.key, key)
-        digest = composite_digest(constituents, {})
-        return PartEvent(
-            self._type,
-            lo,
-            hi,
-            source,
-            digest,
-            attributes,
-            constituents=constituents,
-            events=events,
-            bound=bound,
-            counted=counted,
-        )
-
-    def _report(self, composite: CompositeEvent) -> None:
-        """Add what was found, unless it was found before: two composite events with one id are one, the earliest."""
-        if self._found_by is not self._now:
-            self._found_by = self._now
-            self._found_now.clear()
-        digest = composite.seq
-        place = self._found_now.get(digest)
-        if place is not None:
-            if _earlier(composite, self.found[place]):
-                self.found[place] = composite
-            return
-        # Without hidden endings the last constituent is the event at hand: no other event can bring it again.
-        if self._may_repeat:
-            if composite.id in self.reported:
-                return
-            self.reported[composite.id] = (composite.constituents, composite.lo)
-            if len(self.reported) >= self._report_at:
-                self._forget_reported()
-        self._found_now[digest] = len(self.found)
-        self.found.append(composite)
-
-    def _forget_reported(self) -> None:
-        """Forget ids that cannot come again.
-
-        They span more than the window or, where no side of a `&` can bring old constituents anew, no instance holds
-        just
-        these constituents: whoever takes one more takes a later one.
-        """
-        floor = self._latest_hi - self._window
-        held = {tuple(event.id for event in chain_events(instance.chain)) for instance in self.instances()}
-        self.reported = {
-            identity: (constituents, lo)
-            for identity, (constituents, lo) in self.reported.items()
-            if lo >= floor and (self.automaton.parts or not constituents or constituents in held)
-        }
-        self._report_at = max(_SWEEP_LEAST, 2 * len(self.reported))
-
 
 def _unions(groups: list[frozenset[int]]) -> set[frozenset[int]]:
     """Every union of one or more of the groups."""
@@ -714,6 +569,8 @@ def _initialised(instance: Instance, event: Event, inits: tuple) -> tuple[Attrib
 
 
 def _distinct(born: list[Instance]) -> list[Instance]:
+    if len(born) == 2 and born[0].state != born[1].state:
+        return born
     if len({(instance.state, instance.lo) for instance in born}) == len(born):
         return born
     kept: list[Instance] = []
@@ -724,25 +581,3 @@ def _distinct(born: list[Instance]) -> list[Instance]:
             alike.append(instance)
             kept.append(instance)
     return kept
-
-
-def _earlier(one: CompositeEvent, other: CompositeEvent) -> bool:
-    """Which of two ways to the same composite event counts: the one that began first, else any, but always the same."""
-    if one.lo != other.lo or not isinstance(one, PartEvent) or not isinstance(other, PartEvent):
-        return one.lo < other.lo
-    return one.carried() < other.carried()
-
-
-def _matches_timer(by_type: Mapping[str, object]) -> bool:
-    return any(name[0] == "@" for name in by_type)  # a time event is no constituent
-
-
-def _key_attributes(names: tuple[str, ...], key: object) -> dict[str, Attribute]:
-    if not names:
-        return {}
-    values = (key,) if len(names) == 1 else key
-    return {name: value[0] if isinstance(value, tuple) else value for name, value in zip(names, values, strict=True)}
-
-
-def _order(event: Event) -> OrderKey:
-    return event.key

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from detectors.automata.automaton import Automaton, Move, Position, State, part_type
 from detectors.language.tree import When
-from middleware.events import Attribute, Event
+from middleware.events import Event
 from middleware.eventtypes import Kind
 from middleware.sets.describable import ConditionByType
 from middleware.sets.evaluation import Bindings, Condition, Registers, Scope, Value, compile_condition, compile_value
@@ -117,6 +117,8 @@ class StatePlan:
         opens: the inner keys that may be entered from here, those entered together as one group.
         joint: the `&` whose second side is awaited, for its composite events; None for none.
         plain: whether nothing of this needs a look: no conditions, and simple moves only.
+        leaving: of plain moves those that make a new instance.
+        stays: whether the other one leads back here and changes only what was matched last, as in `~[B]* [B]`.
     """
 
     strong: bool
@@ -126,6 +128,8 @@ class StatePlan:
     opens: tuple[KeyGroup, ...]
     joint: int | None
     plain: bool
+    leaving: tuple[MovePlan, ...]
+    stays: bool
 
     @property
     def all_keys(self) -> frozenset[int]:
@@ -165,6 +169,9 @@ class Planner:
             return None
         everything = any(test.condition is True and not test.entered_keys for test in domain)
         joint = self._awaited_joint(state, type_name)
+        plain = everything and joint is None and all(move.simple and move.label is True for move in moves)
+        loops = [move for move in moves if _loops(move, self.automaton.states.index(state))]
+        stays = plain and len(loops) == 1
         opens = dict.fromkeys(test.entered_keys for test in domain if test.entered_keys)
         return StatePlan(
             strong=state.strong and not timer,
@@ -173,7 +180,9 @@ class Planner:
             moves=tuple(moves),
             opens=tuple(KeyGroup(keys, tuple(self._inner_keys[key] for key in sorted(keys))) for keys in opens),
             joint=joint,
-            plain=everything and not opens and joint is None and all(m.simple and m.label is True for m in moves),
+            plain=plain and not opens,
+            leaving=tuple(move for move in moves if not (stays and move is loops[0])),
+            stays=stays,
         )
 
     def scope(self, type_name: str = "") -> Scope:
@@ -253,11 +262,15 @@ class Planner:
 
     def _inits(self, move: Move) -> tuple[tuple[int, Value], ...]:
         scope = self.scope()
-        return tuple(
-            (place, compile_value(register.initial, scope))
+        entered = [
+            (init, place, initial)
             for place, register in enumerate(self.automaton.registers)
-            if register.init in move.inits
-        )
+            for init, initial in register.initials
+            if init in move.inits
+        ]
+        # Outer ones first, for an inner one may build on them.
+        entered.sort(key=lambda each: each[:2])
+        return tuple((place, compile_value(initial, scope)) for _, place, initial in entered)
 
     def _awaited_joint(self, state: State, type_name: str) -> int | None:
         for move in state.moves:
@@ -265,6 +278,12 @@ class Planner:
             if position.after_first and position.part is not None and type_name == part_type(position.part):
                 return position.joint
         return None
+
+
+def _loops(move: MovePlan, state: int) -> bool:
+    """Whether a move leads back to its state without a constituent."""
+    (target, *others) = move.targets
+    return move.hidden and not move.strong and not others and target.state == state and not target.accepting
 
 
 def key_of(attributes: tuple[str, ...]) -> KeyOf:

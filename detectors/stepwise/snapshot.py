@@ -15,8 +15,9 @@ import msgspec
 
 from detectors.packing import WIDE, pack_id, pack_seq, unpack_id, unpack_seq
 from detectors.stepwise.engine import StepwiseEngine
+from detectors.stepwise.inner_events import PartEvent, TimeEvent
 from detectors.stepwise.instance import Instance
-from detectors.stepwise.matcher import Matcher, PartEvent, TimeEvent
+from detectors.stepwise.matcher import Matcher
 from middleware.errors import SnapshotError
 from middleware.events import CompositeEvent, Event
 
@@ -133,7 +134,7 @@ class _Writer:
     def matcher(self, matcher: Matcher) -> _MatcherState:
         reported = [
             [pack_id(identity), [pack_id(each) for each in constituents], lo]
-            for identity, (constituents, lo) in matcher.reported.items()
+            for identity, (constituents, lo) in matcher.findings.reported.items()
         ]
         return _MatcherState(
             self.event(matcher.latest),
@@ -207,7 +208,7 @@ class _Reader:
     def fill(self, matcher: Matcher, state: _MatcherState) -> None:
         matcher.resume(self._at(state.latest), state.numbers)
         matcher.late = state.late
-        matcher.reported = {
+        matcher.findings.reported = {
             unpack_id(identity): (tuple(unpack_id(each) for each in constituents), lo)
             for identity, constituents, lo in state.reported
         }

@@ -1,0 +1,180 @@
+"""The composite events an automaton finds: made from completed matches, each once.
+
+Two composite events with one id are one (design, section 1), and the earliest counts: the first in the order of
+detection and, among those one event completes, the one that began first. An id can come again later only where a match
+may end in something that is no constituent, or where a side of a `&` brings old constituents; only then ids are
+remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from detectors.automata.automaton import Automaton
+from detectors.stepwise.inner_events import PartEvent
+from detectors.stepwise.instance import Chain, Instance, chain_events
+from middleware.events import Attribute, CompositeEvent, Event, EventId, OrderKey, composite_digest
+from middleware.sets.evaluation import Scope, compile_condition, compile_value
+
+_REMEMBER_LEAST: Final = 4096
+_NO_EVENT: Final = Event("", 0, 0, "", 0, {})
+
+
+class Findings:
+    """Makes composite events and keeps them until they are taken.
+
+    Attributes:
+        found: since they were last taken, in the order of detection.
+        now: the event at hand, which completes matches.
+        reported: the constituents, and the `lo`, of composite events that may be found again, by id.
+    """
+
+    def __init__(self, automaton: Automaton, scope: Scope, part_type: str | None) -> None:
+        self.automaton = automaton
+        self.found: list[CompositeEvent] = []
+        self.now: Event = _NO_EVENT
+        self.reported: dict[EventId, tuple[tuple[EventId, ...], int]] = {}
+        self._part_type = part_type
+        self._may_repeat = bool(automaton.parts) or any(
+            automaton.states[state].accepting and (position.hidden or _matches_timer(position.label.by_type))
+            for position, arrival in zip(automaton.positions, automaton.arrivals, strict=True)
+            for state in arrival
+        )
+        # What the event at hand has brought so far: the place in `found` by digest.
+        self._by: Event = _NO_EVENT
+        self._places: dict[int, int] = {}
+        self._forget_at = _REMEMBER_LEAST
+        output = automaton.output
+        self._type = automaton.canonical_id if output is None else output.type_name
+        values = () if output is None else output.attributes
+        self._attributes = tuple((name, compile_value(value, scope)) for name, value in values)
+        condition = None if output is None else output.condition
+        self._condition = True if condition is None else compile_condition(condition, scope)
+
+    def take(self) -> list[CompositeEvent]:
+        """The composite events found since the last call."""
+        found, self.found = self.found, []
+        return found
+
+    def add(
+        self,
+        chain: Chain,
+        lo: int,
+        hi: int,
+        bindings: tuple[Event | None, ...],
+        registers: tuple[Attribute, ...],
+        key: object,
+    ) -> None:
+        """A match is complete: report its composite event, unless the final filter rules it out."""
+        events = chain_events(chain)
+        if self.automaton.parts:
+            events = list({event.id: event for event in sorted(events, key=_order)}.values())
+        constituents = tuple([(event.source, event.seq) for event in events])
+        if self._part_type is not None:
+            self._report(self._part(lo, hi, constituents, tuple(events), bindings, registers, key))
+            return
+        attributes: dict[str, Attribute] = {}
+        if self._attributes:
+            attributes = {name: value(_NO_EVENT, bindings, registers) for name, value in self._attributes}
+        if self._condition is not True:
+            shown = Event("", lo, hi, "", 0, attributes)
+            if self._condition is False or not self._condition(shown, bindings, registers):
+                return
+        source, digest = self.automaton.canonical_id, composite_digest(constituents, attributes)
+        self._report(
+            CompositeEvent(
+                self._type, lo, hi, source, digest, attributes, constituents=constituents, events=tuple(events)
+            )
+        )
+
+    def forget(self, floor: int, instances: Callable[[], Iterable[Instance]]) -> None:
+        """Forget ids that cannot come again, now and then.
+
+        They began before `floor`, so that they span more than the window; or, where no side of a `&` can bring old
+        constituents anew, no instance holds just these constituents: whoever takes one more takes a later one.
+        """
+        if len(self.reported) < self._forget_at:
+            return
+        held = {tuple(event.id for event in chain_events(instance.chain)) for instance in instances()}
+        self.reported = {
+            identity: (constituents, lo)
+            for identity, (constituents, lo) in self.reported.items()
+            if lo >= floor and (self.automaton.parts or not constituents or constituents in held)
+        }
+        self._forget_at = max(_REMEMBER_LEAST, 2 * len(self.reported))
+
+    def _part(
+        self,
+        lo: int,
+        hi: int,
+        constituents: tuple[EventId, ...],
+        events: tuple[Event, ...],
+        bindings: tuple[Event | None, ...],
+        registers: tuple[Attribute, ...],
+        key: object,
+    ) -> PartEvent:
+        """What a side of a `&` found. Its id says nothing of what it hands on, which is the pattern's around it."""
+        automaton = self.automaton
+        bound = {
+            name: event
+            for name, event in zip(automaton.variables, bindings, strict=True)
+            if name in automaton.exports and event is not None
+        }
+        counted = {
+            register.name: registers[place]
+            for place, register in enumerate(automaton.registers)
+            if register.name in automaton.exports
+        }
+        return PartEvent(
+            self._part_type or "",
+            lo,
+            hi,
+            automaton.canonical_id,
+            composite_digest(constituents, {}),
+            _key_attributes(automaton.key, key),
+            constituents=constituents,
+            events=events,
+            bound=bound,
+            counted=counted,
+        )
+
+    def _report(self, composite: CompositeEvent) -> None:
+        if self._by is not self.now:
+            self._by = self.now
+            self._places.clear()
+        digest = composite.seq
+        place = self._places.get(digest)
+        if place is not None:
+            if _earlier(composite, self.found[place]):
+                self.found[place] = composite
+            return
+        if self._may_repeat:
+            if composite.id in self.reported:
+                return
+            self.reported[composite.id] = (composite.constituents, composite.lo)
+        self._places[digest] = len(self.found)
+        self.found.append(composite)
+
+
+def _earlier(one: CompositeEvent, other: CompositeEvent) -> bool:
+    """Which of two ways to the same composite event counts: the one that began first, else any, but always the same."""
+    if one.lo != other.lo or not isinstance(one, PartEvent) or not isinstance(other, PartEvent):
+        return one.lo < other.lo
+    return one.carried() < other.carried()
+
+
+def _matches_timer(by_type: Mapping[str, object]) -> bool:
+    return any(name[0] == "@" for name in by_type)
+
+
+def _key_attributes(names: tuple[str, ...], key: object) -> dict[str, Attribute]:
+    """The attributes a key was made of: one value or several, booleans set apart in tuples."""
+    if not names:
+        return {}
+    values = key if len(names) > 1 and isinstance(key, tuple) else (key,)
+    return {name: value[0] if isinstance(value, tuple) else value for name, value in zip(names, values, strict=True)}
+
+
+def _order(event: Event) -> OrderKey:
+    return event.key
