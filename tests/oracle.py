@@ -354,8 +354,9 @@ class Oracle:
     def emit(self, matched: Any, bindings: Any, registers: Any, lo: int, event: Seen) -> None:
         attributes: dict[str, Any] = {}
         if self.output is not None:
+            itself = Seen("", lo, event.hi, PRIMITIVE, "", 0, {})
             for name, value in self.output.attributes:
-                attributes[name] = self.value(value, None, bindings, registers)
+                attributes[name] = self.value(value, itself, bindings, registers)
             if self.output.condition is not None:
                 shown = Seen("", lo, event.hi, PRIMITIVE, "", 0, attributes)
                 if self.value(self.output.condition, shown, bindings, registers) is not True:

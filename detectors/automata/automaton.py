@@ -117,7 +117,7 @@ class Register:
 
     Attributes:
         name: registers of one name are one register, wherever it begins.
-        initials: for each `init` that begins it, the number of the `init` and the value it then has, as an expression over
+        initials: for each `init` that begins it, the number of the `init` and the value it then has, an expression over
             variables bound before. Empty where it is filled by a side of a `&`.
     """
 

@@ -322,7 +322,7 @@ class _Builder:
         return _Node(lambda: marked(node.entry(), lambda item: replace(item, inits=item.inits | {init})))
 
     def _register(self, name: str) -> int:
-        """The place of a register. One name is one register, also in the copies of an iteration and in other branches."""
+        """The place of a register. One name is one register, in every copy of an iteration and in every branch."""
         if name not in self.register_places:
             self.register_places[name] = len(self.registers)
             self.registers.append(Register(name, ()))

@@ -154,7 +154,7 @@ def parse_cases(text: str, *, name: str = "cases") -> list[Case]:
     for number, each in enumerate(tables, 1):
         given = each.get("name")
         where = f"{name}, case {number}" + (f" ({given!r})" if isinstance(given, str) else "")
-        case = _case(_shaped(each, _Table, where), where)
+        case = _case(_shaped(each, _Table, where), f"{name}, case {number}", where)
         if case.name in places:
             raise ConformanceError(
                 "two cases of one name", given=case.name, allowed="each name once", where=f"{where}, name",
@@ -165,7 +165,7 @@ def parse_cases(text: str, *, name: str = "cases") -> list[Case]:
     return cases
 
 
-def _case(table: _Table, where: str) -> Case:
+def _case(table: _Table, place: str, where: str) -> Case:
     if not table.name.strip():
         raise ConformanceError("a case without a name", where=f"{where}, name", advice="say in words what it shows")
     if table.language not in LANGUAGES:
@@ -194,7 +194,7 @@ def _case(table: _Table, where: str) -> Case:
         texts=tuple(table.events),
         expect=_expected(table, where),
         error=table.error or "",
-        where=where,
+        where=place,
     )
 
 

@@ -59,7 +59,7 @@ def canonical_text(publication: Publication, *, key: tuple[str, ...] = (), epoch
     writer = _Writer(referenced(publication.pattern, publication.output))
     text = writer.write(publication.pattern, EMPTY)
     if key:
-        text = f"{text} by {', '.join(sorted(key))}"
+        text = f"{text} by {', '.join(map(quote_name, sorted(key)))}"
     if epochs:
         text = f"{text} by epochs"
     return text if publication.output is None else f"{text} -> {writer.output(publication.output)}"
@@ -71,7 +71,8 @@ class _Writer:
 
     Attributes:
         read: the names that are read anywhere; a variable that is not says nothing.
-        variables, registers, timers: the canonical name of each, given in the order they are met.
+        variables, registers, timers: the canonical name of each, given in the order they are met, read or made. That of a
+            register is no name of an attribute, which would look alike.
     """
 
     read: frozenset[str]
@@ -112,7 +113,7 @@ class _Writer:
             case Window(body=body, length=length):
                 return f"({self.write(body, scope)} within {length})"
             case Keyed(body=body, attributes=attributes):
-                return f"({self.write(body, scope)} by {', '.join(sorted(set(attributes)))})"
+                return f"({self.write(body, scope)} by {', '.join(map(quote_name, sorted(set(attributes))))})"
             case Init(registers=registers, body=body):
                 return self.init(registers, body, scope)
             case Reference(name=name):
@@ -124,19 +125,18 @@ class _Writer:
         # Only what is in the domain can match, so the rest of a label says nothing.
         text = f"[{_format_form(label)}"
         if atom.updates:
-            own = {**self.variables, atom.variable: "$"} if atom.variable else self.variables
             text += " set " + ", ".join(
-                f"{self.registers.get(name, name)} = {self.expression(value, own)}" for name, value in atom.updates
+                f"{self.registers[name]} = {self.expression(value, atom.variable)}" for name, value in atom.updates
             )
         if atom.variable in self.read:
-            self.variables.setdefault(atom.variable, f"x{len(self.variables)}")
-            text += f" as {self.variables[atom.variable]}"
+            text += f" as {self.variable(atom.variable)}"
         return f"{text} <= {_format_form(domain)}]"
 
     def init(self, registers: tuple[tuple[str, Expression], ...], body: Pattern, scope: ConditionByType) -> str:
         values = [self.expression(initial) for _, initial in registers]
         for name, _ in registers:
-            self.registers[name] = f"r{len(self.registers)}"
+            # A name in back-quotes cannot hold one.
+            self.registers.setdefault(name, f"`{len(self.registers)}")
         names = [self.registers[name] for name, _ in registers]
         pairs = ", ".join(f"{name} = {value}" for name, value in zip(names, values, strict=True))
         return f"(init {pairs} : {self.write(body, scope)})"
@@ -154,20 +154,23 @@ class _Writer:
         by_type = {self.timers.get(name, name): self._renamed(each) for name, each in form.by_type.items()}
         return ConditionByType(by_type, self._renamed(form.others))
 
-    def expression(self, expression: Expression, variables: Mapping[str, str] | None = None) -> str:
-        return format_expression(self._renamed(expression, variables))
+    def expression(self, expression: Expression, own: str = "") -> str:
+        return format_expression(self._renamed(expression, own))
 
-    def _renamed(self, expression: Expression, variables: Mapping[str, str] | None = None) -> Expression:
-        known = self.variables if variables is None else variables
+    def variable(self, name: str) -> str:
+        return self.variables.setdefault(name, f"x{len(self.variables)}")
+
+    def _renamed(self, expression: Expression, own: str = "") -> Expression:
+        """The expression with canonical names. `own` is the variable the event at hand is bound to, if it has any."""
 
         def rename(node: Expression) -> Expression:
             match node:
                 case Name(name=name) if name in self.registers:
                     return Name(self.registers[name])
                 case Field(variable=variable, attribute=attribute):
-                    return Field(known.get(variable, variable), attribute)
+                    return Field("$" if variable == own else self.variable(variable), attribute)
                 case Moment(end=end, variable=variable) if variable:
-                    return Moment(end, known.get(variable, variable))
+                    return Moment(end, "$" if variable == own else self.variable(variable))
                 case _:
                     return node
 

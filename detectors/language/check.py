@@ -7,8 +7,10 @@ known and their kinds as unknown; everything else is checked all the same.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from detectors.language.names import all_registers, all_variables
 from detectors.language.scanner import error_at
@@ -54,9 +56,13 @@ from middleware.sets.expressions import (
     Span,
     Unary,
 )
+from middleware.sets.expressions import walk as walk_expression
 from middleware.sets.values import FUNCTIONS
 
 Kinds = Mapping[str, Kind | None]
+
+# What the registry takes as a name. Other names can be written in back-quotes, and some mean something to automata.
+_NAME: Final = re.compile(r"[^\W\d]\w*")
 
 
 def check(publication: Publication, registry: TypeRegistry, *, text: str = "") -> EventType:
@@ -174,9 +180,10 @@ class _Checker:
                     advice="take a ~ away, or hide the whole: ~(... & ...)",
                 )
             sides.append(self.pattern(side, _Scope(open=scope.open, beyond=hidden - _made(side), keys=scope.keys)))
-        after = self.after(scope, sides)
-        # Both sides are there behind it: what the one binds hides what was bound before.
-        return replace(after, variables={**scope.variables, **_either(side.variables for side in sides)})
+        # Both sides are there behind it: what they bind hides what was bound before.
+        both = self.after(scope, sides)
+        variables = {**scope.variables, **both.variables}
+        return replace(scope, variables=variables, registers={**scope.registers, **both.registers})
 
     def timing(self, pattern: Timing, scope: _Scope) -> _Scope:
         if nullable(pattern.first):
@@ -265,6 +272,7 @@ class _Checker:
             raise self.error(
                 "a side of & is detected on its own and cannot see this from outside", named.span, given=name
             )
+        self.name_of(name, "a type", named.span)
         self.used_types.setdefault(name, named.span)
         event_type = self.registry.find(name)
         if event_type is None and not self.registry.open:
@@ -285,6 +293,11 @@ class _Checker:
                         given=name,
                         allowed=", ".join(event_type.attributes) or None,
                     )
+
+    def name_of(self, name: str, what: str, span: Span | None) -> None:
+        if not _NAME.fullmatch(name):
+            allowed = "letters, digits and _, no digit first"
+            raise self.error(f"not a name for {what}", span, given=name, allowed=allowed)
 
     def types(self, described: DescribableSet, scope: _Scope) -> Iterator[EventType | None]:
         """The types a set may hold events of; None for one that is not known."""
@@ -446,6 +459,9 @@ class _Checker:
                 given=output.type_name,
                 advice="choose another name",
             )
+        self.name_of(output.type_name, "a type", output.span)
+        for name, _ in output.attributes:
+            self.name_of(name, "an attribute", output.span)
         kinds = {name: self.kind(value, scope, {}) for name, value in output.attributes}
         if output.condition is not None:
             # An attribute that shows a register under the register's own name is no second thing.

@@ -76,7 +76,9 @@ class Findings:
             return
         attributes: dict[str, Attribute] = {}
         if self._attributes:
-            attributes = {name: value(_NO_EVENT, bindings, registers) for name, value in self._attributes}
+            # `lo()` and `hi()` are those of the composite event itself.
+            shown = Event("", lo, hi, "", 0, {})
+            attributes = {name: value(shown, bindings, registers) for name, value in self._attributes}
         if self._condition is not True:
             shown = Event("", lo, hi, "", 0, attributes)
             if self._condition is False or not self._condition(shown, bindings, registers):

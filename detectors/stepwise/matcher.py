@@ -162,7 +162,7 @@ class Matcher:
                 for key, bucket in list(pool.items()):
                     self._keep(pool, key, bucket, [each for each in bucket if id(each) not in affected])
         self._settle_splits(affected)
-        self._settle()
+        self._settle(one_key=False)
 
     def fire(self, until: int) -> None:
         """Let every time event that is due at or before `until` happen, in order."""
@@ -450,19 +450,22 @@ class Matcher:
             else:
                 del pool[key]
 
-    def _settle(self) -> None:
-        """Put the instances born by an event where they belong; two that are equal in all parts are one."""
+    def _settle(self, *, one_key: bool = True) -> None:
+        """Put the instances born where they belong; two that are equal in all parts are one.
+
+        Args:
+            one_key: whether one event brought them forth, so that all have its key.
+        """
         born = self._born
         if not born:
             return
         self._born = []
         if len(born) > 1:
             born = _distinct(born)
-        if self._root.timers:
+        if self._root.timers or not one_key:
             for instance in born:
                 self.add(instance)
         else:
-            # Whatever an event brings forth has one key: its own.
             key = born[0].key
             for instance in born:
                 pool = self.pools[instance.state]
