@@ -8,7 +8,6 @@ in order, and variables, registers and time events numbered as they come.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
@@ -71,8 +70,8 @@ class _Writer:
 
     Attributes:
         read: the names that are read anywhere; a variable that is not says nothing.
-        variables, registers, timers: the canonical name of each, given in the order they are met, read or made. That of a
-            register is no name of an attribute, which would look alike.
+        variables, registers, timers: the canonical name of each, given in the order they are met, read or made. That of
+            a register is no name of an attribute, which would look alike.
     """
 
     read: frozenset[str]
