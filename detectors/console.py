@@ -182,7 +182,9 @@ def run(
     ] = None,
     types: TypesOption = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write composite events here.")] = None,
-    with_events: Annotated[bool, typer.Option("--events", help="Give the constituents too, not only their ids.")] = False,
+    with_events: Annotated[
+        bool, typer.Option("--events", help="Give the constituents too, not only their ids.")
+    ] = False,
     native: Annotated[
         bool, typer.Option("--native", help="Write lines that --input reads again; .csv and .parquet always are.")
     ] = False,

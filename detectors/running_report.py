@@ -102,9 +102,7 @@ class Summary:
         return {
             "rows": rows["row"],
             "rejected": rows["rejected"],
-            "reasons": [
-                {"rule": each.rule, "count": each.count, "first": each.first.error.as_dict()} for each in why
-            ],
+            "reasons": [{"rule": each.rule, "count": each.count, "first": each.first.error.as_dict()} for each in why],
             "events": counts.events,
             "consumed": counts.consumed,
             "repeated": counts.repeated,

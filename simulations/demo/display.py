@@ -19,6 +19,8 @@ from simulations.demo.session import Notification, Progress
 
 COLOURS: Final = ("cyan", "yellow", "magenta", "green", "blue", "red")
 REFRESH: Final = 0.1
+SHOWN: Final = 12
+"""Lines of composite events on the screen."""
 
 
 class Display:
@@ -111,9 +113,15 @@ class Display:
     def _detections(self, progress: Progress) -> RenderableType:
         if not progress.latest:
             return Text("nothing detected yet", "dim")
-        return Group(*(self._line(each) for each in progress.latest))
+        alike: list[list[Notification]] = []
+        for each in progress.latest:
+            if alike and _looks_like(alike[-1][-1], each):
+                alike[-1].append(each)
+            else:
+                alike.append([each])
+        return Group(*(self._line(group[-1], len(group)) for group in alike[-SHOWN:]))
 
-    def _line(self, notification: Notification) -> Text:
+    def _line(self, notification: Notification, times: int = 1) -> Text:
         event = notification.event
         attributes = "  ".join(f"{name}={value}" for name, value in event.attributes.items())
         return Text.assemble(
@@ -122,10 +130,17 @@ class Display:
             (f"{notification.question:<18}", f"bold {self.colours.get(notification.question, 'white')}"),
             f" {attributes:<36.36} ",
             (f"{len(event.constituents):>3} constituents  {notification.delay * 1000:6.1f} ms", "dim"),
+            (f"  ×{times}" if times > 1 else "", "bold"),
         )
 
     def _nodes(self, progress: Progress) -> Table:
         return nodes_table(progress.nodes)
+
+
+def _looks_like(one: Notification, other: Notification) -> bool:
+    """Whether two lines would say the same: many matches end in one event."""
+    shown = [(each.question, each.event.hi // SECOND, each.event.attributes) for each in (one, other)]
+    return shown[0] == shown[1]
 
 
 def nodes_table(nodes: dict[str, dict[str, int]]) -> Table:

@@ -62,7 +62,7 @@ class Progress:
     now: int
     published: int = 0
     notifications: list[Notification] = field(default_factory=list)
-    latest: deque[Notification] = field(default_factory=lambda: deque(maxlen=12))
+    latest: deque[Notification] = field(default_factory=lambda: deque(maxlen=100))
     recent: deque[Event] = field(default_factory=lambda: deque(maxlen=200))
     first: float | None = None
     nodes: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -142,10 +142,10 @@ class Session:
                 time.sleep(min(left, 0.05))
                 watch(self.progress)
             self._publish(step.events)
-            self.client.heartbeat(step.now)
             with self._lock:
                 self.steps.append(step.now)
                 self.published_at.append(time.perf_counter())
+            self.client.heartbeat(step.now)
             self.progress.now = step.now
             self.progress.nodes = {name: entry.counts for name, entry in self.client.nodes.items()}
             self._take_in()
