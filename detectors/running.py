@@ -17,11 +17,11 @@ from typing import Final, NamedTuple, TypeAlias
 from detectors.compilation import Compiled, Consumption
 from detectors.pattern_source import PatternSource, compile_source, read_source
 from detectors.stepwise.engine import StepwiseEngine
-from middleware.errors import DistcedError, EventError
+from middleware.errors import DistcedError, EventError, PatternError
 from middleware.events import CompositeEvent, Event
 from middleware.eventtypes import EventType, TypeRegistry
 from middleware.mapping import Mapping, load_mapping
-from middleware.patterns import PatternFile
+from middleware.patterns import Pattern, PatternFile, Publication, pattern_file
 from middleware.recorded import EventReader, events_of_table, read_events
 from middleware.recorded.files import format_of
 from middleware.recorded.tables import ParquetRows, TableRows
@@ -156,7 +156,7 @@ class Replay(Iterable[CompositeEvent]):
         return Step(consumed, found)
 
 
-Source: TypeAlias = str | Path | Iterable[Event] | object
+Source: TypeAlias = object
 """A path, events, or a table of pandas, polars or Arrow."""
 
 
@@ -216,7 +216,8 @@ def read(source: Source, mapping: Mapping | None = None) -> Iterable[Event]:
     if mapping is not None:
         raise EventError("a mapping for events", advice="mappings are for files and tables; events are events already")
     if isinstance(source, Iterable):
-        return source
+        events: Iterable[Event] = source
+        return events
     raise EventError(
         "nothing to read events from",
         given=type(source).__name__,
@@ -257,12 +258,18 @@ def _compiled(pattern: object, registry: TypeRegistry | None, consumption: Consu
         return (pattern,)
     if isinstance(pattern, list | tuple):
         return tuple(each for given in pattern for each in _compiled(given, registry, consumption))
+    if isinstance(pattern, Pattern | Publication):
+        pattern = pattern_file(pattern)
     if isinstance(pattern, PatternFile):
         source = PatternSource(str(pattern), "patterns")
     elif isinstance(pattern, str | Path):
         source = read_source(pattern)
     else:
-        source = PatternSource(str(pattern))
+        raise PatternError(
+            "not a pattern",
+            given=type(pattern).__name__,
+            allowed="pattern text, the path of a pattern file, a pattern of middleware.patterns, compiled patterns",
+        )
     return compile_source(source, registry, consumption=consumption).compiled
 
 

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
+from msgspec.structs import replace
+
 from middleware import protocol
 from middleware.bus import Bus, BusState
 from middleware.clock import Clock, SystemClock
@@ -121,11 +123,18 @@ class Client:
     # Types and events.
 
     def register(self, *types: EventType) -> None:
-        """Make event types known to everybody. A type of the name with other attributes is a `TypeRegistryError`."""
+        """Make event types known to everybody; one that names no home server is at home at this client's.
+
+        A type of the name that is known with other attributes is a `TypeRegistryError`.
+        """
         for event_type in types:
             with self._changed:
                 registry = TypeRegistry(self._ordered_types())
             registry.register(event_type)
+            if event_type.name in self.types:
+                continue
+            if not event_type.home:
+                event_type = replace(event_type, home=str(self.bus.address))
             topic = directory_topic("type", event_type.name, root=self.root)
             self.bus.publish(topic, protocol.encode(event_type), qos=1, retain=True)
             self._wait(lambda name=event_type.name: name in self.types, self.patience)  # type: ignore[misc]

@@ -62,6 +62,10 @@ class EventType(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         self.check(event)
         return event
 
+    def same_as(self, other: EventType) -> bool:
+        """Whether events of the two are alike, wherever they are at home."""
+        return msgspec.structs.replace(self, home="") == msgspec.structs.replace(other, home="")
+
     def check(self, event: Event, *, where: str | None = None) -> None:
         """Raise `EventError` where an event is none of this type: each attribute there, known, and of its kind."""
         check_event(event, where=where)
@@ -117,7 +121,7 @@ class TypeRegistry:
         """Make a type known. Doing so again changes nothing; a different one of its name is an error."""
         _check_type(event_type)
         known = self._types.get(event_type.name)
-        if known is not None and known != event_type:
+        if known is not None and not known.same_as(event_type):
             raise TypeRegistryError(
                 f"the type {event_type.name!r} is registered already, and differs",
                 given=msgspec.json.encode(event_type).decode(),

@@ -111,7 +111,7 @@ class Matcher:
         if plan is None:
             return
         self.findings.now = event
-        key = None
+        key: object = None
         if self._key_attribute is not None:
             # What `self._key` does for a single attribute, without a call.
             key = event.attributes.get(self._key_attribute)

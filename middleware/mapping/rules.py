@@ -134,7 +134,9 @@ class Rule:
         stage = "source"
         try:
             source = self._read_source(message)
-            state = memory.sources.get(source) or SourceState(memory.first_seq - 1)
+            # A number of the source's own starts where the source does.
+            first = memory.first_seq if self.sequence is None else 0
+            state = memory.sources.get(source) or SourceState(first - 1)
 
             stage = "time"
             claim, problem = self._claim(message, arrival, state)

@@ -1,0 +1,275 @@
+"""The bridge: what devices publish becomes events, live, as mappings say (docs/mappings.md, docs/broker.md).
+
+Like a node it is sans-I/O: it is told what messages arrive and what time it is, and says what is to be done. It
+registers the event types of its mappings, announces a source when its first event comes, and promises for all its
+sources together: `watermark` is the present less the `lateness` that messages are allowed. What lies at or before it
+is late, and goes to the dead letters, as does what a mapping rejects.
+
+The bridge is a source itself, one that never publishes. Thereby detectors wait for it from the start, and are not yet
+beyond the first event of a device that nobody has heard of before. To announce all devices beforehand was rejected:
+what devices there are, only their messages say.
+
+Its entries carry its name as their publisher, so that after a crash its next life finds and clears what was left; until
+then their lease has detectors go on without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Final
+
+from brokers.dead_letters import DeadLetters
+from brokers.directory import Directory
+from brokers.effects import Effect, Note, Publish, Subscribe
+from middleware.bus.routes import matches
+from middleware.errors import DistcedError, TypeRegistryError
+from middleware.events import Event
+from middleware.eventtypes import EventType, TypeRegistry
+from middleware.mapping import Mapping
+from middleware.protocol import Heartbeat, SourceEntry, encode
+from middleware.timestamps import MINUTE, SECOND, format_duration
+from middleware.topics import (
+    ROOT,
+    Area,
+    administration_topic,
+    area_filter,
+    check_root,
+    directory_topic,
+    event_topic,
+    parse_topic,
+)
+from middleware.wire import encode as encode_frame
+
+LATENESS: Final = 2 * SECOND
+LEASE: Final = MINUTE
+
+MOST_SOURCES: Final = 10_000
+"""More sources than this are a mapping that takes the wrong field for the source."""
+
+RECONCILE_EVERY: Final = 2 * SECOND
+
+
+class Bridge:
+    """Turns the messages of devices into events.
+
+    Attributes:
+        name: unlike all other bridges and sources; the source that it is itself.
+        mappings: what they are turned by.
+        lateness: how long after its `hi` an event may arrive, ns.
+        lease: how long its sources may be silent before detectors go on without them, ns; 0 for ever.
+        retained: whether messages that were retained before the start become events.
+        watermark: no event with `hi` at or before it is published, ns; it only grows.
+        sources: the types each announced source has published, by name.
+        ready: whether the directory was read and the devices are listened to.
+        problem: why it cannot begin; None where nothing is in the way.
+        counts: messages taken, events published, late ones, rejections, retained messages passed over.
+        dead_letters: what could not be used.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        mappings: Sequence[Mapping],
+        now: int,
+        *,
+        lateness: int = LATENESS,
+        lease: int = LEASE,
+        retained: bool = False,
+        root: str = ROOT,
+    ) -> None:
+        self.name = name
+        self.mappings = tuple(mappings)
+        self.lateness = lateness
+        self.lease = lease
+        self.retained = retained
+        self.root = root
+        self.watermark = now - lateness
+        self.directory = Directory()
+        self.sources: dict[str, set[str]] = {}
+        self.ready = False
+        self.problem: DistcedError | None = None
+        self.dead_letters = DeadLetters(name, root)
+        self.counts = {"messages": 0, "events": 0, "late": 0, "rejected": 0, "retained": 0}
+        self._types = list(_types_of(self.mappings))
+        self._own = f"{check_root(root)}/"
+        self._directory_filter = area_filter(Area.DIRECTORY, root=root)
+        self._known_topic = administration_topic("known", name, root=root)
+        self._connections = 0
+        self._missing: set[str] = set()
+        self._reconciled_at = now
+
+    # From the driver.
+
+    def start(self) -> list[Effect]:
+        """The bridge is connected, or connected again: it reads the directory first."""
+        self._connections += 1
+        self.directory = Directory()
+        self._missing = set()
+        return [
+            Subscribe(self._directory_filter),
+            Subscribe(self._known_topic),
+            # What the directory retains comes before what is sent behind the subscription to it.
+            Publish(self._known_topic, b""),
+        ]
+
+    def stop(self) -> list[Effect]:
+        """The bridge is to end: its sources leave."""
+        left = [*self.sources, self.name] if self.ready else []
+        self.ready = False
+        self.sources = {}
+        return [self._clear(each) for each in left]
+
+    def receive(self, topic_filter: str, topic: str, payload: bytes, retained: bool, now: int) -> list[Effect]:
+        """A message has arrived.
+
+        Args:
+            topic_filter: the filter it came through. One that matches several filters comes once through each.
+            retained: whether the server had kept it from before the subscription.
+        """
+        if topic_filter == self._directory_filter:
+            return self._entry(topic, payload)
+        if topic_filter == self._known_topic:
+            return self._begin()
+        if topic.startswith(self._own):
+            # A mapping that listens to everything must not hear what came of it.
+            return []
+        effects: list[Effect] = []
+        for mapping in self.mappings:
+            if topic_filter == next((each for each in mapping.topics if matches(each, topic)), None):
+                effects += self._message(mapping, topic, payload, retained, now)
+        return effects
+
+    def tick(self, now: int) -> list[Effect]:
+        """Time has passed; call it a few times a second while connected. It promises for all sources."""
+        if not self.ready:
+            return []
+        self.watermark = max(self.watermark, now - self.lateness)
+        beat = Heartbeat((self.name, *self.sources), self.watermark)
+        effects: list[Effect] = [
+            Publish(administration_topic("heartbeat", self.name, root=self.root), encode(beat)),
+        ]
+        if now - self._reconciled_at >= RECONCILE_EVERY:
+            self._reconciled_at = now
+            effects += self._reconcile()
+        return effects
+
+    # Messages of devices.
+
+    def _message(self, mapping: Mapping, topic: str, payload: bytes, retained: bool, now: int) -> list[Effect]:
+        if retained and not (self.retained and self._connections == 1):
+            self.counts["retained"] += 1
+            return []
+        self.counts["messages"] += 1
+        events, rejected = mapping.map(topic, payload, now)
+        self.counts["rejected"] += len(rejected)
+        effects = [self.dead_letters.message("rejected", str(each.error), topic, payload) for each in rejected]
+        for (source, type_name), group in groupby(events, key=lambda event: (event.source, event.type)):
+            try:
+                effects += self._publish(source, type_name, list(group), topic)
+            except DistcedError as error:
+                # A source whose name is too long for a topic.
+                self.counts["rejected"] += 1
+                effects.append(self.dead_letters.message("rejected", str(error), topic, payload))
+        return effects
+
+    def _publish(self, source: str, type_name: str, events: list[Event], topic: str) -> list[Effect]:
+        effects: list[Effect] = []
+        timely = [event for event in events if event.hi > self.watermark]
+        for event in events:
+            if event.hi <= self.watermark:
+                behind = format_duration(self.watermark - event.hi + self.lateness)
+                problem = f"it came {behind} after its time, more than a lateness of {format_duration(self.lateness)}"
+                self.counts["late"] += 1
+                effects.append(self.dead_letters.event("late", problem, event, topic))
+        if not timely:
+            return effects
+        if source not in self.sources and len(self.sources) >= MOST_SOURCES:
+            self.counts["rejected"] += len(timely)
+            problem = f"more than {MOST_SOURCES} sources: does the mapping take the right field for the source?"
+            return effects + [self.dead_letters.event("rejected", problem, each, topic) for each in timely]
+        frame = encode_frame(timely, type=type_name, source=source)
+        message = Publish(event_topic(type_name, source, root=self.root), frame)
+        effects += self._announced(source, type_name)
+        self.counts["events"] += len(timely)
+        return [*effects, message]
+
+    def _announced(self, source: str, type_name: str) -> list[Effect]:
+        """The announcement of a source, or that it publishes another type, where that is new."""
+        types = self.sources.setdefault(source, set())
+        if type_name in types:
+            return []
+        types.add(type_name)
+        effects: list[Effect] = []
+        other = self.directory.sources.get(source)
+        if other is not None and other.publisher != self.name:
+            fields: dict[str, object] = {"source": source, "publisher": other.publisher}
+            effects.append(Note("warning", "a source of this name is somebody else's already", fields))
+        return [*effects, self._announce(source, types)]
+
+    # The directory.
+
+    def _entry(self, topic: str, payload: bytes) -> list[Effect]:
+        try:
+            self.directory.read(parse_topic(topic, root=self.root).levels, payload, where=topic)
+        except DistcedError:
+            # The nodes report it.
+            return []
+        return []
+
+    def _begin(self) -> list[Effect]:
+        """The directory is read: register the types, announce the sources, clear what an earlier life has left."""
+        registry = self.directory.registry()
+        try:
+            for each in self._types:
+                registry.register(each)
+        except TypeRegistryError as error:
+            self.problem = error
+            return [Note("warning", "an event type of the mapping cannot be registered", {"reason": str(error)})]
+        effects: list[Effect] = [
+            Publish(directory_topic("type", each.name, root=self.root), encode(each), retain=True)
+            for each in self._types
+            if each.name not in self.directory.types
+        ]
+        effects.append(self._announce(self.name, {each.name for each in self._types}))
+        effects += [self._announce(source, types) for source, types in self.sources.items()]
+        own = {self.name, *self.sources}
+        for source, entry in self.directory.sources.items():
+            if entry.publisher == self.name and source not in own:
+                effects.append(self._clear(source))
+        if not self.ready:
+            self.ready = True
+            effects += [Subscribe(each) for each in self._device_filters()]
+        return effects
+
+    def _reconcile(self) -> list[Effect]:
+        """Somebody may have cleared entries. Those of devices come back with their next event, its own at once.
+
+        Only what is missing twice in a row is: an announcement takes its time to come back.
+        """
+        missing = {each for each in (self.name, *self.sources) if each not in self.directory.sources}
+        gone, self._missing = missing & self._missing, missing - self._missing
+        for source in gone:
+            self.sources.pop(source, None)
+        if self.name in gone:
+            return [self._announce(self.name, {each.name for each in self._types})]
+        return []
+
+    def _device_filters(self) -> list[str]:
+        return list(dict.fromkeys(each for mapping in self.mappings for each in mapping.topics))
+
+    def _announce(self, source: str, types: set[str]) -> Publish:
+        entry = SourceEntry(tuple(sorted(types)), self.watermark, self.lease, self.name)
+        return Publish(directory_topic("source", source, root=self.root), encode(entry), retain=True)
+
+    def _clear(self, source: str) -> Publish:
+        return Publish(directory_topic("source", source, root=self.root), b"", retain=True)
+
+
+def _types_of(mappings: Sequence[Mapping]) -> TypeRegistry:
+    """The event types of all mappings; `TypeRegistryError` where two disagree about one."""
+    registry = TypeRegistry()
+    for mapping in mappings:
+        for each in mapping.types:
+            registry.register(EventType(each.name, each.attributes))
+    return registry

@@ -1,0 +1,24 @@
+"""Patterns in Python: expressions on event objects that become text of the core language (docs/patterns.md)."""
+
+from middleware.patterns.events import EventSet, Timer, any_event, derived_type, event, other_than
+from middleware.patterns.files import PatternFile, pattern_file
+from middleware.patterns.pattern import Pattern, Publication
+from middleware.patterns.values import Value, call, hi, lo, value
+
+__all__ = [
+    "EventSet",
+    "Pattern",
+    "PatternFile",
+    "Publication",
+    "Timer",
+    "Value",
+    "any_event",
+    "call",
+    "derived_type",
+    "event",
+    "hi",
+    "lo",
+    "other_than",
+    "pattern_file",
+    "value",
+]
