@@ -16,6 +16,7 @@ then their lease has detectors go on without them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import Final
 
@@ -60,7 +61,7 @@ class Bridge:
         lease: how long its sources may be silent before detectors go on without them, ns; 0 for ever.
         retained: whether messages that were retained before the start become events.
         watermark: no event with `hi` at or before it is published, ns; it only grows.
-        sources: the types each announced source has published, by name.
+        sources: the types each announced source publishes, by name; itself among them, with all.
         ready: whether the directory was read and the devices are listened to.
         problem: why it cannot begin; None where nothing is in the way.
         counts: messages taken, events published, late ones, rejections, retained messages passed over.
@@ -86,12 +87,12 @@ class Bridge:
         self.root = root
         self.watermark = now - lateness
         self.directory = Directory()
-        self.sources: dict[str, set[str]] = {}
+        self._types = list(_types_of(self.mappings))
+        self.sources: dict[str, set[str]] = {name: {each.name for each in self._types}}
         self.ready = False
         self.problem: DistcedError | None = None
         self.dead_letters = DeadLetters(name, root)
         self.counts = {"messages": 0, "events": 0, "late": 0, "rejected": 0, "retained": 0}
-        self._types = list(_types_of(self.mappings))
         self._own = f"{check_root(root)}/"
         self._directory_filter = area_filter(Area.DIRECTORY, root=root)
         self._known_topic = administration_topic("known", name, root=root)
@@ -115,9 +116,8 @@ class Bridge:
 
     def stop(self) -> list[Effect]:
         """The bridge is to end: its sources leave."""
-        left = [*self.sources, self.name] if self.ready else []
+        left = list(self.sources) if self.ready else []
         self.ready = False
-        self.sources = {}
         return [self._clear(each) for each in left]
 
     def receive(self, topic_filter: str, topic: str, payload: bytes, retained: bool, now: int) -> list[Effect]:
@@ -131,7 +131,7 @@ class Bridge:
             return self._entry(topic, payload)
         if topic_filter == self._known_topic:
             return self._begin()
-        if topic.startswith(self._own):
+        if not self.ready or topic.startswith(self._own):
             # A mapping that listens to everything must not hear what came of it.
             return []
         effects: list[Effect] = []
@@ -145,10 +145,8 @@ class Bridge:
         if not self.ready:
             return []
         self.watermark = max(self.watermark, now - self.lateness)
-        beat = Heartbeat((self.name, *self.sources), self.watermark)
-        effects: list[Effect] = [
-            Publish(administration_topic("heartbeat", self.name, root=self.root), encode(beat)),
-        ]
+        beat = Heartbeat(tuple(self.sources), self.watermark)
+        effects: list[Effect] = [Publish(administration_topic("heartbeat", self.name, root=self.root), encode(beat))]
         if now - self._reconciled_at >= RECONCILE_EVERY:
             self._reconciled_at = now
             effects += self._reconcile()
@@ -166,19 +164,19 @@ class Bridge:
         effects = [self.dead_letters.message("rejected", str(each.error), topic, payload) for each in rejected]
         for (source, type_name), group in groupby(events, key=lambda event: (event.source, event.type)):
             try:
-                effects += self._publish(source, type_name, list(group), topic)
+                effects += self._publish(source, type_name, list(group), topic, now)
             except DistcedError as error:
                 # A source whose name is too long for a topic.
                 self.counts["rejected"] += 1
                 effects.append(self.dead_letters.message("rejected", str(error), topic, payload))
         return effects
 
-    def _publish(self, source: str, type_name: str, events: list[Event], topic: str) -> list[Effect]:
+    def _publish(self, source: str, type_name: str, events: list[Event], topic: str, now: int) -> list[Effect]:
         effects: list[Effect] = []
         timely = [event for event in events if event.hi > self.watermark]
         for event in events:
             if event.hi <= self.watermark:
-                behind = format_duration(self.watermark - event.hi + self.lateness)
+                behind = format_duration(max(now - event.hi, 0))
                 problem = f"it came {behind} after its time, more than a lateness of {format_duration(self.lateness)}"
                 self.counts["late"] += 1
                 effects.append(self.dead_letters.event("late", problem, event, topic))
@@ -205,16 +203,13 @@ class Bridge:
         if other is not None and other.publisher != self.name:
             fields: dict[str, object] = {"source": source, "publisher": other.publisher}
             effects.append(Note("warning", "a source of this name is somebody else's already", fields))
-        return [*effects, self._announce(source, types)]
+        return [*effects, self._announce(source)]
 
     # The directory.
 
     def _entry(self, topic: str, payload: bytes) -> list[Effect]:
-        try:
+        with suppress(DistcedError):  # The nodes report it.
             self.directory.read(parse_topic(topic, root=self.root).levels, payload, where=topic)
-        except DistcedError:
-            # The nodes report it.
-            return []
         return []
 
     def _begin(self) -> list[Effect]:
@@ -231,11 +226,9 @@ class Bridge:
             for each in self._types
             if each.name not in self.directory.types
         ]
-        effects.append(self._announce(self.name, {each.name for each in self._types}))
-        effects += [self._announce(source, types) for source, types in self.sources.items()]
-        own = {self.name, *self.sources}
+        effects += [self._announce(each) for each in self.sources]
         for source, entry in self.directory.sources.items():
-            if entry.publisher == self.name and source not in own:
+            if entry.publisher == self.name and source not in self.sources:
                 effects.append(self._clear(source))
         if not self.ready:
             self.ready = True
@@ -247,19 +240,17 @@ class Bridge:
 
         Only what is missing twice in a row is: an announcement takes its time to come back.
         """
-        missing = {each for each in (self.name, *self.sources) if each not in self.directory.sources}
+        missing = {each for each in self.sources if each not in self.directory.sources}
         gone, self._missing = missing & self._missing, missing - self._missing
-        for source in gone:
-            self.sources.pop(source, None)
-        if self.name in gone:
-            return [self._announce(self.name, {each.name for each in self._types})]
-        return []
+        for source in gone - {self.name}:
+            del self.sources[source]
+        return [self._announce(self.name)] if self.name in gone else []
 
     def _device_filters(self) -> list[str]:
         return list(dict.fromkeys(each for mapping in self.mappings for each in mapping.topics))
 
-    def _announce(self, source: str, types: set[str]) -> Publish:
-        entry = SourceEntry(tuple(sorted(types)), self.watermark, self.lease, self.name)
+    def _announce(self, source: str) -> Publish:
+        entry = SourceEntry(tuple(sorted(self.sources[source])), self.watermark, self.lease, self.name)
         return Publish(directory_topic("source", source, root=self.root), encode(entry), retain=True)
 
     def _clear(self, source: str) -> Publish:

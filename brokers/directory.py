@@ -1,99 +1,53 @@
-"""The directory as one participant sees it: what the retained messages said so far.
-
-It needs no server of its own (design, section 4): entries arrive as retained messages and are kept up to date by those
-that follow. Reading an entry has no effects; what to do about a change is the node's decision.
-"""
+"""The directory as a broker node sees it, with what it has to say about a pattern that is to be detected."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from contextlib import suppress
 
-import msgspec
-
-from middleware.errors import FrameError, TypeRegistryError
+from middleware.directory import KINDS, Change, Entries
+from middleware.errors import DistcedError, PatternError, TypeRegistryError
 from middleware.eventtypes import EventType, TypeRegistry
-from middleware.protocol import DetectorEntry, NodeEntry, SourceEntry, SubscriptionEntry, decode
 
-KINDS: Final[dict[str, type[msgspec.Struct]]] = {
-    "type": EventType,
-    "source": SourceEntry,
-    "node": NodeEntry,
-    "detector": DetectorEntry,
-    "subscription": SubscriptionEntry,
-}
+__all__ = ["KINDS", "Change", "Directory"]
 
 
-class Change(msgspec.Struct, frozen=True):
-    """What an entry said.
-
-    Attributes:
-        kind: a key of `KINDS`.
-        name: what the entry is about.
-        entry: its content; None where it was cleared.
-        before: what it said before; None where it is new.
-    """
-
-    kind: str
-    name: str
-    entry: Any
-    before: Any
-
-
-class Directory:
-    """What is known.
-
-    Attributes:
-        types: the event types, by name.
-        sources, nodes, detectors, subscriptions: their entries by name.
-    """
-
-    def __init__(self) -> None:
-        self.types: dict[str, EventType] = {}
-        self.sources: dict[str, SourceEntry] = {}
-        self.nodes: dict[str, NodeEntry] = {}
-        self.detectors: dict[str, DetectorEntry] = {}
-        self.subscriptions: dict[str, SubscriptionEntry] = {}
-
-    def read(self, levels: tuple[str, ...], payload: bytes, *, where: str) -> Change:
-        """Take an entry in. Raises `FrameError` for what is none; the directory then stays as it was."""
-        if len(levels) != 2 or levels[0] not in KINDS:
-            raise FrameError("no entry of the directory", given="/".join(levels), allowed=", ".join(KINDS), where=where)
-        kind, name = levels
-        table: dict[str, Any] = getattr(self, f"{kind}s")
-        before = table.get(name)
-        if not payload:
-            table.pop(name, None)
-            return Change(kind, name, None, before)
-        entry = decode(payload, KINDS[kind], where=where)
-        if isinstance(entry, EventType) and entry.name != name:
-            raise FrameError("an entry for another type", given=entry.name, allowed=name, where=where)
-        table[name] = entry
-        return Change(kind, name, entry, before)
+class Directory(Entries):
+    """What is known, by kind and name, as in `Entries`."""
 
     def registry(self) -> TypeRegistry:
         """The types that patterns may read: those that are registered, and those that detectors publish."""
-        registry = TypeRegistry()
-        waiting = list(self.types.values())
-        while waiting:
-            # A derived type needs its base; entries come in any order.
-            ready = [each for each in waiting if each.derived is None or each.derived.base in registry]
-            if not ready:
-                break
-            for each in ready:
-                registry.register(each)
-            waiting = [each for each in waiting if each not in ready]
+        registry = super().registry()
         for entry in self.detectors.values():
             if entry.publishes and entry.publishes not in registry:
-                registry.register(EventType(entry.publishes, entry.attributes))  # type: ignore[arg-type]
+                with suppress(TypeRegistryError):
+                    registry.register(EventType(entry.publishes, entry.attributes))  # type: ignore[arg-type]
         return registry
 
-    def publishers(self, type_name: str) -> list[str]:
-        """The detectors whose composite events are of this type."""
-        return sorted(name for name, entry in self.detectors.items() if entry.publishes == type_name)
+    def publishers(self, type_name: str, policy: str = "") -> list[str]:
+        """The detectors whose composite events are of this type; those that a detector of this policy may read.
 
-    def check_types(self, additional: EventType) -> None:
-        """Raise `TypeRegistryError` where a detector would publish a type that is known with other attributes."""
+        Guaranteed detection does not read what was found by best effort: nobody says when that is complete.
+        """
+        return [
+            name
+            for name in super().publishers(type_name)
+            if policy != "guaranteed" or self.detectors[name].policy == "guaranteed"
+        ]
+
+    def check_published(self, additional: EventType, reads: frozenset[str]) -> None:
+        """Whether a detector that reads these types may publish this one.
+
+        Raises:
+            TypeRegistryError: where the type is known with other attributes.
+            PatternError: where the detector would read, directly or through others, what comes of its own events.
+        """
         known = self.registry().find(additional.name)
+        if known is not None and known.derived is not None:
+            raise TypeRegistryError(
+                f"the type {additional.name!r} is derived from another, and nothing is published under it",
+                given=additional.name,
+                advice="publish under another name",
+            )
         if known is not None and known.attributes != additional.attributes:
             raise TypeRegistryError(
                 f"the type {additional.name!r} is known with other attributes",
@@ -101,3 +55,23 @@ class Directory:
                 allowed=", ".join(known.attributes) or "none",
                 advice="publish under another name",
             )
+        ways = [(name,) for name in sorted(reads)]
+        seen: set[str] = set()
+        for way in ways:
+            if way[-1] == additional.name:
+                circle = " <- ".join((additional.name, *way))
+                raise PatternError("patterns that read each other's composite events in a circle", given=circle)
+            if way[-1] not in seen:
+                seen.add(way[-1])
+                sources = [self.detectors[each].reads or () for each in self.publishers(way[-1])]
+                ways += [(*way, name) for names in sources for name in names]
+
+    def check_read(self, reads: frozenset[str], policy: str) -> None:
+        """Raise `DistcedError` where a pattern reads what this policy does not, and nobody else publishes."""
+        for name in sorted(reads):
+            if name not in self.types and self.publishers(name) and not self.publishers(name, policy):
+                raise DistcedError(
+                    "composite events that are found by best effort cannot be read with guaranteed detection",
+                    given=name,
+                    advice="take best effort here, too, or have them detected with the guarantee",
+                )

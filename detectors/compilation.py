@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from detectors.automata.automaton import Automaton
+from detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton
 from detectors.automata.builder import build
 from detectors.automata.reachable import can_match
 from detectors.language.check import check
+from detectors.language.depth import check_depth, check_output_depth
 from detectors.language.derived import Thinning, without_derived
 from detectors.language.inlining import inline, inline_file
 from detectors.language.parser import parse_file, parse_pattern, parse_publication
@@ -44,6 +45,10 @@ class Compiled:
         """The published types it looks at, those behind derived ones; None where it looks at `any`."""
         names = self.automaton.type_names()
         return None if names is None else frozenset(registry.root(name) for name in names)
+
+    def names(self) -> frozenset[str]:
+        """The published types it names. `any` is every primitive event; composite ones are read by their names."""
+        return _names(self.automaton)
 
     @property
     def text(self) -> str:
@@ -92,6 +97,8 @@ def compile_publication(
 ) -> Compiled:
     """A pattern whose definitions are inlined."""
     known = TypeRegistry(open=True) if registry is None else registry
+    check_depth(publication.pattern, text=text)
+    check_output_depth(publication.output, text=text)
     publishes = check(publication, known, text=text)
     plain, thinnings = without_derived(publication.pattern, known)
     automaton = build(Publication(plain, publication.output), epochs=consumption == "epoch")
@@ -131,6 +138,12 @@ def _readers_last(publications: tuple[Publication, ...]) -> list[tuple[int, Publ
         ordered += ready
         waiting = [pair for pair in waiting if pair not in ready]
     return ordered
+
+
+def _names(automaton: Automaton) -> frozenset[str]:
+    named = {name for position in automaton.positions for name in position.domain.by_type}
+    inside = (_names(part) for part in automaton.parts)
+    return frozenset(name for name in named if name[0] not in (TIMER_PREFIX, PART_PREFIX)).union(*inside)
 
 
 def _read_types(pattern: Pattern) -> set[str]:

@@ -19,14 +19,16 @@ class Released:
     Attributes:
         events: in the order of consumption.
         watermark: no event with `hi` at or before it will be released any more; None where nothing can be said yet.
-        late: events that came behind the watermark. Under guaranteed detection they are not consumed.
+        late: events that came behind the watermark, or from a source that was fenced off: they are not consumed.
         duplicates: how many events had come before.
+        fenced: sources that are not waited for any more, because their leases have run out.
     """
 
     events: list[Event]
     watermark: int | None
     late: list[Event] = field(default_factory=list)
     duplicates: int = 0
+    fenced: list[str] = field(default_factory=list)
 
 
 class DetectionPolicy(Protocol):

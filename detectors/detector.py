@@ -8,13 +8,14 @@ one snapshot, so that it can go on elsewhere as if nothing had happened.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
 
 from detectors.compilation import Compiled
 from detectors.consumption import DetectionPolicy, Released
+from detectors.packing import seal, unseal
 from detectors.stepwise.engine import StepwiseEngine
 from detectors.stepwise.snapshot import restore, snapshot
 from middleware.errors import SnapshotError
@@ -32,19 +33,24 @@ class Detected:
     Attributes:
         events: the composite events that were found, in the order they were.
         watermark: no composite event with `hi` at or before it will be found any more; None where nothing can be said.
-        late: events that came too late to be consumed in their place.
+        late: events that came too late, and were not consumed.
         duplicates: how many events had come before.
+        disordered: how many events were consumed behind their place, so that what is found may be wrong; by best
+            effort only.
+        fenced: sources that are not waited for any more, because their leases have run out.
     """
 
     events: list[CompositeEvent]
     watermark: int | None
     late: list[Event]
-    duplicates: int
+    duplicates: int = 0
+    disordered: int = 0
+    fenced: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class DetectorStatistics:
-    """What a detector has done so far: counts."""
+    """What a detector has done so far: counts. Events that were consumed behind their place count as late, too."""
 
     consumed: int = 0
     found: int = 0
@@ -105,44 +111,48 @@ class Detector:
         """The whole state: of the engine, of the policy, and the statistics."""
         counts = self.statistics
         body = [
-            FORMAT,
-            VERSION,
             self.id,
             snapshot(self.engine),
             self.policy.state(),
             [counts.consumed, counts.found, counts.late, counts.duplicates],
         ]
-        return msgspec.msgpack.encode(body)
+        return seal(FORMAT, VERSION, msgspec.msgpack.encode(body))
 
     def resume(self, content: bytes) -> None:
-        """Go on from a snapshot of the same detector. Raises `SnapshotError` for anything else."""
+        """Put a fresh detector into the state of a snapshot of the same one.
+
+        Raises:
+            SnapshotError: for anything else; the detector is then of no more use.
+        """
+        body: Any = msgspec.msgpack.decode(unseal(FORMAT, VERSION, content))
+        if not isinstance(body, list) or body[:1] != [self.id]:
+            raise SnapshotError("a snapshot of another detector", given=body, allowed=self.id)
         try:
-            body: Any = msgspec.msgpack.decode(content)
-            head, version, name, engine, policy, counts = body
-        except (msgspec.DecodeError, ValueError, TypeError, RecursionError) as error:
-            raise SnapshotError("bytes that are no snapshot of a detector", given=str(error)) from None
-        if [head, version, name] != [FORMAT, VERSION, self.id]:
-            raise SnapshotError(
-                "a snapshot of something else", given=[head, version, name], allowed=f"{FORMAT} {VERSION} {self.id}"
-            )
-        restore(self.engine, engine)
-        self.policy.resume(policy)
-        self.statistics = DetectorStatistics(*counts)
+            _, engine, policy, counts = body
+            restore(self.engine, engine)
+            self.policy.resume(policy)
+            self.statistics = DetectorStatistics(*counts)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise SnapshotError("a damaged snapshot of a detector", given=str(error)) from error
 
     def _consume(self, released: Released) -> Detected:
         found: list[CompositeEvent] = []
+        disordered = 0
         if released.events:
+            behind = self.engine.behind if self._at_once else 0
             found = self.engine.feed(released.events)
             if self._at_once:
                 found += self.engine.settle()
+                disordered = self.engine.behind - behind
         if released.watermark is not None and released.watermark > self.engine.clock:
             found += self.engine.advance(released.watermark)
         counts = self.statistics
         counts.consumed += len(released.events)
         counts.found += len(found)
-        counts.late += len(released.late)
+        counts.late += len(released.late) + disordered
         counts.duplicates += released.duplicates
-        return Detected(found, None if self._at_once else released.watermark, released.late, released.duplicates)
+        watermark = None if self._at_once else released.watermark
+        return Detected(found, watermark, released.late, released.duplicates, disordered, released.fenced)
 
 
 def detector_id(compiled: Compiled, policy: str) -> str:

@@ -1,12 +1,56 @@
-"""Events as plain values, for snapshots. On the bus they travel as frames (`middleware.wire`), many at a time."""
+"""What snapshots are made of: events as plain values, and the envelope with format, version and checksum.
+
+On the bus events travel as frames (`middleware.wire`), many at a time.
+"""
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Any, Final
 
+import msgspec
+
+from middleware.errors import SnapshotError
 from middleware.events import DIGEST_BYTES, CompositeEvent, Event, EventId
 
 WIDE: Final = 2**63
+
+
+class _Envelope(msgspec.Struct, array_like=True):
+    format: str
+    version: int
+    checksum: bytes
+    content: bytes
+
+
+def seal(format_name: str, version: int, content: bytes) -> bytes:
+    """Content in an envelope that tells what it is, and whether it is whole."""
+    return msgspec.msgpack.encode(_Envelope(format_name, version, _checksum(content), content))
+
+
+def unseal(format_name: str, version: int, sealed: bytes) -> bytes:
+    """The content of an envelope; a `SnapshotError` where it is another one, or damaged."""
+    try:
+        head = msgspec.msgpack.decode(sealed)
+        if not isinstance(head, list) or head[:1] != [format_name]:
+            raise SnapshotError(f"bytes that are no snapshot, {format_name}", given=sealed[:24])
+        if head[1:2] != [version]:
+            raise SnapshotError(
+                "a snapshot of another version",
+                given=head[1:2],
+                allowed=f"version {version}",
+                advice="upgrade this node",
+            )
+        envelope = msgspec.convert(head, _Envelope)
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
+        raise SnapshotError(f"bytes that are no snapshot, {format_name}", given=str(error)) from None
+    if envelope.checksum != _checksum(envelope.content):
+        raise SnapshotError("a damaged snapshot: its checksum is wrong", advice="take an earlier one")
+    return envelope.content
+
+
+def _checksum(content: bytes) -> bytes:
+    return blake2b(content, digest_size=8).digest()
 
 
 def pack_seq(seq: int) -> int | bytes:

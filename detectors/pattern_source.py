@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import dedent
+from typing import Final
 
 from detectors.compilation import Compiled, Consumption, compile_file, compile_pattern, register_derived
 from detectors.language.check import check
@@ -22,7 +23,9 @@ from middleware.eventtypes import TypeRegistry
 from middleware.sets.describable import Filtered, TypeSet, walk_set
 from middleware.sets.expressions import Name
 
-ENDING = ".pattern"
+ENDING: Final = ".pattern"
+
+_FIRST_COLUMN: Final = "a line that begins in the first column begins a new statement: indent lines that go on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,8 @@ def read_source(given: str | Path) -> PatternSource:
 
 
 def _as_path(given: str | Path) -> Path | None:
+    if not str(given).strip():
+        return None
     path = Path(given)
     try:
         if isinstance(given, Path) or path.is_file():
@@ -94,6 +99,8 @@ def compile_source(
         return _compile_file(source, registry, consumption)
     except DistcedError as error:
         error.where = f"{source.name}, {error.where}" if error.where else source.name
+        if error.advice is None and error.given == "the end of the pattern":
+            error.advice = _FIRST_COLUMN
         error.args = (error._message(),)
         raise
 
@@ -113,7 +120,7 @@ def _compile_file(source: PatternSource, registry: TypeRegistry | None, consumpt
             given=", ".join(name for name, _ in file.definitions) or None,
             advice="a pattern that is to be detected has no `Name =` before it: [A] ; [B] -> Name()",
         )
-    return Patterns(source, compiled, _marks(file, known), tuple(_unused(file)))
+    return Patterns(source, compiled, _marks(file, known), tuple(_slips(file)))
 
 
 def _marks(file: PatternFile, registry: TypeRegistry) -> dict[str, str]:
@@ -129,8 +136,8 @@ def _marks(file: PatternFile, registry: TypeRegistry) -> dict[str, str]:
     return names
 
 
-def _unused(file: PatternFile) -> Iterable[str]:
-    """What is defined and used nowhere, which is easily a slip."""
+def _slips(file: PatternFile) -> Iterable[str]:
+    """What is no error, and easily a slip: what is defined and used nowhere, a pattern torn in two."""
     patterns = [*(publication.pattern for publication in file.publications), *dict(file.definitions).values()]
     nodes = [node for pattern in patterns for node in walk(pattern)]
     references = {node.name for node in nodes if isinstance(node, Reference)}
@@ -138,6 +145,9 @@ def _unused(file: PatternFile) -> Iterable[str]:
     sets += [node.domain for node in nodes if isinstance(node, Atom | Scope) and node.domain is not None]
     types = {each.name for described in sets for each in walk_set(described) if isinstance(each, TypeSet)}
     types |= {each.base for each in file.types}
+    unnamed = [each for each in file.publications if each.output is None]
+    if unnamed and len(file.publications) > 1:
+        yield f"{len(unnamed)} of {len(file.publications)} patterns publish no type; {_FIRST_COLUMN}"
     for name, _ in file.definitions:
         if name not in references:
             yield f"the definition {name} is used nowhere, and so is not checked"

@@ -86,7 +86,7 @@ def run_patterns(wanted: Run) -> Summary:
 
 
 def _show(summary: Summary, wanted: Run, misfit: DistcedError | None) -> None:
-    notes = [] if misfit is None else [f"the recording does not fit the pattern: {misfit}"]
+    notes = [] if misfit is None else [f"the recording does not fit the pattern: {DistcedError._message(misfit)}"]
     if summary.replay.counts.running and not wanted.finish:
         notes.append("time events were still running when the recording ended; with --finish they fire")
     if wanted.as_json:

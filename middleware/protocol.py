@@ -1,10 +1,11 @@
 """What clients and broker nodes say to each other beside events: the directory and administration (design, section 4).
 
 The directory is retained messages and needs no server of its own; an entry is cleared by an empty payload, and a node's
-by its last will. Administration is messages in passing. All are JSON, so that any MQTT tool shows them to people;
-events, which are many, travel as frames (`middleware.wire`).
+or a client's by its last will. Administration is messages in passing. All are JSON, so that any MQTT tool shows them to
+people; events, which are many, travel as frames (`middleware.wire`).
 
     <root>/d/type/<name>               an event type, and its home server      EventType
+    <root>/d/client/<name>             a client that is there                  ClientEntry
     <root>/d/source/<source>           who publishes what, and its lease       SourceEntry
     <root>/d/node/<node>               a broker node, its load and counters    NodeEntry
     <root>/d/detector/<id>             a detector, where it is                 DetectorEntry
@@ -14,15 +15,30 @@ events, which are many, travel as frames (`middleware.wire`).
     <root>/a/answer/<client>           what became of a subscription           Answer
     <root>/a/ready/<subscription>      the client listens: begin               (empty)
     <root>/a/fence/<source>            do not wait for a source any more       (empty)
+    <root>/a/known/<who>               to oneself, after subscribing: what was retained has come before it      (empty)
 """
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Annotated, TypeAlias, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from middleware.errors import FrameError
+from middleware.timestamps import INSTANT_MAX, INSTANT_MIN
+
+Instant: TypeAlias = Annotated[int, Meta(ge=INSTANT_MIN, le=INSTANT_MAX)]
+
+
+class ClientEntry(msgspec.Struct, frozen=True):
+    """A client that is there. Its subscriptions are kept for a while when it is gone, and then cleared.
+
+    Attributes:
+        since: when it came, ns.
+    """
+
+    since: Instant
 
 
 class SourceEntry(msgspec.Struct, frozen=True):
@@ -36,8 +52,8 @@ class SourceEntry(msgspec.Struct, frozen=True):
     """
 
     types: tuple[str, ...]
-    watermark: int
-    lease: int = 0
+    watermark: Instant
+    lease: Annotated[int, Meta(ge=0)] = 0
     publisher: str = ""
 
 
@@ -50,7 +66,7 @@ class NodeEntry(msgspec.Struct, frozen=True):
         counts: events consumed, composite events found, late events, dead letters by reason, and so on.
     """
 
-    since: int
+    since: Instant
     detectors: int = 0
     counts: dict[str, int] = {}
 
@@ -106,7 +122,7 @@ class Heartbeat(msgspec.Struct, frozen=True):
     """
 
     sources: tuple[str, ...]
-    watermark: int
+    watermark: Instant
 
 
 class Acknowledgement(msgspec.Struct, frozen=True):
@@ -116,7 +132,7 @@ class Acknowledgement(msgspec.Struct, frozen=True):
         watermark: how far its detectors are; what the source publishes at or before this is late, ns.
     """
 
-    watermark: int
+    watermark: Instant
 
 
 class Answer(msgspec.Struct, frozen=True):

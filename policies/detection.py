@@ -5,6 +5,8 @@ delays. *Best effort* consumes on arrival, and may be wrong. *Guaranteed* consum
 every source has been heard beyond it, by event or heartbeat. A silent source holds the stream; it is never timed out
 silently, but fenced off by an administrator or by the lease in its registration, and what it sends afterwards is late.
 
+An event by itself promises nothing: a source may publish out of order what it has not promised to be beyond.
+
 A policy is sans-I/O: it is told what arrives and what time it is, and says what may be consumed. Time is nanoseconds
 since the Unix epoch throughout; a watermark W promises that no event with `hi <= W` will come any more.
 """
@@ -71,9 +73,10 @@ class Recent:
 
 
 class BestEffort:
-    """Consume on arrival.
+    """Consume on arrival; what arrives together in the order of consumption.
 
     Attributes:
+        sources: whose watermarks count. Those of others may tell of another time, of a recording for example.
         watermark: the farthest that any source has been heard; time events fire by it. None before the first.
         recent: what tells redelivered events.
     """
@@ -81,31 +84,40 @@ class BestEffort:
     name = "best-effort"
 
     def __init__(self) -> None:
+        self.sources: set[str] = set()
         self.watermark: int | None = None
         self.recent = Recent()
 
     def state(self) -> Any:
         """Everything to remember, as plain values."""
-        return [self.watermark, self.recent.ids()]
+        return [self.watermark, sorted(self.sources), self.recent.ids()]
 
     def resume(self, state: Any) -> None:
         """Go on from what `state` gave."""
-        self.watermark, ids = state
+        self.watermark, sources, ids = state
+        self.sources = set(sources)
         for each in ids:
             self.recent.add(unpack_id(each))
 
     def receive(self, source: str, events: Sequence[Event], watermark: int | None, now: int) -> Released:
+        self.sources.add(source)
         recent = self.recent
         kept = [event for event in events if recent.add(event.id)]
+        if len(kept) > 1:
+            kept.sort(key=_order)
         return Released(kept, self._heard(watermark), duplicates=len(events) - len(kept))
 
     def heartbeat(self, sources: Iterable[str], watermark: int, now: int) -> Released:
+        if self.sources.isdisjoint(sources):
+            return Released([], self.watermark)
         return Released([], self._heard(watermark))
 
     def join(self, source: str, watermark: int, now: int, lease: int = 0) -> int:
+        self.sources.add(source)
         return watermark
 
     def leave(self, source: str, now: int) -> Released:
+        self.sources.discard(source)
         return Released([], self.watermark)
 
     fence = leave
@@ -125,8 +137,9 @@ class Guaranteed:
     Attributes:
         sources: whom the stream waits for.
         fenced: whom it does not wait for any more, with the watermark they were fenced at.
-        waiting: a heap of (order key, event): arrived and not yet stable.
-        watermark: everything up to here has been released; None before anything has.
+        waiting: what arrived and is not yet stable, by its place in the order of consumption. Thereby an event that is
+            delivered again while it waits is known, however long ago it came.
+        watermark: everything up to here has been released; None before anything has. It never goes back.
         recent: what tells redelivered events from late ones.
     """
 
@@ -135,9 +148,11 @@ class Guaranteed:
     def __init__(self) -> None:
         self.sources: dict[str, SourceState] = {}
         self.fenced: dict[str, int] = {}
-        self.waiting: list[tuple[OrderKey, Event]] = []
+        self.waiting: dict[OrderKey, Event] = {}
         self.watermark: int | None = None
         self.recent = Recent()
+        # The keys of `waiting`, the least first.
+        self._heap: list[OrderKey] = []
 
     def state(self) -> Any:
         """Everything to remember, as plain values."""
@@ -145,7 +160,7 @@ class Guaranteed:
             name: [each.watermark, each.lease, each.heard, each.events, each.late]
             for name, each in self.sources.items()
         }
-        waiting = [pack_event(event) for _, event in sorted(self.waiting, key=lambda pair: pair[0])]
+        waiting = [pack_event(self.waiting[key]) for key in sorted(self._heap)]
         return [self.watermark, sources, self.fenced, waiting, self.recent.ids()]
 
     def resume(self, state: Any) -> None:
@@ -153,24 +168,30 @@ class Guaranteed:
         self.watermark, sources, fenced, waiting, ids = state
         self.sources = {name: SourceState(*each) for name, each in sources.items()}
         self.fenced = dict(fenced)
-        self.waiting = [(event.key, event) for event in map(unpack_event, waiting)]
+        self.waiting = {event.key: event for event in map(unpack_event, waiting)}
+        # In order, so a heap.
+        self._heap = list(self.waiting)
         for each in ids:
             self.recent.add(unpack_id(each))
 
     def receive(self, source: str, events: Sequence[Event], watermark: int | None, now: int) -> Released:
-        state = self.sources.get(source)
-        floor = INSTANT_MIN - 1 if self.watermark is None else self.watermark
+        floor, waiting, heap, recent = self._floor, self.waiting, self._heap, self.recent
+        fenced = source in self.fenced
         late: list[Event] = []
         duplicates = 0
         for event in events:
-            if not self.recent.add(event.id):
+            key = event.key
+            if not recent.add(event.id) or key in waiting:
                 duplicates += 1
-            elif event.hi <= floor or source in self.fenced:
+            elif event.hi <= floor or fenced:
                 late.append(event)
             else:
-                heappush(self.waiting, (event.key, event))
-        if state is None and source not in self.fenced:
-            # Nobody announced this source: it is waited for from here on.
+                waiting[key] = event
+                heappush(heap, key)
+        state = self.sources.get(source)
+        if state is None and not fenced and (not events or len(late) + duplicates < len(events)):
+            # Nobody announced this source: it is waited for from here on. A straggler of one that has left is not its
+            # word that it is back.
             self.join(source, floor, now)
             state = self.sources[source]
         if state is not None:
@@ -188,53 +209,62 @@ class Guaranteed:
 
     def join(self, source: str, watermark: int, now: int, lease: int = 0) -> int:
         self.fenced.pop(source, None)
+        granted = max(watermark, self._floor)
         known = self.sources.get(source)
-        if known is not None:
-            known.lease, known.heard = lease, now
-            return max(known.watermark, watermark)
-        granted = watermark if self.watermark is None else max(watermark, self.watermark)
-        self.sources[source] = SourceState(granted, lease, now)
-        return granted
+        if known is None:
+            self.sources[source] = SourceState(granted, lease, now)
+            return granted
+        known.lease = lease
+        self._hear(known, granted, now)
+        return known.watermark
 
     def leave(self, source: str, now: int) -> Released:
         self.sources.pop(source, None)
         return self._released()
 
     def fence(self, source: str, now: int) -> Released:
-        state = self.sources.pop(source, None)
-        if state is not None:
-            self.fenced[source] = state.watermark
+        self._fence(source)
         return self._released()
 
     def tick(self, now: int) -> Released:
-        for source, state in list(self.sources.items()):
-            if state.lease and now - state.heard > state.lease:
-                self.fenced[source] = state.watermark
-                del self.sources[source]
-        return self._released()
+        silent = [name for name, each in self.sources.items() if each.lease and now - each.heard > each.lease]
+        for source in silent:
+            self._fence(source)
+        return self._released(fenced=silent)
 
     def holding(self) -> list[str]:
         """The sources everybody is waiting for: those heard least far."""
         least = min((state.watermark for state in self.sources.values()), default=None)
         return sorted(source for source, state in self.sources.items() if state.watermark == least)
 
+    @property
+    def _floor(self) -> int:
+        """The watermark, the least instant there is before anything was released."""
+        return INSTANT_MIN if self.watermark is None else self.watermark
+
+    def _fence(self, source: str) -> None:
+        state = self.sources.pop(source, None)
+        self.fenced[source] = self._floor if state is None else state.watermark
+
     def _hear(self, state: SourceState, watermark: int | None, now: int) -> None:
         state.heard = now
         if watermark is not None and watermark > state.watermark:
             state.watermark = watermark
 
-    def _released(self, late: list[Event] | None = None, duplicates: int = 0) -> Released:
+    def _released(
+        self, late: list[Event] | None = None, duplicates: int = 0, fenced: list[str] | None = None
+    ) -> Released:
         stable = min((state.watermark for state in self.sources.values()), default=None)
         if stable is None and self.waiting:
             # Everybody has left or was fenced off: nobody can send anything before what is here.
-            stable = max(key[0] for key, _ in self.waiting)
+            stable = max(self.waiting)[0]
         events: list[Event] = []
         if stable is not None and (self.watermark is None or stable > self.watermark):
             self.watermark = stable
-            waiting = self.waiting
-            while waiting and waiting[0][0][0] <= stable:
-                events.append(heappop(waiting)[1])
-        return Released(events, self.watermark, late or [], duplicates)
+            waiting, heap = self.waiting, self._heap
+            while heap and heap[0][0] <= stable:
+                events.append(waiting.pop(heappop(heap)))
+        return Released(events, self.watermark, late or [], duplicates, fenced or [])
 
 
 def detection_policy(name: str) -> DetectionPolicy:
@@ -246,3 +276,7 @@ def detection_policy(name: str) -> DetectionPolicy:
     if name not in policies:
         raise DistcedError("unknown detection policy", given=name, allowed=", ".join(policies))
     return policies[name]()
+
+
+def _order(event: Event) -> OrderKey:
+    return event.key

@@ -48,6 +48,7 @@ def demo(
     from brokers.ray_nodes import LocalNodes, RayNodes
     from brokers.server import start_server
     from middleware.client import Client
+    from simulations.benchmarks.live import quieten
     from simulations.demo import report as reports
     from simulations.demo.display import Display
     from simulations.demo.feed import Feed, OfficeFeed, RecordedFeed
@@ -57,7 +58,7 @@ def demo(
     console = messages() if as_json else output()
     feed: Feed = OfficeFeed(seed, minutes) if input_ is None else RecordedFeed(input_, mapping)
     asked, derived = questions(feed.types, patterns or [])
-    _quieten()
+    quieten()
     with ExitStack() as stack:
         began = time.perf_counter()
         with console.status("starting the MQTT server and the broker nodes"):
@@ -146,7 +147,6 @@ def bench_live(
     from simulations.benchmarks.live import measure
     from simulations.benchmarks.live_report import as_dict, plots, show
 
-    _quieten()
     with messages().status("measuring, for a minute or two"):
         figures = measure(events, rounds, seconds=seconds)
     if report is not None:
@@ -158,11 +158,3 @@ def bench_live(
     else:
         show(output(), figures)
     return 0
-
-
-def _quieten() -> None:
-    import logging
-
-    import structlog
-
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))

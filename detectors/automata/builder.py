@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from detectors.automata.automaton import Automaton, Move, Position, Register, State, Timer, part_type, timer_type
 from detectors.automata.entries import (
@@ -45,6 +45,7 @@ from detectors.language.tree import (
     Timing,
     Window,
 )
+from middleware.errors import PatternError
 from middleware.sets.describable import (
     EMPTY,
     AnySet,
@@ -59,6 +60,10 @@ from middleware.sets.describable import (
     union,
 )
 from middleware.sets.expressions import TRUE
+
+# Iterations are written out and may multiply; what is larger than this was hardly meant.
+MOST_POSITIONS: Final = 10_000
+MOST_WAYS: Final = 100_000
 
 Onward: TypeAlias = Callable[[], Entry]
 """The way on behind a node; asked for when all positions are there, because an iteration leads back into itself."""
@@ -140,7 +145,13 @@ class _Builder:
             pattern = pattern.body
         root = self._node(pattern, _Surroundings(), lambda: SKIP)
         starts = root.entry()
-        arrivals = [onward() for onward in self.onward]
+        arrivals: list[Entry] = []
+        ways = 0
+        for onward in self.onward:
+            arrivals.append(onward())
+            ways += sum(1 + len(alternative.items) for alternative in arrivals[-1])
+            if ways > MOST_WAYS:
+                raise _too_large(f"{MOST_WAYS} ways from one part to the next")
         return self._assemble(starts, arrivals, whole_window)
 
     def _assemble(self, starts: Entry, arrivals: list[Entry], whole_window: int | None) -> Automaton:
@@ -384,6 +395,8 @@ class _Builder:
         return ConditionByType({part_type(side): TRUE}, EMPTY.others)
 
     def _position(self, position: Position, onward: Onward) -> _Node:
+        if len(self.positions) >= MOST_POSITIONS:
+            raise _too_large(f"{MOST_POSITIONS} atoms with iterations written out")
         entry = single(Item(len(self.positions), WEAK))
         self.positions.append(position)
         self.onward.append(onward)
@@ -398,6 +411,14 @@ class _Builder:
     def _widened(self, domain: ConditionByType, around: _Surroundings) -> ConditionByType:
         timers = ConditionByType({timer_type(index): TRUE for index in around.timers.values()}, EMPTY.others)
         return union(union(domain, around.scope), timers)
+
+
+def _too_large(limit: str) -> PatternError:
+    return PatternError(
+        "a pattern too large to be run",
+        allowed=f"up to {limit}",
+        advice="take iterations and alternations out of iterations, or count in a register: init n = 0 : ...",
+    )
 
 
 def _with_timers(described: DescribableSet, names: Mapping[str, str]) -> DescribableSet:

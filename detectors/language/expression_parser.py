@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from detectors.language.depth import MOST_BRACKETS, too_deep
 from detectors.language.scanner import Scanner
 from middleware.errors import DistcedError
 from middleware.sets.describable import AnySet, DescribableSet, Difference, Filtered, Intersection, TypeSet, Union
@@ -23,7 +24,6 @@ from middleware.sets.expressions import (
 from middleware.sets.values import FUNCTIONS
 from middleware.timestamps import INSTANT_MAX, INSTANT_MIN, UNITS, duration_of
 
-_DEEPEST = 100
 _UNIT_LETTERS = "".join(UNITS)
 _BOOLEAN_OPERATORS = (*COMPARISONS, "and", "or")
 
@@ -251,11 +251,9 @@ class _Depth:
 
     def __enter__(self) -> None:
         self.parser.depth += 1
-        if self.parser.depth > _DEEPEST:
+        if self.parser.depth > MOST_BRACKETS:
             word = self.parser.scanner.word
-            raise self.parser.scanner.error(
-                "nested too deeply", Span(word.start, word.end), allowed=f"{_DEEPEST} levels", advice="use definitions"
-            )
+            raise too_deep(self.parser.scanner.text, Span(word.start, word.end))
 
     def __exit__(self, *_: object) -> None:
         self.parser.depth -= 1

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Final
 
+from detectors.language.depth import MOST_LEVELS, too_deep
 from detectors.language.scanner import error_at
 from detectors.language.tree import (
     Alternation,
@@ -24,17 +26,25 @@ from detectors.language.tree import (
     Timing,
     Window,
 )
+from middleware.sets.expressions import Span
+
+MOST_NODES: Final = 100_000
+"""How many nodes a pattern may have with its definitions written out; definitions that use definitions multiply."""
 
 
 def inline(pattern: Pattern, definitions: Mapping[str, Pattern], *, text: str = "") -> Pattern:
-    """The pattern without references; a definition that leads back to itself is a `PatternError`."""
-    return _inline(pattern, definitions, (), text)
+    """The pattern without references; a definition that leads back to itself is a `PatternError`.
+
+    Args:
+        text: what the pattern was read from. The definitions come from texts of their own.
+    """
+    return _Inliner(definitions, text, one_text=False).inline(pattern)
 
 
 def inline_file(file: PatternFile, *, text: str = "") -> tuple[Publication, ...]:
     """The publications of a file without references."""
-    definitions = dict(file.definitions)
-    return tuple(replace(each, pattern=inline(each.pattern, definitions, text=text)) for each in file.publications)
+    inliner = _Inliner(dict(file.definitions), text, one_text=True)
+    return tuple(replace(each, pattern=inliner.inline(each.pattern)) for each in file.publications)
 
 
 def rebuild(pattern: Pattern, change: Callable[[Pattern], Pattern]) -> Pattern:
@@ -59,15 +69,43 @@ def rebuild(pattern: Pattern, change: Callable[[Pattern], Pattern]) -> Pattern:
             return replace(pattern, body=change(body))
 
 
-def _inline(pattern: Pattern, definitions: Mapping[str, Pattern], open_names: tuple[str, ...], text: str) -> Pattern:
-    if not isinstance(pattern, Reference):
-        return rebuild(pattern, lambda part: _inline(part, definitions, open_names, text))
-    name = pattern.name
-    if name in open_names:
-        chain = " -> ".join((*open_names[open_names.index(name) :], name))
-        raise error_at(text, pattern.span, "a definition that leads back to itself", given=chain)
-    if name not in definitions:
-        raise error_at(
-            text, pattern.span, "no definition of this name", given=name, allowed=", ".join(sorted(definitions)) or None
-        )
-    return _inline(definitions[name], definitions, (*open_names, name), text)
+class _Inliner:
+    """Writes definitions out.
+
+    Attributes:
+        definitions: by name.
+        text: what errors show.
+        one_text: whether the definitions stand in that text, too.
+        nodes: how many nodes there are so far.
+    """
+
+    def __init__(self, definitions: Mapping[str, Pattern], text: str, *, one_text: bool) -> None:
+        self.definitions = definitions
+        self.text = text
+        self.one_text = one_text
+        self.nodes = 0
+
+    def inline(self, pattern: Pattern) -> Pattern:
+        self.nodes = 0
+        return self._inline(pattern, (), None, 0)
+
+    def _inline(self, pattern: Pattern, open_names: tuple[str, ...], outermost: Span | None, level: int) -> Pattern:
+        """The pattern inside definitions that are being written out; `outermost` is the place of the first of them."""
+        span = pattern.span if self.one_text or not open_names else outermost
+        self.nodes += 1
+        if level > MOST_LEVELS:
+            raise too_deep(self.text, span)
+        if self.nodes > MOST_NODES:
+            raise error_at(
+                self.text, span, "definitions that multiply beyond measure", allowed=f"{MOST_NODES} parts altogether"
+            )
+        if not isinstance(pattern, Reference):
+            return rebuild(pattern, lambda part: self._inline(part, open_names, span, level + 1))
+        name = pattern.name
+        if name in open_names:
+            chain = " -> ".join((*open_names[open_names.index(name) :], name))
+            raise error_at(self.text, span, "a definition that leads back to itself", given=chain)
+        if name not in self.definitions:
+            known = ", ".join(sorted(self.definitions)) or "none is defined"
+            raise error_at(self.text, span, "no definition of this name", given=name, allowed=known)
+        return self._inline(self.definitions[name], (*open_names, name), span, level)

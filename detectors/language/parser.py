@@ -14,6 +14,7 @@ from textwrap import dedent
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from detectors.language.depth import check_depth, check_output_depth
 from detectors.language.expression_parser import ExpressionParser
 from detectors.language.scanner import Scanner
 from detectors.language.tree import (
@@ -70,6 +71,8 @@ def parse_publication(text: str, definitions: Collection[str] = ()) -> Publicati
     parser = Parser(Scanner(text), definitions)
     publication = parser.publication()
     parser.end()
+    check_depth(publication.pattern, text=text)
+    check_output_depth(publication.output, text=text)
     return publication
 
 
@@ -85,16 +88,21 @@ def parse_file(text: str) -> PatternFile:
         parser = Parser(Scanner(text, start, end), defined)
         if parser.at_derived_type():
             types.append(parser.derived_type())
+            if types[-1].condition is not None:
+                check_depth(types[-1].condition, text=text)
         elif _DEFINED.match(text, start, end):
             name = parser.scanner.next()
             if name.text in definitions:
                 raise parser.scanner.error("defined twice", Span(name.start, name.end), given=name.text)
             parser.scanner.expect("=")
             definitions[name.text] = parser.pattern()
+            check_depth(definitions[name.text], text=text)
             if parser.scanner.at("->"):
                 raise parser.scanner.unexpected("a definition is inlined; what is published has no `Name =` before it")
         else:
             publications.append(parser.publication())
+            check_depth(publications[-1].pattern, text=text)
+            check_output_depth(publications[-1].output, text=text)
         parser.end()
     return PatternFile(tuple(types), tuple(definitions.items()), tuple(publications))
 
@@ -104,6 +112,7 @@ def parse_expression(text: str) -> Expression:
     parser = Parser(Scanner(text))
     expression = parser.expression()
     parser.end()
+    check_depth(expression, text=text)
     return expression
 
 
@@ -112,6 +121,7 @@ def parse_set(text: str) -> DescribableSet:
     parser = Parser(Scanner(text))
     described = parser.set_list()
     parser.end()
+    check_depth(described, text=text)
     return described
 
 

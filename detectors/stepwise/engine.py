@@ -51,7 +51,7 @@ class StepwiseEngine:
         thinners: the thinnings the patterns need, each after those it builds on.
         pending: events of the instant that is not over yet, in order.
         clock: up to this instant, ns, everything has happened; time events due until then have fired.
-        late: how many events came late.
+        late: how many events came behind an instant that was over; counted where one instant is run after the other.
     """
 
     def __init__(
@@ -113,6 +113,11 @@ class StepwiseEngine:
     def finish(self) -> list[CompositeEvent]:
         """No event will come any more, and time goes on for ever: every time event fires."""
         return self.advance(INSTANT_MAX)
+
+    @property
+    def behind(self) -> int:
+        """How many events were behind what was consumed already."""
+        return max(self.late, max((unit.matcher.late for unit in self.units), default=0))
 
     def live_instances(self) -> int:
         """How many instances there are."""

@@ -219,6 +219,8 @@ class Matcher:
             return False
         if plan.opens:
             return self._take_open(instance, event, plan)
+        if plan.alike and not plan.everything:
+            return self._take_alike(instance, event, plan)
         if not plan.everything and not self._in_domain(instance, event, plan, frozenset()):
             return False
         if plan.joint is not None and not self._beyond_bound(instance, event, plan.joint):
@@ -228,6 +230,16 @@ class Matcher:
                 continue
             self._follow(instance, event, move)
         return True
+
+    def _take_alike(self, instance: Instance, event: Event, plan: StatePlan) -> bool:
+        """The same where labels and domains are alike: each condition needs to be looked at once only."""
+        gone = False
+        for move in plan.moves:
+            if self._labelled(instance, event, move):
+                gone = True
+                if not move.strong or event.lo > instance.hi:
+                    self._follow(instance, event, move)
+        return gone
 
     def _take_plain(self, bucket: list[Instance], event: Event, plan: StatePlan) -> list[Instance]:
         """The rules for moves without conditions that change nothing but constituents and timestamp; who stays.
@@ -333,8 +345,8 @@ class Matcher:
         for move, state in plan.starts:
             if move.entered_keys and any(of(event) is None for _, of in move.entered_keys):
                 continue
-            everything = state.everything or self._in_domain(root, event, state, state.all_keys)
-            if everything and self._labelled(root, event, move):
+            looked_at = state.alike or state.everything or self._in_domain(root, event, state, state.all_keys)
+            if looked_at and self._labelled(root, event, move):
                 self._follow(root, event, move)
 
     # Moves.
@@ -534,13 +546,13 @@ class Matcher:
         automaton = self.automaton
         starts: list[tuple[MovePlan, StatePlan]] = []
         for index in automaton.starts:
-            plan = self._planner.plan(automaton.states[index], type_name)
+            plan = self._planner.plan(index, type_name)
             if plan is not None:
                 starts += [(move, plan) for move in plan.moves]
         reached = {state for arrival in automaton.arrivals for state in arrival}
         visits: list[tuple[Pool, StatePlan]] = []
         for index in sorted(reached):
-            plan = self._planner.plan(automaton.states[index], type_name)
+            plan = self._planner.plan(index, type_name)
             if plan is not None:
                 visits.append((self.pools[index], plan))
         made = TypePlan(tuple(starts), tuple(visits)) if starts or visits else None
@@ -550,7 +562,7 @@ class Matcher:
     def _timer_plan(self, state: int, timer: int) -> StatePlan | None:
         place = (state, timer)
         if place not in self._timer_plans:
-            self._timer_plans[place] = self._planner.plan(self.automaton.states[state], timer_type(timer), timer=True)
+            self._timer_plans[place] = self._planner.plan(state, timer_type(timer), timer=True)
         return self._timer_plans[place]
 
 

@@ -114,6 +114,7 @@ class StatePlan:
         strong: whether events have to follow strongly to be looked at.
         everything: whether every event of the type is in the domain.
         domain: else the reasons why one may be.
+        alike: whether each position's label and domain are the same, so that what no label holds is not looked at.
         opens: the inner keys that may be entered from here, those entered together as one group.
         joint: the `&` whose second side is awaited, for its composite events; None for none.
         plain: whether nothing of this needs a look: no conditions, and simple moves only.
@@ -124,6 +125,7 @@ class StatePlan:
     strong: bool
     everything: bool
     domain: tuple[DomainTest, ...]
+    alike: bool
     moves: tuple[MovePlan, ...]
     opens: tuple[KeyGroup, ...]
     joint: int | None
@@ -151,8 +153,9 @@ class Planner:
         self.register_count = len(automaton.registers)
         self._inner_keys = tuple(key_of(attributes) for attributes in automaton.inner_keys)
 
-    def plan(self, state: State, type_name: str, *, timer: bool = False) -> StatePlan | None:
-        """The plan for events of this type in this state; None where it does not look at them."""
+    def plan(self, place: int, type_name: str, *, timer: bool = False) -> StatePlan | None:
+        """The plan for events of this type in the state of this index; None where it does not look at them."""
+        state = self.automaton.states[place]
         scope = self.scope(type_name)
         domain: list[DomainTest] = []
         moves: list[MovePlan] = []
@@ -170,13 +173,14 @@ class Planner:
         everything = any(test.condition is True and not test.entered_keys for test in domain)
         joint = self._awaited_joint(state, type_name)
         plain = everything and joint is None and all(move.simple and move.label is True for move in moves)
-        loops = [move for move in moves if _loops(move, self.automaton.states.index(state))]
+        loops = [move for move in moves if _loops(move, place)]
         stays = plain and len(loops) == 1
         opens = dict.fromkeys(test.entered_keys for test in domain if test.entered_keys)
         return StatePlan(
             strong=state.strong and not timer,
             everything=everything,
             domain=tuple(domain),
+            alike=all(self._is_alike(move, type_name) for move in state.moves),
             moves=tuple(moves),
             opens=tuple(KeyGroup(keys, tuple(self._inner_keys[key] for key in sorted(keys))) for keys in opens),
             joint=joint,
@@ -271,6 +275,11 @@ class Planner:
         # Outer ones first, for an inner one may build on them.
         entered.sort(key=lambda each: each[:2])
         return tuple((place, compile_value(initial, scope)) for _, place, initial in entered)
+
+    def _is_alike(self, move: Move, type_name: str) -> bool:
+        position = self.automaton.positions[move.position]
+        label, domain = position.label.condition(type_name), position.domain.condition(type_name)
+        return label == domain and not move.keys
 
     def _awaited_joint(self, state: State, type_name: str) -> int | None:
         for move in state.moves:

@@ -8,12 +8,11 @@ rejected: a snapshot travels between nodes, and has to be readable after an upgr
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from typing import Any, Final
 
 import msgspec
 
-from detectors.packing import WIDE, pack_id, pack_seq, unpack_id, unpack_seq
+from detectors.packing import WIDE, pack_id, pack_seq, seal, unpack_id, unpack_seq, unseal
 from detectors.stepwise.engine import StepwiseEngine
 from detectors.stepwise.inner_events import PartEvent, TimeEvent
 from detectors.stepwise.instance import Instance
@@ -31,13 +30,6 @@ class _MatcherState(msgspec.Struct, array_like=True):
     numbers: int
     reported: list[Any]
     instances: list[Any]
-
-
-class _Envelope(msgspec.Struct, array_like=True):
-    format: str
-    version: int
-    checksum: bytes
-    content: bytes
 
 
 class _EngineState(msgspec.Struct, array_like=True):
@@ -59,14 +51,13 @@ def snapshot(engine: StepwiseEngine) -> bytes:
         [pattern.automaton.canonical_id for pattern in engine.patterns],
         writer.events,
         writer.links,
-        engine.clock if engine.clock > -WIDE else None,
+        engine.clock if engine.clock >= -WIDE else None,
         engine.late,
         [writer.event(event) for event in engine.pending],
         [[[_pack(key), interval] for key, interval in thinner.passed.items()] for thinner in engine.thinners],
         matchers,
     )
-    body = msgspec.msgpack.encode(state)
-    return msgspec.msgpack.encode(_Envelope(FORMAT, VERSION, _checksum(body), body))
+    return seal(FORMAT, VERSION, msgspec.msgpack.encode(state))
 
 
 def restore(engine: StepwiseEngine, content: bytes) -> None:
@@ -94,26 +85,9 @@ def restore(engine: StepwiseEngine, content: bytes) -> None:
 
 def _decode(content: bytes) -> _EngineState:
     try:
-        head = msgspec.msgpack.decode(content)
-        if not isinstance(head, list) or head[:1] != [FORMAT]:
-            raise SnapshotError("bytes that are no snapshot of an engine", given=content[:24])
-        if head[1:2] != [VERSION]:
-            raise SnapshotError(
-                "a snapshot of another version",
-                given=head[1:2],
-                allowed=f"version {VERSION}",
-                advice="upgrade this node",
-            )
-        envelope = msgspec.convert(head, _Envelope)
-        if envelope.checksum != _checksum(envelope.content):
-            raise SnapshotError("a damaged snapshot: its checksum is wrong", advice="take an earlier one")
-        return msgspec.msgpack.decode(envelope.content, type=_EngineState)
+        return msgspec.msgpack.decode(unseal(FORMAT, VERSION, content), type=_EngineState)
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
-        raise SnapshotError("bytes that are no snapshot of an engine", given=str(error)) from None
-
-
-def _checksum(content: bytes) -> bytes:
-    return blake2b(content, digest_size=8).digest()
+        raise SnapshotError("a damaged snapshot of an engine", given=str(error)) from None
 
 
 class _Writer:

@@ -132,11 +132,11 @@ class EventSet(Pattern):
             raise PatternError("a condition on what is excluded", advice="give it before: other_than(a.where(...))")
         made = self._changed()
         given = conditions(wanted, equal)
-        base = self._described
-        if isinstance(base, FilterOf):
-            base, given = base.base, (*base.conditions, *given)
-        if given:
-            made._described = FilterOf(base, given, made)
+        if isinstance(self._described, FilterOf):
+            given = (*self._described.conditions, *given)
+            made._described = FilterOf(self._described.base, given, made)
+        elif given:
+            made._described = FilterOf(self._described, given, made)
         return made
 
     def named(self, variable: str) -> EventSet:

@@ -51,7 +51,7 @@ class Names:
         self._taken = {name for node in nodes for each in _sets(node) for name in type_names(each)}
         self._taken |= {name for node in nodes if isinstance(node, Init) for name, _ in node.registers}
         self._taken |= {atom._variable for atom in self.atoms}
-        self.timers = self._name_timers([node.timer for node in nodes if isinstance(node, Timing)])
+        self.timers = self._name_timers(list(_timers(pattern)))
         self._variables: dict[EventSet, str] = {atom: atom._variable for atom in self.atoms if atom._variable}
         for reader, owner in _reads(nodes, whole):
             if reader is None or not _same(owner, reader):
@@ -169,6 +169,17 @@ def _filters(described: Described) -> Iterator[FilterOf]:
         yield described
     for child in _inside(described):
         yield from _filters(child)
+
+
+def _timers(pattern: Pattern) -> Iterator[TimerToken]:
+    """The time events, each before those of what it sets in."""
+    if isinstance(pattern, Timing):
+        yield from _timers(pattern.first)
+        yield pattern.timer
+        yield from _timers(pattern.second)
+        return
+    for child in children(pattern):
+        yield from _timers(child)
 
 
 def _walk(pattern: Pattern) -> Iterator[Pattern]:

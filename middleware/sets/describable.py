@@ -182,7 +182,7 @@ def format_set(described: DescribableSet) -> str:
     """Text that reads back as the same set, as a member of a list."""
     match described:
         case Filtered(base=base, condition=condition):
-            return f"{format_set_primary(base)} where {format_expression(condition)}"
+            return f"{_format_filtered_base(base)} where {format_expression(condition)}"
         case Difference(left=left, right=right):
             return f"{_format_difference_left(left)} - {_format_factor(right)}"
         case _:
@@ -204,7 +204,13 @@ def format_set_primary(described: DescribableSet) -> str:
 
 def format_filtered_guarded(described: Filtered) -> str:
     """`A where (condition)`, for places where `<=` or `as` may follow."""
-    return f"{format_set_primary(described.base)} where ({format_expression(described.condition)})"
+    base = described.base
+    text = format_filtered_guarded(base) if isinstance(base, Filtered) else format_set_primary(base)
+    return f"{text} where ({format_expression(described.condition)})"
+
+
+def _format_filtered_base(described: DescribableSet) -> str:
+    return format_set(described) if isinstance(described, Filtered) else format_set_primary(described)
 
 
 def _format_difference_left(described: DescribableSet) -> str:

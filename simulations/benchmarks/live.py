@@ -10,11 +10,14 @@ pattern that every event matches, which is one detection and one more hop over t
 
 from __future__ import annotations
 
+import logging
 import multiprocessing as mp
 import threading
 import time
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+import structlog
 
 from brokers.live import LiveNode
 from brokers.server import start_server
@@ -43,13 +46,13 @@ class LiveFigures:
         rates: events a second, for each receiver and frame size, a figure a round.
         delays: seconds from publishing to arrival, sorted, by receiver.
         lost: events sent and not received, by receiver and frame size.
-        profile: where a node's time goes, in seconds of its own by function; empty if it was not asked for.
+        profiles: where a node's time goes, in seconds of its own by function, for each frame size.
     """
 
     rates: dict[tuple[str, int], list[float]] = field(default_factory=dict)
     delays: dict[str, list[float]] = field(default_factory=dict)
     lost: dict[tuple[str, int], int] = field(default_factory=dict)
-    profile: list[tuple[str, float]] = field(default_factory=list)
+    profiles: dict[int, list[tuple[str, float]]] = field(default_factory=dict)
 
     def best(self, receiver: str, frame: int) -> float:
         """The best round's rate."""
@@ -83,8 +86,8 @@ def measure(
             figures.delays.setdefault(receiver, []).extend(delays)
         for delays in figures.delays.values():
             delays.sort()
-        _, _, profile = _round(server.url, _node_profiled, events, 1, 0)
-        figures.profile = profile
+        for frame in frames:
+            _, _, figures.profiles[frame] = _round(server.url, _node_profiled, events, frame, 0)
     return figures
 
 
@@ -189,6 +192,7 @@ def _node_profiled(url: str, count: int, frame: int, ready: Any, answer: Any) ->
 
 
 def _count_at_node(url: str, count: int, ready: Any, answer: Any, profiler: Any) -> None:
+    quieten()
     with LiveNode(url, "bench") as node, Client(url) as client:
         client.wait_for_nodes(1)
         client.register(TYPE)
@@ -219,7 +223,7 @@ def _own_times(profiler: Any) -> list[tuple[str, float]]:
 
     entries = pstats.Stats(profiler).stats.items()  # type: ignore[attr-defined]
     told = [(f"{_short(path)}:{name}", values[2]) for (path, _, name), values in entries]
-    return sorted(told, key=lambda pair: -pair[1])[:15]
+    return sorted(told, key=lambda pair: -pair[1])[:12]
 
 
 def _short(path: str) -> str:
@@ -227,6 +231,7 @@ def _short(path: str) -> str:
 
 
 def _host(url: str, stop: Any) -> None:
+    quieten()
     with LiveNode(url, "bench"):
         stop.wait()
 
@@ -257,6 +262,11 @@ def _node_delays(url: str, count: int, frame: int, ready: Any, answer: Any) -> N
         answer.put((len(delays), 1.0, delays))
     stop.set()
     host.join()
+
+
+def quieten() -> None:
+    """Log warnings only: what nodes do is not what is to be seen here."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
 
 
 def _paho(url: str) -> Any:

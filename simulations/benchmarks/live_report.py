@@ -30,7 +30,10 @@ def as_dict(figures: LiveFigures) -> dict[str, Any]:
         "delay_ms": delays,
         "p99_above_ms": round((figures.percentile("node", 0.99) - figures.percentile("bare", 0.99)) * 1000, 3),
         "lost": {f"{receiver}, frames of {frame}": lost for (receiver, frame), lost in figures.lost.items()},
-        "profile": [{"function": name, "seconds": round(seconds, 3)} for name, seconds in figures.profile],
+        "profiles": {
+            f"frames of {frame}": [{"function": name, "seconds": round(seconds, 3)} for name, seconds in profile]
+            for frame, profile in figures.profiles.items()
+        },
     }
 
 
@@ -50,9 +53,11 @@ def show(console: Console, figures: LiveFigures) -> None:
         console.print(f"delay at 1,000 events/s, {what}: p50 {p50:.2f} ms, p99 {p99:.2f} ms")
     above = (figures.percentile("node", 0.99) - figures.percentile("bare", 0.99)) * 1000
     console.print(Text(f"p99 above bare: {above:.2f} ms\n", "bold"))
-    console.print(Text("a node's own time by function, one event a message, under the profiler:", "dim"))
-    for name, seconds in figures.profile:
-        console.print(f"  {seconds:6.3f} s  {name}")
+    for frame, profile in figures.profiles.items():
+        what = f"a node's own time by function, under the profiler, frames of {frame}:"
+        console.print(Text(what, "dim"))
+        for name, seconds in profile:
+            console.print(f"  {seconds:6.3f} s  {name}")
 
 
 def plots(figures: LiveFigures) -> dict[str, str]:

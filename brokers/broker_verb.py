@@ -1,0 +1,214 @@
+"""The driver of `distced broker`: a server where none is named, broker nodes, a bridge, until it is told to end."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from rich.text import Text
+
+from brokers.effects import Note
+from brokers.live_bridge import LiveBridge
+from brokers.ray_nodes import LocalNodes, RayNodes
+from brokers.server import Server, start_server
+from brokers.watch import Watch
+from middleware.bus import Bus, parse_address
+from middleware.clock import SystemClock
+from middleware.console_output import output
+from middleware.console_server import DEFAULT, PATIENCE, connected
+from middleware.console_signals import ending
+from middleware.errors import BusError, DistcedError
+from middleware.mapping import Mapping, load_mapping
+from middleware.timestamps import format_duration
+from middleware.topics import directory_topic
+
+STARTED: Final = ("auto", "mosquitto", "amqtt")
+"""What `--server` may be besides a URL: a server is started."""
+
+USUAL_PORT: Final = 1883
+
+# Mappings count the events of a source each in a range of its own, for two may give events of one source.
+_RANGE: Final = 2**54
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What `distced broker` was asked for; the names are those of its options.
+
+    Attributes:
+        lateness, lease: ns.
+    """
+
+    server: str
+    port: int | None
+    name: str
+    nodes: int
+    ray: bool
+    mappings: tuple[Path, ...]
+    lateness: int
+    lease: int
+    retained: bool
+    as_json: bool
+
+    @property
+    def node_names(self) -> list[str]:
+        """What the nodes are called."""
+        return [self.name] if self.nodes == 1 else [f"{self.name}-{number + 1}" for number in range(self.nodes)]
+
+    @property
+    def bridge_name(self) -> str:
+        """What the bridge is called."""
+        return f"{self.name}-bridge"
+
+
+def host(wanted: Wanted, log: Any) -> int:
+    """Run until interrupted; the exit code.
+
+    Args:
+        log: a structlog logger.
+    """
+    mappings = load_mappings(wanted.mappings)
+    if wanted.port is not None and wanted.server not in STARTED:
+        raise BusError(
+            "a port for a server that is not started here", given=wanted.port, advice=f"put it into the URL: {DEFAULT}"
+        )
+    with ending() as set_up_again, ExitStack() as stack:
+        server = _server(wanted, stack, log)
+        url = wanted.server if server is None else server.url
+        _start_nodes(wanted, url, stack)
+        bridge = None
+        if mappings:
+            bridge = LiveBridge(
+                url,
+                wanted.bridge_name,
+                mappings,
+                lateness=wanted.lateness,
+                lease=wanted.lease,
+                retained=wanted.retained,
+            )
+            stack.enter_context(bridge)
+        watch = Watch(SystemClock().now())
+        stack.enter_context(_watching(url, watch, log))
+        # Ray sets handlers of its own.
+        set_up_again()
+        _tell(wanted, url, server, mappings, log)
+        code = _wait(server, log)
+        for name in wanted.node_names:
+            entry = watch.directory.nodes.get(name)
+            log.info("ending", node=name, **({} if entry is None else entry.counts))
+        if bridge is not None:
+            log.info("ending", bridge=wanted.bridge_name, **bridge.statistics())
+    log.info("ended")
+    return code
+
+
+def load_mappings(paths: tuple[Path, ...]) -> list[Mapping]:
+    """Mappings for a live bridge, whose ids do not come again after a restart."""
+    microseconds = SystemClock().now() // 1_000
+    return [load_mapping(path, first_seq=place * _RANGE + microseconds) for place, path in enumerate(paths)]
+
+
+def _server(wanted: Wanted, stack: ExitStack, log: Any) -> Server | None:
+    """The server that is started; None where one is named that runs."""
+    if wanted.server not in STARTED:
+        return None
+    try:
+        server = start_server(wanted.server, port=USUAL_PORT if wanted.port is None else wanted.port)  # type: ignore[arg-type]
+    except BusError:
+        if wanted.port is not None or _is_free(USUAL_PORT):
+            raise
+        log.warning(f"port {USUAL_PORT} is taken: if an MQTT server runs there, use it with --server {DEFAULT}")
+        server = start_server(wanted.server)  # type: ignore[arg-type]
+    return stack.enter_context(server)
+
+
+def _is_free(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", port))
+        return True
+    return False
+
+
+def _start_nodes(wanted: Wanted, url: str, stack: ExitStack) -> None:
+    """Start the nodes, and wait until everybody can see them."""
+    names = wanted.node_names
+    with connected(url) as client:
+        taken = [name for name in names if name in client.nodes]
+        if taken:
+            raise DistcedError(
+                "a broker node of this name is there already", given=", ".join(taken), where=str(client.bus.address),
+                advice="choose another with --name; or if it has died unnoticed, clear its entry: "
+                f"mosquitto_pub -r -n -t {directory_topic('node', taken[0])}",
+            )  # fmt: skip
+        stack.enter_context(RayNodes(url, names) if wanted.ray else LocalNodes(url, names))
+        deadline = time.monotonic() + PATIENCE
+        while not set(names) <= client.nodes.keys() and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+
+@contextmanager
+def _watching(url: str, watch: Watch, log: Any) -> Iterator[None]:
+    """Log what the watch tells, while it lasts. It belongs to the thread of the bus."""
+    clock = SystemClock()
+
+    def tell(notes: list[Note]) -> None:
+        for note in notes:
+            getattr(log, note.level)(note.event, **note.fields)
+
+    bus = Bus(url, clock=clock)
+    for each in watch.filters:
+        bus.subscribe(each, lambda topic, payload, _: tell(watch.receive(topic, payload)), qos=1)
+    bus.every(1.0, lambda: tell(watch.tick(clock.now())))
+    with bus:
+        bus.wait_connected(PATIENCE)
+        yield
+
+
+def _wait(server: Server | None, log: Any) -> int:
+    """Wait until the server started here ends, or somebody wants an end; the exit code."""
+    try:
+        while server is None or server.alive:
+            time.sleep(0.2)
+    except KeyboardInterrupt:
+        return 0
+    log.error("the MQTT server has ended", server=server.url, said=server.log())
+    return 1
+
+
+def _tell(wanted: Wanted, url: str, server: Server | None, mappings: list[Mapping], log: Any) -> None:
+    """Where to connect, and what runs."""
+    address = parse_address(url)
+    # Without the password that the URL may hold.
+    shown = f"mqtt{'s' * address.tls}://{address}"
+    if wanted.as_json:
+        log.info(
+            "ready",
+            server=shown,
+            nodes=wanted.node_names,
+            ray=wanted.ray,
+            bridge=wanted.bridge_name if mappings else None,
+            topics=[each for mapping in mappings for each in mapping.topics],
+            types=[each.name for mapping in mappings for each in mapping.types],
+        )
+        return
+    lines = [
+        ("MQTT server", f"{shown}{'' if server is None else f', {server.kind}, started here'}"),
+        ("broker nodes", f"{', '.join(wanted.node_names)}, {'Ray actors' if wanted.ray else 'in this process'}"),
+    ]
+    for mapping in mappings:
+        types = ", ".join(each.name for each in mapping.types)
+        lines.append(("bridge", f"{mapping.name}: {', '.join(mapping.topics)} → {types}"))
+    if mappings:
+        lines.append(("", f"events may be {format_duration(wanted.lateness)} late"))
+    console = output()
+    for label, text in lines:
+        console.print(Text.assemble((f"{label:<14}", "dim"), (text, "bold" if label == "MQTT server" else "")))
+    hint = "" if shown == DEFAULT else f" --server {shown}"
+    console.print(Text(f"\ndistced subscribe '[A] ; [B]'{hint}\nCtrl-C ends it.\n", "dim"))

@@ -1,0 +1,127 @@
+"""The verbs of brokers: `broker` and `subscribe`.
+
+What takes time to import is imported inside the verb that needs it.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from middleware.console_output import AsJson
+from middleware.console_server import DEFAULT, VARIABLE, ServerOption
+
+
+def broker(
+    server: Annotated[
+        str,
+        typer.Option(
+            "--server",
+            envvar=VARIABLE,
+            metavar="URL|KIND",
+            help="The MQTT server, mqtt://host:port; or one is started: mosquitto, amqtt, or auto for either.",
+        ),
+    ] = "auto",
+    port: Annotated[
+        int | None,
+        typer.Option(help="Where a server that is started listens; 1883, or a free port where that is taken.", min=0),
+    ] = None,
+    name: Annotated[str, typer.Option(help="The node's name, unlike all others; this machine's if left out.")] = "",
+    nodes: Annotated[int, typer.Option(help="How many broker nodes.", min=1)] = 1,
+    ray: Annotated[bool, typer.Option(help="Run the nodes as Ray actors, or in this process.")] = True,
+    mapping: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Bridge what devices publish, as this mapping says; repeatable."),
+    ] = None,
+    lateness: Annotated[str, typer.Option(help="How late an event of the bridge may arrive.")] = "2s",
+    lease: Annotated[
+        str, typer.Option(help="After so long without the bridge detectors go on without its sources; 0s for never.")
+    ] = "1min",
+    retained: Annotated[
+        bool, typer.Option("--retained", help="Take what devices had retained before the start as events, too.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Run broker nodes and a bridge to devices.
+
+    Nodes detect patterns, a bridge makes events of what devices publish, until they are interrupted. Without --server
+    an MQTT server is started here, on loopback. What happens is logged: types, sources, subscriptions and detectors as
+    they come and go, and dead letters. An interrupt (Ctrl-C) or a request to terminate takes the entries of nodes and
+    bridge out of the directory. docs/broker.md tells more.
+
+    \b
+    Examples:
+      distced broker --no-ray
+      distced broker --nodes 3 --port 1884
+      distced broker --server mqtt://192.168.1.10 --mapping home.toml --lateness 5s
+    """
+    from brokers.broker_verb import Wanted, host
+    from middleware.console_logging import configure_logging
+    from middleware.timestamps import parse_duration
+
+    wanted = Wanted(
+        server=server,
+        port=port,
+        name=name or socket.gethostname().split(".")[0] or "broker",
+        nodes=nodes,
+        ray=ray,
+        mappings=tuple(mapping or ()),
+        lateness=parse_duration(lateness),
+        lease=parse_duration(lease),
+        retained=retained,
+        as_json=as_json,
+    )
+    return host(wanted, configure_logging(stream=sys.stdout if as_json else sys.stderr, as_json=as_json))
+
+
+def subscribe(
+    pattern: Annotated[
+        str,
+        typer.Argument(metavar="PATTERN|TYPE|FILE", help="A pattern, an event type, a pattern file, or - for a file."),
+    ],
+    server: ServerOption = DEFAULT,
+    best_effort: Annotated[
+        bool, typer.Option("--best-effort", help="Consume events as they come: sooner, and wrong where some are late.")
+    ] = False,
+    constituents: Annotated[
+        bool, typer.Option("--constituents", help="Show the events a composite event is made of, too.")
+    ] = False,
+    first: Annotated[
+        bool, typer.Option("--first", help="End with the first event; of a file, of each pattern.")
+    ] = False,
+    count: Annotated[int | None, typer.Option(help="End after so many events.", min=1)] = None,
+    timeout: Annotated[str | None, typer.Option(metavar="DURATION", help="End after so long.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Subscribe, and print events as they come.
+
+    To a pattern, an event type, or a pattern file: the patterns of a file are all subscribed to, and its derived types
+    registered. A summary goes to standard error. The exit code is 1 where the time was up before all events asked for
+    had come, or any.
+
+    \b
+    Examples:
+      distced subscribe '[Motion as m] ; [Door where room == m.room] within 1min'
+      distced subscribe Motion --count 10
+      distced subscribe office.pattern --constituents --json > found.jsonl
+    """
+    from brokers.subscribe_verb import Wanted, listen
+    from middleware.console_logging import configure_logging
+    from middleware.timestamps import parse_duration
+
+    configure_logging()
+    wanted = Wanted(
+        pattern=pattern,
+        server=server,
+        best_effort=best_effort,
+        constituents=constituents,
+        first=first,
+        count=count,
+        timeout=None if timeout is None else parse_duration(timeout),
+        as_json=as_json,
+    )
+    return listen(wanted)

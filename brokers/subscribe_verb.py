@@ -1,0 +1,182 @@
+"""The driver of `distced subscribe`: subscribes, prints what comes, and says how it went."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from queue import Empty, Queue
+from typing import Final
+
+from brokers.directory import Directory
+from detectors.compilation import Compiled, register_derived
+from detectors.language.parser import parse_file
+from detectors.pattern_source import PatternSource, compile_source, read_source
+from detectors.running_report import event_as_dict
+from middleware.client import Client
+from middleware.console_output import messages, output, print_json, show_notes
+from middleware.console_server import PATIENCE, connected
+from middleware.console_signals import ending
+from middleware.event_lines import EventLines, span
+from middleware.events import Event
+from middleware.eventtypes import TypeRegistry
+from middleware.quality import QualityOfService
+from middleware.subscription import Subscription
+from middleware.timestamps import HOUR, SECOND
+
+WAITING: Final = 1_000
+"""Events that wait for being printed; beyond, the connection waits."""
+
+COUNTED: Final = ("duplicates", "limited", "dropped", "errors")
+"""What the summary tells besides, by the names of the statistics."""
+
+LOOK: Final = 0.2
+"""Seconds between looks at the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What `distced subscribe` was asked for; the names are those of its options.
+
+    Attributes:
+        timeout: ns; None for ever.
+    """
+
+    pattern: str
+    server: str
+    best_effort: bool
+    constituents: bool
+    first: bool
+    count: int | None
+    timeout: int | None
+    as_json: bool
+
+    @property
+    def quality(self) -> QualityOfService:
+        """The quality of service that is asked for."""
+        return QualityOfService(
+            detection="best-effort" if self.best_effort else "guaranteed",
+            matches="first" if self.first else "every",
+            constituents=self.constituents,
+        )
+
+
+@dataclass(slots=True)
+class Printed:
+    """What has been printed so far: how many events, and their delays in ns, in all and the longest."""
+
+    events: int = 0
+    delays: int = 0
+    longest: int = 0
+
+
+def listen(wanted: Wanted) -> int:
+    """Subscribe and print until there is an end; the exit code."""
+    source = read_source(wanted.pattern)
+    arrived: Queue[Event] = Queue(WAITING)
+    printed = Printed()
+    with ending(), connected(wanted.server) as client:
+        subscriptions = _subscribe(client, source, wanted, arrived)
+        for each in subscriptions:
+            where = f"detector {each.detector} on {each.node}, {each.quality.detection}" if each.detector else "events"
+            messages().print(f"listening: {each.pattern}  ({where})", style="dim")
+        most = len(subscriptions) if wanted.first else wanted.count
+        try:
+            complete = _print_all(client, arrived, wanted, most, printed)
+        except KeyboardInterrupt:
+            complete = True
+        except BrokenPipeError:
+            # Whoever read has had enough; what is in the buffer must not fail a second time.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            complete = True
+    _summarise(subscriptions, printed, wanted)
+    return 0 if complete else 1
+
+
+def _print_all(client: Client, arrived: Queue[Event], wanted: Wanted, most: int | None, printed: Printed) -> bool:
+    """Print events until so many have come or time is up; whether what was asked for has come."""
+    lines, console = EventLines(), output()
+    deadline = None if wanted.timeout is None else time.monotonic() + wanted.timeout / SECOND
+    while most is None or printed.events < most:
+        left = LOOK if deadline is None else min(deadline - time.monotonic(), LOOK)
+        if left <= 0:
+            return most is None and printed.events > 0
+        try:
+            event = arrived.get(timeout=left)
+        except Empty:
+            continue
+        delay = max(client.clock.now() - event.hi, 0)
+        printed.events += 1
+        printed.delays += delay
+        printed.longest = max(printed.longest, delay)
+        if wanted.as_json:
+            print_json(event_as_dict(event, with_events=wanted.constituents), indent=None)
+            continue
+        for line in lines.lines(event, delay if delay < HOUR else None):
+            console.print(line)
+        sys.stdout.flush()
+    return True
+
+
+# What is subscribed to.
+
+
+def _subscribe(client: Client, source: PatternSource, wanted: Wanted, arrived: Queue[Event]) -> Sequence[Subscription]:
+    text = source.text.strip()
+    if source.name or not text.isidentifier():
+        client.wait_for_nodes(1, PATIENCE)
+    if not source.name:
+        return [client.subscribe(text, arrived.put, quality=wanted.quality)]
+    registry = _known(client)
+    patterns = compile_source(source, registry)
+    show_notes(patterns.notes)
+    derived = TypeRegistry(registry)
+    register_derived(parse_file(source.text), derived)
+    client.register(*(each for each in derived if each.name not in registry))
+    return [
+        client.subscribe(each.text, arrived.put, quality=wanted.quality) for each in _readers_last(patterns.compiled)
+    ]
+
+
+def _known(client: Client) -> TypeRegistry:
+    """The types that the patterns may read: those registered, and those that detectors publish."""
+    directory = Directory()
+    directory.types.update(client.types)
+    directory.detectors.update(client.detectors)
+    return directory.registry()
+
+
+def _readers_last(patterns: Sequence[Compiled]) -> list[Compiled]:
+    """The patterns, each after those whose composite events it reads. They read each other in no circle."""
+    ordered: list[Compiled] = []
+    waiting = list(patterns)
+    while waiting:
+        unpublished = {each.publishes.name for each in waiting if each.publishes.name}
+        ready = [each for each in waiting if not unpublished & (each.automaton.type_names() or frozenset())]
+        ordered += ready
+        waiting = [each for each in waiting if each not in ready]
+    return ordered
+
+
+# How it went.
+
+
+def _summarise(subscriptions: Sequence[Subscription], printed: Printed, wanted: Wanted) -> None:
+    told = {name: sum(getattr(each.statistics, name) for each in subscriptions) for name in COUNTED}
+    console = messages()
+    # Of events of the past, delays say nothing.
+    timely = printed.events > 0 and printed.longest < HOUR
+    mean = printed.delays // printed.events if timely else None
+    longest = printed.longest if timely else None
+    if wanted.as_json:
+        shown = {"printed": printed.events, **told, "delay_mean": mean, "delay_most": longest}
+        sys.stderr.write(json.dumps(shown) + "\n")
+        return
+    parts = [f"{printed.events:,} event{'s' * (printed.events != 1)}"]
+    parts += [f"{count:,} {name}" for name, count in told.items() if count]
+    if mean is not None and longest is not None:
+        parts.append(f"delay {span(mean)} on average, {span(longest)} at most")
+    console.print(", ".join(parts), style="bold")

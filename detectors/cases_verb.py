@@ -1,0 +1,133 @@
+"""The driver of `distced test`: runs conformance cases and tells which fail, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from detectors.conformance import ENGINES, ConformanceError, Outcome, load_cases, run_case
+from middleware.console_output import error_as_dict, messages, output, print_json, show_error
+from middleware.errors import DistcedError
+
+
+@dataclass(slots=True)
+class Results:
+    """What became of the cases of some files.
+
+    Attributes:
+        engine: what they were run on.
+        files: how many files were read.
+        outcomes: of every case, in order.
+        unreadable: files that hold no cases that can be read, and why.
+    """
+
+    engine: str
+    files: int = 0
+    outcomes: list[Outcome] = field(default_factory=list)
+    unreadable: list[DistcedError] = field(default_factory=list)
+
+    def with_status(self, status: str) -> list[Outcome]:
+        """The outcomes of one kind: passed, failed, unsupported."""
+        return [each for each in self.outcomes if each.status == status]
+
+    @property
+    def exit_code(self) -> int:
+        """0 where all hold, 1 where a case fails, 2 where a file cannot be read."""
+        if self.unreadable:
+            return 2
+        return 1 if self.with_status("failed") else 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """The results as JSON."""
+        return {
+            "engine": self.engine,
+            "files": self.files,
+            "passed": len(self.with_status("passed")),
+            "failed": [_as_dict(each) for each in self.with_status("failed")],
+            "unsupported": [_as_dict(each) for each in self.with_status("unsupported")],
+            "unreadable": [error_as_dict(each) for each in self.unreadable],
+        }
+
+
+def run_cases(paths: Iterable[Path], engine: str) -> Results:
+    """Run the cases of files, and of the files of folders. A file that cannot be read does not stop the others."""
+    if engine not in ENGINES:
+        raise ConformanceError("no engine of this name", given=engine, allowed=", ".join(ENGINES))
+    results = Results(engine)
+    for path in (each for given in paths for each in _files(given)):
+        try:
+            cases = load_cases(path)
+        except DistcedError as error:
+            results.unreadable.append(error)
+            continue
+        results.files += 1
+        results.outcomes += [run_case(case, engine) for case in cases]
+    return results
+
+
+def show_results(results: Results, *, in_full: bool, as_json: bool) -> None:
+    """Print the results: failures in a table or in full, and a last line of counts."""
+    if as_json:
+        print_json(results.as_dict())
+        return
+    console = output()
+    failed = results.with_status("failed")
+    if in_full:
+        for each in failed:
+            console.print(Text(each.report() + "\n"))
+    elif failed:
+        console.print(_table(failed))
+        console.print(Text("--verbose shows them in full", "dim"))
+    for error in results.unreadable:
+        show_error(error, messages())
+    console.print(_last_line(results))
+
+
+def _files(given: Path) -> Sequence[Path]:
+    if not given.is_dir():
+        return [given]
+    found = sorted(given.glob("*.toml"))
+    if not found:
+        raise ConformanceError("a folder without a .toml file", given=str(given))
+    return found
+
+
+def _table(failed: Sequence[Outcome]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
+    for heading in ("failed", "where", "what is wrong"):
+        table.add_column(heading, overflow="fold")
+    for each in failed:
+        wrong = [each.problem, *(f"missing {match}" for match in each.missing)]
+        wrong += [f"unexpected {match}" for match in each.unexpected]
+        # The name of the case stands beside it.
+        where = each.case.where.partition(" (")[0]
+        table.add_row(Text(each.case.name, "red"), Text(where, "dim"), Text("\n".join(wrong)))
+    return table
+
+
+def _last_line(results: Results) -> Text:
+    failed, unsupported = len(results.with_status("failed")), len(results.with_status("unsupported"))
+    said = Text.assemble((f"{len(results.with_status('passed'))} passed", "green"))
+    if failed:
+        said.append(", ").append(f"{failed} failed", "bold red")
+    if unsupported:
+        said.append(", ").append(f"{unsupported} in languages this version does not know", "yellow")
+    if results.unreadable:
+        said.append(", ").append(f"{len(results.unreadable)} files that cannot be read", "bold red")
+    return said.append(f" ({results.files} file{'s' * (results.files != 1)}, {results.engine} engine)", "dim")
+
+
+def _as_dict(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "name": outcome.case.name,
+        "where": outcome.case.where,
+        "pattern": outcome.case.pattern,
+        "problem": outcome.problem,
+        "missing": list(map(str, outcome.missing)),
+        "unexpected": list(map(str, outcome.unexpected)),
+    }

@@ -1,0 +1,127 @@
+"""How deep a tree may be: every pass over trees is recursive, and Python's stack is not endless.
+
+Deep trees come from brackets, which the parser bounds as it goes, from chains of operators, and from definitions that
+use definitions. A limit with a good message was preferred to passes that keep stacks of their own. What is inside the
+limits can be printed and read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, TypeAlias
+
+from detectors.language.scanner import error_at
+from detectors.language.tree import Atom, Init, Iteration, Keyed, Output, Parallel, Pattern, Scope, Window, children
+from middleware.errors import PatternError
+from middleware.sets.describable import (
+    AnySet,
+    DescribableSet,
+    Difference,
+    Filtered,
+    Intersection,
+    TypeSet,
+    Union,
+    set_children,
+)
+from middleware.sets.expressions import (
+    COMPARISONS,
+    LEVELS,
+    Binary,
+    Call,
+    Expression,
+    Field,
+    Literal,
+    Moment,
+    Name,
+    Span,
+    Unary,
+)
+from middleware.sets.expressions import children as expression_children
+
+MOST_BRACKETS: Final = 50
+"""How many brackets may be open in a text."""
+
+MOST_NESTED: Final = 45
+"""How many nodes of a tree may be inside one another, a chain of operators counting as one."""
+
+MOST_LEVELS: Final = 120
+"""The same with every operator counting."""
+
+Node: TypeAlias = Pattern | DescribableSet | Expression
+
+_SETS: Final = (TypeSet, AnySet, Union, Intersection, Difference, Filtered)
+_EXPRESSIONS: Final = (Literal, Name, Field, Unary, Binary, Call, Moment)
+
+
+def check_depth(tree: Node, *, text: str = "") -> None:
+    """Raise a `PatternError` where a tree is too deep."""
+    waiting: list[tuple[Node, int, int]] = [(tree, 1, 1)]
+    while waiting:
+        node, nested, level = waiting.pop()
+        if nested > MOST_NESTED or level > MOST_LEVELS:
+            raise too_deep(text, node.span)
+        for child in _inside(node):
+            waiting.append((child, nested + (not _chained(node, child)), level + 1))
+
+
+def check_output_depth(output: Output | None, *, text: str = "") -> None:
+    """The same for the expressions of an output."""
+    if output is None:
+        return
+    for _, value in output.attributes:
+        check_depth(value, text=text)
+    if output.condition is not None:
+        check_depth(output.condition, text=text)
+
+
+def too_deep(text: str, span: Span | None) -> PatternError:
+    """The error for what is nested too deeply."""
+    return error_at(
+        text,
+        span,
+        "nested too deeply, or too many operators in a row",
+        allowed=f"{MOST_NESTED} levels, {MOST_LEVELS} operators",
+        advice="use definitions, or sets of several members: [A where ..., A where ...]",
+    )
+
+
+def _inside(node: Node) -> Iterable[Node]:
+    if isinstance(node, _EXPRESSIONS):
+        return expression_children(node)
+    if isinstance(node, _SETS):
+        return (*set_children(node), node.condition) if isinstance(node, Filtered) else set_children(node)
+    match node:
+        case Atom(label=label, domain=domain, updates=updates):
+            return (label, *([] if domain is None else [domain]), *(value for _, value in updates))
+        case Scope(body=body, domain=domain):
+            return (body, domain)
+        case Init(registers=registers, body=body):
+            return (body, *(initial for _, initial in registers))
+        case _:
+            return children(node)
+
+
+def _chained(node: Node, child: Node) -> bool:
+    """Whether the child is the chain of operators before the last one: then no brackets are between them."""
+    match node, child:
+        case Binary(operator=operator, left=left), Binary(operator=before):
+            return child is left and operator not in COMPARISONS and _level(operator) == _level(before)
+        case (
+            (Parallel(left=left), Parallel())
+            | (Difference(left=left), Difference())
+            | (
+                Intersection(left=left),
+                Intersection(),
+            )
+        ):
+            return child is left
+        case (Filtered(base=base), Filtered()):
+            return child is base
+        case (Iteration(), Iteration()) | (Window() | Keyed(), Window() | Keyed()):
+            return True
+        case _:
+            return False
+
+
+def _level(operator: str) -> int:
+    return next(level for level, operators in enumerate(LEVELS) if operator in operators)

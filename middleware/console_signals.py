@@ -1,0 +1,43 @@
+"""Ending a verb: an interrupt from the keyboard and a request to terminate are the same, and come once."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Final
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def ending() -> Iterator[Callable[[], None]]:
+    """Within it both signals raise `KeyboardInterrupt`, the first time; tidying up is not interrupted by a second.
+
+    It gives a function that sets this up again, for after a library has set handlers of its own. Where signals cannot
+    be set, outside the main thread, it changes nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: None
+        return
+    came = False
+
+    def end(number: int, frame: FrameType | None) -> None:
+        nonlocal came
+        if not came:
+            came = True
+            raise KeyboardInterrupt
+
+    def install() -> None:
+        for each in _SIGNALS:
+            signal.signal(each, end)
+
+    before = {each: signal.getsignal(each) for each in _SIGNALS}
+    install()
+    try:
+        yield install
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler or signal.SIG_DFL)
