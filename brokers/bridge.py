@@ -20,6 +20,8 @@ from contextlib import suppress
 from itertools import groupby
 from typing import Final
 
+from msgspec.structs import replace
+
 from brokers.dead_letters import DeadLetters
 from brokers.directory import Directory
 from brokers.effects import Effect, Note, Publish, Subscribe
@@ -28,7 +30,7 @@ from middleware.errors import DistcedError, TypeRegistryError
 from middleware.events import Event
 from middleware.eventtypes import EventType, TypeRegistry
 from middleware.mapping import Mapping
-from middleware.protocol import Heartbeat, SourceEntry, encode
+from middleware.protocol import ClientEntry, Heartbeat, SourceEntry, encode
 from middleware.timestamps import MINUTE, SECOND, format_duration
 from middleware.topics import (
     ROOT,
@@ -55,14 +57,17 @@ class Bridge:
     """Turns the messages of devices into events.
 
     Attributes:
-        name: unlike all other bridges and sources; the source that it is itself.
+        name: unlike all other bridges, clients and sources; the source that it is itself.
+        since: when it came up, ns.
         mappings: what they are turned by.
         lateness: how long after its `hi` an event may arrive, ns.
         lease: how long its sources may be silent before detectors go on without them, ns; 0 for ever.
         retained: whether messages that were retained before the start become events.
+        home: the home server of the event types it registers.
         watermark: no event with `hi` at or before it is published, ns; it only grows.
         sources: the types each announced source publishes, by name; itself among them, with all.
-        ready: whether the directory was read and the devices are listened to.
+        listening: whether the directory was read and the devices were subscribed to.
+        ready: whether the server has taken these subscriptions.
         problem: why it cannot begin; None where nothing is in the way.
         counts: messages taken, events published, late ones, rejections, retained messages passed over.
         dead_letters: what could not be used.
@@ -77,18 +82,22 @@ class Bridge:
         lateness: int = LATENESS,
         lease: int = LEASE,
         retained: bool = False,
+        home: str = "",
         root: str = ROOT,
     ) -> None:
         self.name = name
+        self.since = now
         self.mappings = tuple(mappings)
         self.lateness = lateness
         self.lease = lease
         self.retained = retained
+        self.home = home
         self.root = root
         self.watermark = now - lateness
         self.directory = Directory()
         self._types = list(_types_of(self.mappings))
         self.sources: dict[str, set[str]] = {name: {each.name for each in self._types}}
+        self.listening = False
         self.ready = False
         self.problem: DistcedError | None = None
         self.dead_letters = DeadLetters(name, root)
@@ -97,6 +106,7 @@ class Bridge:
         self._directory_filter = area_filter(Area.DIRECTORY, root=root)
         self._known_topic = administration_topic("known", name, root=root)
         self._connections = 0
+        self._reading = False
         self._missing: set[str] = set()
         self._reconciled_at = now
 
@@ -105,20 +115,26 @@ class Bridge:
     def start(self) -> list[Effect]:
         """The bridge is connected, or connected again: it reads the directory first."""
         self._connections += 1
+        self._reading = True
         self.directory = Directory()
         self._missing = set()
         return [
             Subscribe(self._directory_filter),
             Subscribe(self._known_topic),
+            Publish(directory_topic("client", self.name, root=self.root), encode(ClientEntry(self.since)), retain=True),
             # What the directory retains comes before what is sent behind the subscription to it.
             Publish(self._known_topic, b""),
         ]
 
     def stop(self) -> list[Effect]:
         """The bridge is to end: its sources leave."""
-        left = list(self.sources) if self.ready else []
-        self.ready = False
-        return [self._clear(each) for each in left]
+        left = list(self.sources) if self.listening else []
+        self.listening = self.ready = False
+        return [*(self._clear(each) for each in left), self.will()]
+
+    def will(self) -> Publish:
+        """What is to be published when the bridge is lost."""
+        return Publish(directory_topic("client", self.name, root=self.root), b"", retain=True)
 
     def receive(self, topic_filter: str, topic: str, payload: bytes, retained: bool, now: int) -> list[Effect]:
         """A message has arrived.
@@ -130,8 +146,8 @@ class Bridge:
         if topic_filter == self._directory_filter:
             return self._entry(topic, payload)
         if topic_filter == self._known_topic:
-            return self._begin()
-        if not self.ready or topic.startswith(self._own):
+            return self._known()
+        if not self.listening or topic.startswith(self._own):
             # A mapping that listens to everything must not hear what came of it.
             return []
         effects: list[Effect] = []
@@ -142,7 +158,7 @@ class Bridge:
 
     def tick(self, now: int) -> list[Effect]:
         """Time has passed; call it a few times a second while connected. It promises for all sources."""
-        if not self.ready:
+        if not self.listening:
             return []
         self.watermark = max(self.watermark, now - self.lateness)
         beat = Heartbeat(tuple(self.sources), self.watermark)
@@ -212,8 +228,16 @@ class Bridge:
             self.directory.read(parse_topic(topic, root=self.root).levels, payload, where=topic)
         return []
 
+    def _known(self) -> list[Effect]:
+        """What the server was sent before has been done: first the directory was read, then devices subscribed to."""
+        if self._reading:
+            self._reading = False
+            return self._begin()
+        self.ready = self.listening
+        return []
+
     def _begin(self) -> list[Effect]:
-        """The directory is read: register the types, announce the sources, clear what an earlier life has left."""
+        """Register the types, announce the sources, clear what an earlier life has left, listen to devices."""
         registry = self.directory.registry()
         try:
             for each in self._types:
@@ -222,7 +246,9 @@ class Bridge:
             self.problem = error
             return [Note("warning", "an event type of the mapping cannot be registered", {"reason": str(error)})]
         effects: list[Effect] = [
-            Publish(directory_topic("type", each.name, root=self.root), encode(each), retain=True)
+            Publish(
+                directory_topic("type", each.name, root=self.root), encode(replace(each, home=self.home)), retain=True
+            )
             for each in self._types
             if each.name not in self.directory.types
         ]
@@ -230,10 +256,10 @@ class Bridge:
         for source, entry in self.directory.sources.items():
             if entry.publisher == self.name and source not in self.sources:
                 effects.append(self._clear(source))
-        if not self.ready:
-            self.ready = True
+        if not self.listening:
+            self.listening = True
             effects += [Subscribe(each) for each in self._device_filters()]
-        return effects
+        return [*effects, Publish(self._known_topic, b"")]
 
     def _reconcile(self) -> list[Effect]:
         """Somebody may have cleared entries. Those of devices come back with their next event, its own at once.

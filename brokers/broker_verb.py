@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import Any, Final
 
 from rich.text import Text
@@ -81,6 +82,7 @@ def host(wanted: Wanted, log: Any) -> int:
     with ending() as set_up_again, ExitStack() as stack:
         server = _server(wanted, stack, log)
         url = wanted.server if server is None else server.url
+        watch = stack.enter_context(_watching(wanted, url, log))
         _start_nodes(wanted, url, stack)
         bridge = None
         if mappings:
@@ -93,8 +95,6 @@ def host(wanted: Wanted, log: Any) -> int:
                 retained=wanted.retained,
             )
             stack.enter_context(bridge)
-        watch = Watch(SystemClock().now())
-        stack.enter_context(_watching(url, watch, log))
         # Ray sets handlers of its own.
         set_up_again()
         _tell(wanted, url, server, mappings, log)
@@ -154,9 +154,13 @@ def _start_nodes(wanted: Wanted, url: str, stack: ExitStack) -> None:
 
 
 @contextmanager
-def _watching(url: str, watch: Watch, log: Any) -> Iterator[None]:
-    """Log what the watch tells, while it lasts. It belongs to the thread of the bus."""
+def _watching(wanted: Wanted, url: str, log: Any) -> Iterator[Watch]:
+    """Log what a watch tells, while it lasts; at its end clear entries that nodes have left, for they may be killed.
+
+    The watch belongs to the thread of its bus.
+    """
     clock = SystemClock()
+    watch = Watch(clock.now())
 
     def tell(notes: list[Note]) -> None:
         for note in notes:
@@ -168,7 +172,21 @@ def _watching(url: str, watch: Watch, log: Any) -> Iterator[None]:
     bus.every(1.0, lambda: tell(watch.tick(clock.now())))
     with bus:
         bus.wait_connected(PATIENCE)
-        yield
+        try:
+            yield watch
+        finally:
+            swept = Event()
+            bus.call_soon(lambda: _sweep(watch, wanted.node_names, bus, swept))
+            swept.wait(1.0)
+
+
+def _sweep(watch: Watch, names: list[str], bus: Bus, swept: Event) -> None:
+    directory = watch.directory
+    left = [directory_topic("node", name) for name in names if name in directory.nodes]
+    left += [directory_topic("detector", name) for name, entry in directory.detectors.items() if entry.node in names]
+    for topic in left:
+        bus.publish(topic, b"", qos=1, retain=True)
+    swept.set()
 
 
 def _wait(server: Server | None, log: Any) -> int:

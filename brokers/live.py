@@ -46,6 +46,7 @@ class LiveNode:
             on_state=self._state_changed,
             max_queued=100_000,
         )
+        self._filters: set[str] = set()
         self._stopped = threading.Event()
 
     def start(self, timeout: float = 10.0) -> None:
@@ -62,9 +63,10 @@ class LiveNode:
         """Take the node's entries out of the directory and disconnect."""
         if not self._stopped.is_set():
             self._stopped.set()
-            done = threading.Event()
-            self.bus.call_soon(lambda: (self._do(self.node.stop()), done.set()))
-            done.wait(2.0)
+            if self.bus.connected:
+                done = threading.Event()
+                self.bus.call_soon(lambda: (self._do(self.node.stop()), done.set()))
+                done.wait(2.0)
             self.bus.stop()
 
     def statistics(self) -> dict[str, int]:
@@ -83,7 +85,7 @@ class LiveNode:
 
     def _state_changed(self, state: BusState, error: BusError | None) -> None:
         if state is BusState.CONNECTED:
-            self._do(self.node.start())
+            self._do(self.node.start(self.clock.now()))
         elif state is BusState.WAITING:
             _log.warning("connection lost", node=self.node.name, reason=str(error))
 
@@ -99,8 +101,12 @@ class LiveNode:
                 case Publish(topic=topic, payload=payload, qos=qos, retain=retain):
                     self.bus.publish(topic, payload, qos=qos, retain=retain)
                 case Subscribe(topic_filter=topic_filter, qos=qos):
-                    self.bus.subscribe(topic_filter, self._receive, qos=qos)
+                    # The bus subscribes again by itself after a loss.
+                    if topic_filter not in self._filters:
+                        self._filters.add(topic_filter)
+                        self.bus.subscribe(topic_filter, self._receive, qos=qos)
                 case Unsubscribe(topic_filter=topic_filter):
+                    self._filters.discard(topic_filter)
                     self.bus.unsubscribe(topic_filter, self._receive)
                 case Note(level=level, event=event, fields=fields):
                     getattr(_log, level)(event, node=self.node.name, **fields)

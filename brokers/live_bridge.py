@@ -10,7 +10,7 @@ import structlog
 
 from brokers.bridge import LATENESS, LEASE, Bridge
 from brokers.effects import Effect, Note, Publish, Subscribe, Unsubscribe
-from middleware.bus import Bus, BusState
+from middleware.bus import Bus, BusState, Message, parse_address
 from middleware.bus.routes import Handler
 from middleware.clock import Clock, SystemClock
 from middleware.errors import BusError
@@ -46,13 +46,22 @@ class LiveBridge:
         """Describe a bridge; nothing happens before `start`. See `Bridge` for the arguments."""
         self.clock = clock or SystemClock()
         self.bridge = Bridge(
-            name, mappings, self.clock.now(), lateness=lateness, lease=lease, retained=retained, root=root
+            name,
+            mappings,
+            self.clock.now(),
+            lateness=lateness,
+            lease=lease,
+            retained=retained,
+            home=str(parse_address(url)),
+            root=root,
         )
+        will = self.bridge.will()
         # No session: what the server kept for an absent bridge would come as if it had happened just now.
         self.bus = Bus(
             url,
             client_id=f"distced-bridge-{name}",
             clock=self.clock,
+            will=Message(will.topic, will.payload, will.qos, will.retain),
             on_state=self._state_changed,
             max_queued=100_000,
         )

@@ -8,6 +8,7 @@ started, and not before.
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import logging
 import os
 import shutil
@@ -59,33 +60,40 @@ class RayNodes:
         self.names = tuple(names)
         self._actors: dict[str, Any] = {}
         self._folder = ""
+        self._started = False
 
     def start(self, timeout: float = 60.0) -> Self:
         """Start Ray and the hosts, and wait until every node is connected."""
         ray = _ray()
+        if ray.is_initialized():
+            raise DistcedError(
+                "this process runs Ray already", advice="shut it down first, or run the nodes in a process of their own"
+            )
+        self._started = True
         # A folder of its own: an address left by another cluster makes a plain start fail.
         self._folder = tempfile.mkdtemp(prefix="ced-ray-")
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         # Only this machine reaches the cluster, which binds to loopback; so it asks nobody who they are.
         os.environ.setdefault("RAY_AUTH_MODE", "disabled")
-        ray.init(
-            address="local",
-            num_cpus=max(len(self.names), os.cpu_count() or 1),
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            _node_ip_address="127.0.0.1",
-            _temp_dir=self._folder,
-        )
-        actor = ray.remote(num_cpus=0, max_restarts=RESTARTS)(Host)
-        self._actors = {name: actor.options(name=f"distced-{name}").remote(self.url, name) for name in self.names}
         try:
+            ray.init(
+                address="local",
+                num_cpus=max(len(self.names), os.cpu_count() or 1),
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                _node_ip_address="127.0.0.1",
+                _temp_dir=self._folder,
+            )
+            _check_loopback(ray.util.get_node_ip_address())
+            actor = ray.remote(num_cpus=0, max_restarts=RESTARTS)(Host)
+            self._actors = {name: actor.options(name=f"distced-{name}").remote(self.url, name) for name in self.names}
             ray.get([each.process.remote() for each in self._actors.values()], timeout=timeout)
         except Exception as error:
             self.stop()
             raise DistcedError(
                 "the broker nodes have not come up as Ray actors",
-                given=str(error).strip().splitlines()[-1],
+                given=(str(error).strip().splitlines() or [type(error).__name__])[-1],
                 where=self.url,
                 advice="run them in this process instead, without Ray",
             ) from error
@@ -93,6 +101,9 @@ class RayNodes:
 
     def stop(self) -> None:
         """End the nodes, then Ray."""
+        if not self._started:
+            return
+        self._started = False
         ray = _ray()
         if ray.is_initialized():
             with contextlib.suppress(Exception):
@@ -135,8 +146,12 @@ class LocalNodes:
 
     def start(self) -> Self:
         """Connect every node."""
-        for node in self._nodes:
-            node.start()
+        try:
+            for node in self._nodes:
+                node.start()
+        except Exception:
+            self.stop()
+            raise
         return self
 
     def stop(self) -> None:
@@ -157,6 +172,9 @@ class LocalNodes:
 
 def _ray() -> Any:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    # Without it Ray takes an address of the machine in place of the loopback one, and listens on all of them. It is read
+    # when Ray is imported.
+    os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     try:
         import ray
     except ImportError:
@@ -164,3 +182,12 @@ def _ray() -> Any:
             "Ray is not installed", advice="pip install 'distced[broker]', or run the nodes without Ray"
         ) from None
     return ray
+
+
+def _check_loopback(host: str) -> None:
+    if not ipaddress.ip_address(host).is_loopback:
+        raise DistcedError(
+            "Ray listens beyond loopback, and lets everybody in",
+            given=host,
+            advice="set RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 before anything imports Ray",
+        )

@@ -87,6 +87,8 @@ class Watch:
             case "source":
                 fields = {"source": name, "types": ", ".join(told.types), "publisher": told.publisher}
                 return [Note("info", "source joins" if came else "source leaves", fields)]
+            case "client":
+                return [Note("info", "client joins" if came else "client leaves", {"client": name})]
             case _:
                 kinds = ", ".join(f"{attribute}: {kind}" for attribute, kind in told.attributes.items())
                 return [Note("info", "type registered" if came else "type forgotten", {"type": name, "has": kinds})]

@@ -6,6 +6,7 @@ in which.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from middleware.sets.expressions import Name
 
 ENDING: Final = ".pattern"
 
+_STATEMENT: Final = re.compile(r"^[^\s#]", re.MULTILINE)
 _FIRST_COLUMN: Final = "a line that begins in the first column begins a new statement: indent lines that go on"
 
 
@@ -106,6 +108,8 @@ def compile_source(
 
 
 def _compile_file(source: PatternSource, registry: TypeRegistry | None, consumption: Consumption) -> Patterns:
+    if not _STATEMENT.search(source.text):
+        raise PatternError("a pattern file without a statement", advice="a statement begins in the first column")
     file = parse_file(source.text)
     known = TypeRegistry(registry or (), open=registry is None or registry.open)
     register_derived(file, known)

@@ -148,8 +148,7 @@ def _reading_lines(reader: EventReader) -> Iterator[Text]:
     yield line.append(", ").append(f"{rejected:,} rejected", "bold red")
     why = reasons(reader)
     for each in why[:_REASONS_SHOWN]:
-        rule = f"rule {each.rule!r}: " if each.rule else ""
-        yield Text.assemble((f"  {each.count:,} ", "red"), f"{rule}{each.first.error}")
+        yield Text.assemble((f"  {each.count:,} ", "red"), f"{each.first.error}")
     if len(why) > _REASONS_SHOWN:
         yield Text(f"  and {len(why) - _REASONS_SHOWN} more reasons")
     if rejected > REJECTED_KEPT:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from middleware.errors import DistcedError, EventError, PatternError, SubscriptionError, TypeRegistryError
     from middleware.events import CompositeEvent, Event
     from middleware.eventtypes import EventType, derive, event_type
+    from middleware.patterns import event, pattern_file
     from middleware.quality import QualityOfService
     from middleware.source import Source
     from middleware.subscription import Subscription
@@ -37,7 +38,9 @@ _HOMES = {
     "Timestamp": "timestamps",
     "TypeRegistryError": "errors",
     "derive": "eventtypes",
+    "event": "patterns",
     "event_type": "eventtypes",
+    "pattern_file": "patterns",
 }
 
 __all__ = [  # noqa: RUF022
@@ -57,7 +60,9 @@ __all__ = [  # noqa: RUF022
     "Timestamp",
     "TypeRegistryError",
     "derive",
+    "event",
     "event_type",
+    "pattern_file",
 ]
 
 

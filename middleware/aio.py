@@ -1,13 +1,17 @@
 """The asyncio face of the client: the same client, with its waiting done elsewhere.
 
-Connections are made and broker nodes are waited for on threads of the event loop's executor; events come over from the
-thread of the bus. A second client on asyncio's own sockets was rejected: it would be a second core to keep right.
+Connections are made and broker nodes are waited for on threads of the event loop's executor; the thread of the bus
+wakes the loop when there is something to take. While the application is slow, events wait in the subscription's queue
+and beyond it at the server. A second client on asyncio's own sockets was rejected: it would be a second core to keep
+right.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Self
 
 from middleware.client import Client
@@ -69,40 +73,54 @@ class AsyncClient:
         definitions: Mapping[str, str] | None = None,
     ) -> AsyncSubscription:
         """Subscribe to a pattern or a type; iterate over what is returned with `async for`."""
-        loop = asyncio.get_running_loop()
-        made = AsyncSubscription(loop)
-        subscribe: Callable[[], Subscription] = lambda: self.client.subscribe(  # noqa: E731
-            pattern, made._arrived, quality=quality, definitions=definitions
-        )
-        made.subscription = await asyncio.to_thread(subscribe)
-        return made
+        subscribe = partial(self.client.subscribe, pattern, quality=quality, definitions=definitions)
+        made = asyncio.create_task(asyncio.to_thread(subscribe))
+        try:
+            return AsyncSubscription(await asyncio.shield(made), asyncio.get_running_loop())
+        except asyncio.CancelledError:
+            # The thread cannot be cancelled: what it brings nobody waits for any more.
+            made.add_done_callback(self._abandon)
+            raise
+
+    def _abandon(self, made: asyncio.Task[Subscription]) -> None:
+        if not made.cancelled() and made.exception() is None:
+            self.client.unsubscribe(made.result())
 
     async def unsubscribe(self, subscription: AsyncSubscription) -> None:
-        """End a subscription."""
+        """End a subscription; iterations over it end when what has come is read."""
         await asyncio.to_thread(self.client.unsubscribe, subscription.subscription)
-        subscription._queue.put_nowait(None)
 
 
 class AsyncSubscription:
-    """Events of a pattern or a type, for `async for`.
+    """Events of a pattern or a type, for `async for`. An iteration ends when the subscription does.
 
     Attributes:
-        subscription: the subscription underneath, with its statistics.
+        subscription: the subscription underneath, with its statistics. Its queue is what bounds how far the application
+            may be behind.
     """
 
-    subscription: Subscription
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, subscription: Subscription, loop: asyncio.AbstractEventLoop) -> None:
+        self.subscription = subscription
         self._loop = loop
-        self._queue: asyncio.Queue[Event | None] = asyncio.Queue(1_000)
+        self._changed = asyncio.Event()
+        subscription.on_change = self._wake
 
     def __aiter__(self) -> AsyncIterator[Event]:
         return self._events()
 
     async def _events(self) -> AsyncIterator[Event]:
-        while (event := await self._queue.get()) is not None:
-            yield event
+        while True:
+            self._changed.clear()
+            ended = self.subscription.ended
+            event = self.subscription.get(0)
+            if event is not None:
+                yield event
+            elif ended:
+                return
+            else:
+                await self._changed.wait()
 
-    def _arrived(self, event: Event) -> None:
-        # On the subscription's thread: waits while the loop is behind, so that the queue stays bounded.
-        asyncio.run_coroutine_threadsafe(self._queue.put(event), self._loop).result()
+    def _wake(self) -> None:
+        # On any thread; the loop may be over already.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._changed.set)

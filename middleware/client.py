@@ -8,43 +8,33 @@ Every method may be called from any thread but the bus's own. For asyncio see `m
 
 from __future__ import annotations
 
-import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import Self
 
 from msgspec.structs import replace
 
 from middleware import protocol
-from middleware.bus import Bus, BusState
+from middleware.bus import Bus, BusState, Message
 from middleware.clock import Clock, SystemClock
 from middleware.errors import BusError, DistcedError, SubscriptionError, TypeRegistryError
 from middleware.events import Attribute, Event
-from middleware.eventtypes import EventType, TypeRegistry
-from middleware.protocol import Acknowledgement, Answer, DetectorEntry, NodeEntry, SourceEntry, SubscriptionEntry
+from middleware.eventtypes import EventType
+from middleware.presence import Presence
+from middleware.protocol import Acknowledgement, DetectorEntry, NodeEntry, SourceEntry
 from middleware.quality import QualityOfService
-from middleware.source import Source
+from middleware.source import Source, check_watermark
+from middleware.subscribing import Subscribing
 from middleware.subscription import Subscription
-from middleware.timestamps import INSTANT_MIN
 from middleware.topics import (
     ROOT,
     Area,
     administration_topic,
     area_filter,
-    composite_topic,
     directory_topic,
-    event_filter,
     parse_topic,
 )
-
-
-@dataclass(slots=True)
-class _Waiting:
-    """Somebody waits for an answer."""
-
-    done: threading.Event
-    answer: Answer | None = None
 
 
 class Client:
@@ -52,8 +42,7 @@ class Client:
 
     Attributes:
         name: who this is; unlike all others.
-        types: the event types that are registered.
-        nodes, detectors: the broker nodes and detectors, by name.
+        patience: seconds to wait for broker nodes to answer.
     """
 
     def __init__(
@@ -76,42 +65,45 @@ class Client:
         self.clock = clock or SystemClock()
         self.root = root
         self.patience = patience
-        self.types: dict[str, EventType] = {}
-        self.nodes: dict[str, NodeEntry] = {}
-        self.detectors: dict[str, DetectorEntry] = {}
         self._sources: dict[str, Source] = {}
-        self._subscriptions: dict[str, Subscription] = {}
         self._acknowledged: dict[str, dict[str, int]] = {}
-        self._changed = threading.Condition()
-        self._waiting: dict[str, _Waiting] = {}
-        self._known = False
-        self.bus = Bus(url, client_id=f"distced-{self.name}", clock=self.clock, on_state=self._state_changed)
+        self.bus = Bus(
+            url,
+            client_id=f"distced-{self.name}",
+            clock=self.clock,
+            will=Message(directory_topic("client", self.name, root=root), b"", 1, True),
+            on_state=self._state_changed,
+        )
+        self._presence = Presence(self.bus, self.name, root, self.clock)
+        self._subscribing = Subscribing(self, self._presence)
 
     # From start to stop.
 
     def start(self, timeout: float = 10.0) -> Self:
         """Connect and read the directory; raise `BusError` where that does not come about in so many seconds."""
-        self.bus.subscribe(area_filter(Area.DIRECTORY, root=self.root), self._directory, qos=1)
-        self.bus.subscribe(administration_topic("answer", self.name, root=self.root), self._answered, qos=1)
+        self._presence.listen()
+        self._subscribing.listen()
         self.bus.subscribe(area_filter(Area.ADMINISTRATION, "ack", root=self.root), self._acknowledgement, qos=1)
-        self.bus.subscribe(administration_topic("known", self.name, root=self.root), self._directory_read, qos=1)
         self.bus.start()
         try:
             self.bus.wait_connected(timeout)
+            if not self._presence.wait(lambda: self._presence.known, timeout):
+                raise BusError(
+                    "the directory could not be read", given=f"after {timeout} s", where=str(self.bus.address)
+                )
         except BusError:
             self.bus.stop(0.0)
             raise
-        # What the directory retains comes before what is sent behind the subscription to it.
-        self.bus.publish(administration_topic("known", self.name, root=self.root), b"", qos=1)
-        self._wait(lambda: self._known, timeout)
         return self
 
     def stop(self) -> None:
         """Unsubscribe, say of every source that it is done, and disconnect."""
-        for subscription in list(self._subscriptions.values()):
-            self.unsubscribe(subscription)
-        for source in list(self._sources.values()):
-            source.close()
+        with suppress(BusError):
+            for subscription in self._subscribing.all():
+                self.unsubscribe(subscription)
+            for source in list(self._sources.values()):
+                source.close()
+            self._presence.clear("client", self.name)
         self.bus.stop()
 
     def __enter__(self) -> Self:
@@ -119,6 +111,21 @@ class Client:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+    @property
+    def types(self) -> dict[str, EventType]:
+        """The event types that are registered, by name."""
+        return self._presence.directory.types
+
+    @property
+    def nodes(self) -> dict[str, NodeEntry]:
+        """The broker nodes, by name."""
+        return self._presence.directory.nodes
+
+    @property
+    def detectors(self) -> dict[str, DetectorEntry]:
+        """The detectors, by id."""
+        return self._presence.directory.detectors
 
     # Types and events.
 
@@ -128,22 +135,25 @@ class Client:
         A type of the name that is known with other attributes is a `TypeRegistryError`.
         """
         for event_type in types:
-            with self._changed:
-                registry = TypeRegistry(self._ordered_types())
-            registry.register(event_type)
-            if event_type.name in self.types:
-                continue
+            self._check_new(event_type)
             if not event_type.home:
                 event_type = replace(event_type, home=str(self.bus.address))
-            topic = directory_topic("type", event_type.name, root=self.root)
-            self.bus.publish(topic, protocol.encode(event_type), qos=1, retain=True)
-            self._wait(lambda name=event_type.name: name in self.types, self.patience)  # type: ignore[misc]
+            event_type = self.types.get(event_type.name, event_type)
+            self._presence.put("type", event_type.name, event_type)
+            if not self._presence.wait(lambda name=event_type.name: name in self.types, self.patience):  # type: ignore[misc]
+                raise BusError(
+                    "the server has not confirmed an event type", given=event_type.name, where=str(self.bus.address)
+                )
+            # Somebody else may have been quicker.
+            self._check_new(event_type)
 
     def unregister(self, name: str) -> None:
-        """Forget an event type."""
+        """Forget an event type; one that others are derived from is a `TypeRegistryError`."""
         self.type(name)
-        self.bus.publish(directory_topic("type", name, root=self.root), b"", qos=1, retain=True)
-        self._wait(lambda: name not in self.types, self.patience)
+        with self._presence.changed:
+            self._presence.directory.registry().unregister(name)
+        self._presence.clear("type", name)
+        self._presence.wait(lambda: name not in self.types, self.patience)
 
     def type(self, name: str) -> EventType:
         """The event type of this name, or a `TypeRegistryError` that lists what is known."""
@@ -151,6 +161,18 @@ class Client:
         if found is None:
             known = ", ".join(sorted(self.types)) or "none is registered yet"
             raise TypeRegistryError("unknown event type", given=name, allowed=known, advice="register it first")
+        return found
+
+    def published_type(self, name: str) -> EventType:
+        """The same for a type that events can be published under, which those derived from others are not."""
+        found = self.type(name)
+        if found.derived is not None:
+            raise TypeRegistryError(
+                f"the type {name!r} is derived: no events are published under it",
+                given=name,
+                allowed=found.derived.base,
+                advice=f"subscribe to the pattern [{name}], or take the type it is derived from",
+            )
         return found
 
     def source(
@@ -177,28 +199,34 @@ class Client:
     def sources(
         self, named: Mapping[str, Iterable[str]], *, watermark: int | None = None, lease: int = 0, qos: int = 1
     ) -> list[Source]:
-        """Become several sources at once; the arguments are those of `source`."""
-        floor = self.clock.now() - 1 if watermark is None else watermark
+        """Become several sources at once; the arguments are those of `source`.
+
+        Raises:
+            TypeRegistryError: for a type that nobody publishes.
+            SubscriptionError: where broker nodes do not answer; none of the sources is there then.
+        """
+        floor = check_watermark(self.clock.now() - 1 if watermark is None else watermark)
+        if lease < 0:
+            raise DistcedError("not a lease", given=lease, allowed="ns, or 0 for ever")
         made: list[Source] = []
         for name, types in named.items():
-            published = {each: self.type(each) for each in types}
-            if name in self._sources:
-                raise DistcedError("a source of this name is open already", given=name, advice="close it, or share it")
-            self._acknowledged[name] = {}
-            entry = SourceEntry(tuple(published), floor, lease, self.name)
-            topic = directory_topic("source", name, root=self.root)
-            self.bus.publish(topic, protocol.encode(entry), qos=1, retain=True)
-            made.append(Source(self, name, published, floor, qos))
+            self._check_free(name)
+            made.append(Source(self, name, {each: self.published_type(each) for each in types}, floor, qos))
         for source in made:
-            if not self._wait(lambda name=source.name: set(self.nodes) <= set(self._acknowledged[name]), self.patience):  # type: ignore[misc]
-                silent = sorted(set(self.nodes) - set(self._acknowledged[source.name]))
-                raise SubscriptionError(
-                    f"broker nodes have not acknowledged the source {source.name!r}",
-                    given=", ".join(silent),
-                    advice="look whether they still run; a dead one leaves the directory after a while",
-                )
-            source.watermark = max([floor, *self._acknowledged.pop(source.name).values()])
-            self._sources[source.name] = source
+            self._acknowledged[source.name] = {}
+            self._presence.put("source", source.name, SourceEntry(tuple(source.types), floor, lease, self.name))
+        try:
+            for source in made:
+                self._await_acknowledgements(source)
+                self._sources[source.name] = source
+        except SubscriptionError:
+            for source in made:
+                self._sources.pop(source.name, None)
+                self._presence.clear("source", source.name)
+            raise
+        finally:
+            for source in made:
+                del self._acknowledged[source.name]
         return made
 
     def create(
@@ -219,11 +247,12 @@ class Client:
 
     def heartbeat(self, watermark: int, sources: Iterable[Source] | None = None) -> None:
         """Promise for sources, all of this client's where left out, no event with `hi` at or before a watermark."""
-        chosen = list(self._sources.values() if sources is None else sources)
-        for source in chosen:
+        check_watermark(watermark)
+        beating = list(self._sources.values() if sources is None else sources)
+        for source in beating:
             source.watermark = max(source.watermark, watermark)
-        beat = protocol.Heartbeat(tuple(source.name for source in chosen), watermark)
-        qos = max((source.qos for source in chosen), default=0)
+        beat = protocol.Heartbeat(tuple(source.name for source in beating), watermark)
+        qos = max((source.qos for source in beating), default=0)
         self.bus.publish(administration_topic("heartbeat", self.name, root=self.root), protocol.encode(beat), qos=qos)
 
     # Subscriptions.
@@ -247,35 +276,34 @@ class Client:
         Raises:
             SubscriptionError: where the pattern is refused, or no broker node answers.
         """
-        wanted = quality or QualityOfService()
         text = pattern.name if isinstance(pattern, EventType) else str(pattern).strip()
         identity = f"{self.name}.{uuid.uuid4().hex[:8]}"
-        subscription = Subscription(self, identity, text, wanted, callback)
+        subscription = Subscription(self, identity, text, quality or QualityOfService(), callback)
         if text.isidentifier() and text not in (definitions or {}):
-            self._subscribe_type(subscription, text)
+            self._subscribing.to_type(subscription, text)
         else:
-            self._subscribe_pattern(subscription, text, dict(definitions or {}))
-        self._subscriptions[identity] = subscription
+            self._subscribing.to_pattern(subscription, dict(definitions or {}))
         subscription.begin()
+        if subscription.ended:
+            # The first match came before the subscription was complete.
+            self.unsubscribe(subscription)
         return subscription
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """End a subscription; what it has received can still be read."""
-        if self._subscriptions.pop(subscription.id, None) is None:
-            return
-        for topic_filter in subscription.filters:
-            self.bus.unsubscribe(topic_filter, subscription.receive)
-        if subscription.detector:
-            self.bus.publish(directory_topic("subscription", subscription.id, root=self.root), b"", qos=1, retain=True)
-        subscription.end()
+        self._subscribing.end(subscription)
 
     def fence(self, source: str) -> None:
-        """Have detectors go on without a source; what it sends afterwards is late. For administrators."""
+        """Have detectors go on without a source, and those to come not wait for it. For administrators.
+
+        What it sends afterwards is late, until it announces itself anew.
+        """
         self.bus.publish(administration_topic("fence", source, root=self.root), b"", qos=1)
+        self._presence.clear("source", source)
 
     def wait_for_nodes(self, count: int = 1, timeout: float = 10.0) -> None:
         """Wait until so many broker nodes are there."""
-        if not self._wait(lambda: len(self.nodes) >= count, timeout):
+        if not self._presence.wait(lambda: len(self.nodes) >= count, timeout):
             raise SubscriptionError(
                 "too few broker nodes",
                 given=f"{len(self.nodes)}",
@@ -283,116 +311,64 @@ class Client:
                 advice="start one with `distced broker`",
             )
 
-    def _subscribe_type(self, subscription: Subscription, name: str) -> None:
-        publishers = [each for each, entry in self.detectors.items() if entry.publishes == name]
-        if not publishers:
-            self.type(name)
-        filters = [composite_topic(each, root=self.root) for each in publishers]
-        if name in self.types:
-            filters.append(event_filter(name, root=self.root))
-        self._listen(subscription, filters)
+    # Sources and types.
 
-    def _subscribe_pattern(self, subscription: Subscription, text: str, definitions: dict[str, str]) -> None:
-        quality = subscription.quality
-        entry = SubscriptionEntry(
-            self.name, text, definitions, quality.consumption, quality.detection, quality.constituents
-        )
-        topic = directory_topic("subscription", subscription.id, root=self.root)
-        waiting = self._waiting[subscription.id] = _Waiting(threading.Event())
-        self.bus.publish(topic, protocol.encode(entry), qos=1, retain=True)
-        try:
-            offer = self._await_answer(subscription.id, waiting)
-            subscription.detector, subscription.node = offer.detector, offer.node
-            self._listen(subscription, [composite_topic(offer.detector, root=self.root)])
-            waiting.done.clear()
-            self.bus.publish(administration_topic("ready", subscription.id, root=self.root), b"", qos=1)
-            self._await_answer(subscription.id, waiting)
-        except DistcedError:
-            self.bus.publish(topic, b"", qos=1, retain=True)
-            for topic_filter in subscription.filters:
-                self.bus.unsubscribe(topic_filter, subscription.receive)
-            raise
-        finally:
-            del self._waiting[subscription.id]
-
-    def _await_answer(self, identity: str, waiting: _Waiting) -> Answer:
-        if not waiting.done.wait(self.patience) or waiting.answer is None:
+    def _await_acknowledgements(self, source: Source) -> None:
+        acknowledged = self._acknowledged[source.name]
+        if not self._presence.wait(lambda: self.nodes.keys() <= acknowledged.keys(), self.patience):
             raise SubscriptionError(
-                "no broker node has answered",
-                given=f"after {self.patience} s",
-                allowed=f"{len(self.nodes)} nodes are known",
+                f"broker nodes have not acknowledged the source {source.name!r}",
+                given=", ".join(sorted(self.nodes.keys() - acknowledged.keys())),
                 where=str(self.bus.address),
-                advice="start one with `distced broker`" if not self.nodes else "look at the log of the nodes",
+                advice="look whether they still run; a dead one leaves the directory after a while",
             )
-        answer = waiting.answer
-        if answer.state == "refused":
-            raise SubscriptionError(answer.message, where=f"node {answer.node}")
-        return answer
+        source.watermark = max([source.watermark, *acknowledged.values()])
 
-    def _listen(self, subscription: Subscription, filters: list[str]) -> None:
-        subscription.filters = filters
-        for topic_filter in filters:
-            self.bus.subscribe(topic_filter, subscription.receive, qos=1, timeout=self.patience)
+    def _check_free(self, name: str) -> None:
+        if name in self._sources:
+            raise DistcedError("a source of this name is open already", given=name, advice="close it, or share it")
+        with self._presence.changed:
+            directory = self._presence.directory
+            known = directory.sources.get(name)
+            others = directory.clients.keys() - {self.name}
+        if known is not None and known.publisher in others:
+            raise DistcedError(
+                "a source of this name is open already", given=name, where=f"client {known.publisher}",
+                advice="choose another name: events are told apart by it",
+            )  # fmt: skip
+
+    def _check_new(self, event_type: EventType) -> None:
+        """Raise `TypeRegistryError` where a type cannot be registered beside those there are."""
+        with self._presence.changed:
+            directory = self._presence.directory
+            directory.registry().register(event_type)
+            for each in directory.publishers(event_type.name):
+                attributes = directory.detectors[each].attributes
+                if attributes != event_type.attributes or event_type.derived is not None:
+                    raise TypeRegistryError(
+                        f"composite events of the type {event_type.name!r} are published already, and differ",
+                        given=", ".join(event_type.attributes) or "no attributes",
+                        allowed=", ".join(attributes) or "no attributes",
+                        advice="choose another name",
+                    )
+
+    def _forget_source(self, source: Source) -> None:
+        self._sources.pop(source.name, None)
+        self._presence.clear("source", source.name)
 
     # On the thread of the bus.
 
     def _state_changed(self, state: BusState, error: BusError | None) -> None:
-        for subscription in list(self._subscriptions.values()):
-            subscription.connection_changed(state is BusState.CONNECTED)
-
-    def _directory_read(self, topic: str, payload: bytes, retain: bool) -> None:
-        with self._changed:
-            self._known = True
-            self._changed.notify_all()
-
-    def _directory(self, topic: str, payload: bytes, retain: bool) -> None:
-        kind, name = (*parse_topic(topic, root=self.root).levels, "")[:2]
-        tables: dict[str, tuple[dict[str, object], type]] = {
-            "type": (self.types, EventType),  # type: ignore[dict-item]
-            "node": (self.nodes, NodeEntry),  # type: ignore[dict-item]
-            "detector": (self.detectors, DetectorEntry),  # type: ignore[dict-item]
-        }
-        if kind not in tables:
-            return
-        table, entry_type = tables[kind]
-        with self._changed:
-            if payload:
-                table[name] = protocol.decode(payload, entry_type, where=topic)
-            else:
-                table.pop(name, None)
-            self._changed.notify_all()
+        if state is BusState.CONNECTED:
+            self._presence.connected()
+        for subscription in self._subscribing.all():
+            subscription.connection_changed(state, error)
 
     def _acknowledgement(self, topic: str, payload: bytes, retain: bool) -> None:
         levels = parse_topic(topic, root=self.root).levels
-        if len(levels) == 3 and levels[1] in self._acknowledged:
-            acknowledged = protocol.decode(payload, Acknowledgement, where=topic)
-            with self._changed:
-                self._acknowledged[levels[1]][levels[2]] = max(acknowledged.watermark, INSTANT_MIN)
-                self._changed.notify_all()
-
-    def _answered(self, topic: str, payload: bytes, retain: bool) -> None:
-        answer = protocol.decode(payload, Answer, where=topic)
-        waiting = self._waiting.get(answer.subscription)
-        if waiting is not None:
-            waiting.answer = answer
-            waiting.done.set()
-
-    def _wait(self, until: Callable[[], bool], timeout: float) -> bool:
-        with self._changed:
-            return self._changed.wait_for(until, timeout)
-
-    def _ordered_types(self) -> list[EventType]:
-        """The types, bases before those derived from them."""
-        ordered: dict[str, EventType] = {}
-
-        def add(event_type: EventType) -> None:
-            if event_type.derived is not None and event_type.derived.base in self.types:
-                add(self.types[event_type.derived.base])
-            ordered.setdefault(event_type.name, event_type)
-
-        for event_type in list(self.types.values()):
-            add(event_type)
-        return list(ordered.values())
-
-    def _forget_source(self, source: Source) -> None:
-        self._sources.pop(source.name, None)
+        acknowledged = self._acknowledged.get(levels[1]) if len(levels) == 3 else None
+        if acknowledged is not None:
+            watermark = protocol.decode(payload, Acknowledgement, where=topic).watermark
+            with self._presence.changed:
+                acknowledged[levels[2]] = watermark
+                self._presence.changed.notify_all()

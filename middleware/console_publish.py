@@ -133,7 +133,8 @@ def _recording(server: str, file: Path, mapping: Path | None, speed: float | Non
             f"in {done.seconds:.1f} s, {rate:,.0f} a second"
         )
     if done.rejected:
-        notes.append(f"{done.rejected:,} rows gave no event, the first of them: {reader.rejected[0].error}")
+        rows = "a row" if done.rejected == 1 else f"{done.rejected:,} rows"
+        notes.append(f"{rows} gave no event: {reader.rejected[0].error}")
     if done.composite:
         notes.append(f"{done.composite:,} composite events were left out, for detectors make those")
     show_notes(notes)

@@ -68,8 +68,8 @@ class Entries:
             table.pop(name, None)
             return Change(kind, name, None, before)
         entry = decode(payload, KINDS[kind], where=where)
-        if isinstance(entry, EventType) and entry.name != name:
-            raise FrameError("an entry for another type", given=entry.name, allowed=name, where=where)
+        if isinstance(entry, EventType):
+            _check_type(entry, name, where)
         table[name] = entry
         return Change(kind, name, entry, before)
 
@@ -99,3 +99,13 @@ class Entries:
     def publishers(self, type_name: str) -> list[str]:
         """The detectors whose composite events are of this type."""
         return sorted(name for name, entry in self.detectors.items() if entry.publishes == type_name)
+
+
+def _check_type(entry: EventType, name: str, where: str) -> None:
+    """What can be told of a type by itself; whether it fits its base shows when both are there."""
+    if entry.name != name:
+        raise FrameError("an entry for another type", given=entry.name, allowed=name, where=where)
+    try:
+        TypeRegistry(open=True).register(entry)
+    except TypeRegistryError as error:
+        raise FrameError(error.problem, given=error.given, allowed=error.allowed, where=where) from None

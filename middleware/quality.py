@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
+
+from middleware.errors import DistcedError
+
+Detection = Literal["guaranteed", "best-effort"]
+Consumption = Literal["ordered", "epoch"]
+Matches = Literal["every", "first"]
 
 
 class QualityOfService(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,10 +27,22 @@ class QualityOfService(msgspec.Struct, frozen=True, kw_only=True):
         patience: how many seconds the connection waits for an application that is slow, before events are left out.
     """
 
-    detection: Literal["guaranteed", "best-effort"] = "guaranteed"
-    consumption: Literal["ordered", "epoch"] = "ordered"
-    matches: Literal["every", "first"] = "every"
+    detection: Detection = "guaranteed"
+    consumption: Consumption = "ordered"
+    matches: Matches = "every"
     constituents: bool = False
     rate: float | None = None
     queue: int = 10_000
     patience: float = 5.0
+
+    def __post_init__(self) -> None:
+        for name, kinds in (("detection", Detection), ("consumption", Consumption), ("matches", Matches)):
+            given, allowed = getattr(self, name), get_args(kinds)
+            if given not in allowed:
+                raise DistcedError(f"unknown quality of service, {name}", given=given, allowed=", ".join(allowed))
+        if self.rate is not None and not self.rate > 0:
+            raise DistcedError("not an upper rate", given=self.rate, allowed="more than 0 a second, or None")
+        if self.queue < 1:
+            raise DistcedError("not a number of events to wait", given=self.queue, allowed="1 or more")
+        if not self.patience >= 0:
+            raise DistcedError("not a patience", given=self.patience, allowed="seconds, from 0")

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from middleware.errors import EventError
+from middleware.errors import DistcedError, EventError
 from middleware.events import Attribute, Event
 from middleware.eventtypes import EventType
-from middleware.topics import directory_topic, event_topic
+from middleware.timestamps import INSTANT_MAX, INSTANT_MIN
+from middleware.topics import event_topic
 from middleware.wire import encode
 
 if TYPE_CHECKING:
@@ -59,18 +60,22 @@ class Source:
             watermark: a promise to publish no further event with `hi` at or before it, ns.
 
         Raises:
-            EventError: for an event that is none of the source's types, or that breaks an earlier promise.
+            EventError: for an event that is none of the source's types, or that breaks an earlier promise; none is
+                published then.
             BusError: where too many messages wait already.
         """
+        if watermark is not None:
+            check_watermark(watermark)
         for event in events:
             self._check(event)
+        # Who reads one of several types does not hear what is said in frames of another.
+        apart = watermark is not None and (not events or len(self.types) > 1)
         groups = [list(group) for _, group in groupby(events, key=lambda event: event.type)]
-        for number, group in enumerate(groups):
-            last = number == len(groups) - 1
-            self._send(group, watermark if last else None)
-        if watermark is not None:
-            if not events:
-                self.client.heartbeat(watermark, [self])
+        for group in groups:
+            self._send(group, None if apart else watermark)
+        if watermark is not None and apart:
+            self.client.heartbeat(watermark, [self])
+        elif watermark is not None:
             self.watermark = max(self.watermark, watermark)
 
     def heartbeat(self, watermark: int) -> None:
@@ -79,8 +84,6 @@ class Source:
 
     def close(self) -> None:
         """Say that the source is done: detectors do not wait for it any more."""
-        topic = directory_topic("source", self.name, root=self.client.root)
-        self.client.bus.publish(topic, b"", qos=1, retain=True)
         self.client._forget_source(self)
 
     def _check(self, event: Event) -> None:
@@ -108,3 +111,12 @@ class Source:
             payload = encode(frame, type=frame[0].type, source=self.name, watermark=promised, check=False)
             self.client.bus.publish(self._topics[frame[0].type], payload, qos=self.qos)
             self.published += len(frame)
+
+
+def check_watermark(watermark: int) -> int:
+    """Return a watermark, or raise `DistcedError` where it cannot be one."""
+    if type(watermark) is not int or not INSTANT_MIN <= watermark <= INSTANT_MAX:
+        raise DistcedError(
+            "not a watermark", given=watermark, allowed="integer nanoseconds since the Unix epoch, in 64 bits"
+        )
+    return watermark

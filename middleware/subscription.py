@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Final, Self
 
 import msgspec
 import structlog
+from msgspec.structs import replace
 
-from middleware.errors import DistcedError
-from middleware.events import Event, EventId
+from middleware.bus import BusState
+from middleware.errors import BusError, DistcedError, SubscriptionError
+from middleware.events import CompositeEvent, Event, EventId
+from middleware.eventtypes import EventType
 from middleware.quality import QualityOfService
+from middleware.timestamps import SECOND
 from middleware.wire import decode_any
 
 if TYPE_CHECKING:
@@ -31,8 +35,9 @@ class SubscriptionStatistics(msgspec.Struct):
         duplicates: events that had come before.
         limited: events left out because of the upper rate.
         dropped: events left out because the application was too slow.
-        errors: messages that could not be read, and exceptions of the callback.
-        watermark: no event with `hi` at or before this will come any more, ns; None where nothing is promised.
+        errors: messages that could not be read, events that are none of the type, and exceptions of the callback.
+        watermark: no event with `hi` at or before this will come any more, ns; None where nothing is promised, as for a
+            type, whose sources each promise for themselves.
         delay_sum, delay_most: from the `hi` of events to their arrival, by the client's clock, ns.
     """
 
@@ -54,8 +59,11 @@ class Subscription:
         pattern: what was subscribed to, as text.
         quality: what kind of service was asked for.
         detector, node: who serves it; empty for a type.
+        type_name: the type that was subscribed to; empty for a pattern. `event_type` is the type itself where it is
+            registered.
         statistics: how it goes.
         filters: the topics it listens to.
+        on_change: called whenever there is something to get, or nothing will come any more, on any thread.
     """
 
     def __init__(
@@ -72,12 +80,18 @@ class Subscription:
         self.quality = quality
         self.detector = ""
         self.node = ""
+        self.type_name = ""
+        self.event_type: EventType | None = None
         self.statistics = SubscriptionStatistics()
         self.filters: list[str] = []
+        self.on_change: Callable[[], object] = _nothing
         self._callback = callback
         self._waiting: deque[Event] = deque()
         self._change = threading.Condition()
         self._ended = False
+        self._failure: SubscriptionError | None = None
+        # Whether an event was left out, and the application has taken none since.
+        self._overflowing = False
         self._seen: OrderedDict[EventId, None] = OrderedDict()
         self._window: deque[int] = deque()
         self._thread: threading.Thread | None = None
@@ -89,25 +103,44 @@ class Subscription:
             self._thread = threading.Thread(target=self._call_back, name=name, daemon=True)
             self._thread.start()
 
+    @property
+    def ended(self) -> bool:
+        """Whether nothing will come any more. What has come can still be read."""
+        return self._ended
+
     def end(self) -> None:
         """Nothing will come any more."""
         with self._change:
             self._ended = True
             self._change.notify_all()
+        self.on_change()
+
+    def fail(self, error: SubscriptionError) -> None:
+        """Nothing will come any more, and whoever waits is told why."""
+        _log.warning("subscription ended", subscription=self.id, reason=str(error))
+        self._failure = error
+        self.end()
 
     def close(self) -> None:
         """Unsubscribe."""
         self.client.unsubscribe(self)
 
     def get(self, timeout: float | None = None) -> Event | None:
-        """The next event; None where none has come in so many seconds, or the subscription has ended."""
+        """The next event; None where none has come in so many seconds, or the subscription has ended.
+
+        Raises:
+            SubscriptionError: where it was ended by somebody else, once everything that has come is read.
+        """
         with self._change:
             self._change.wait_for(lambda: self._waiting or self._ended, timeout)
-            if not self._waiting:
-                return None
-            event = self._waiting.popleft()
-            self._change.notify_all()
-            return event
+            if self._waiting:
+                event = self._waiting.popleft()
+                self._overflowing = False
+                self._change.notify_all()
+                return event
+        if self._failure is not None:
+            raise self._failure
+        return None
 
     def __iter__(self) -> Iterator[Event]:
         while True:
@@ -122,6 +155,13 @@ class Subscription:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def wait_watermark(self, watermark: int, timeout: float) -> bool:
+        """Wait until everything up to a watermark, ns, has come; whether it has in so many seconds."""
+        with self._change:
+            return self._change.wait_for(
+                lambda: self.statistics.watermark is not None and self.statistics.watermark >= watermark, timeout
+            )
+
     # On the thread of the bus.
 
     def receive(self, topic: str, payload: bytes, retain: bool) -> None:
@@ -133,28 +173,40 @@ class Subscription:
             self.statistics.errors += 1
             _log.warning("unreadable message", subscription=self.id, reason=str(error))
             return
+        self.statistics.errors += len(frame.rejected)
         for event in frame.events:
-            if self._is_wanted(event, now):
+            if self._is_of_type(event, topic) and self._is_wanted(event, now):
                 self._give(event, now)
-        if frame.watermark is not None and (
-            self.statistics.watermark is None or frame.watermark > self.statistics.watermark
-        ):
-            with self._change:
-                self.statistics.watermark = frame.watermark
-                self._change.notify_all()
+        if self.detector and frame.watermark is not None:
+            known = self.statistics.watermark
+            if known is None or frame.watermark > known:
+                with self._change:
+                    self.statistics.watermark = frame.watermark
+                    self._change.notify_all()
 
-    def connection_changed(self, connected: bool) -> None:
-        """The connection has come or gone; what was published meanwhile at QoS 0 is lost, so say it."""
-        _log.info("connected" if connected else "connection lost", subscription=self.id)
+    def connection_changed(self, state: BusState, error: BusError | None) -> None:
+        """The connection has come or gone; what was published meanwhile is lost, so say it."""
+        if state is BusState.CONNECTED:
+            _log.info("connected again", subscription=self.id)
+        elif state is BusState.WAITING:
+            _log.warning("connection lost", subscription=self.id, reason=str(error))
 
-    def wait_watermark(self, watermark: int, timeout: float) -> bool:
-        """Wait until everything up to a watermark, ns, has come; whether it has in so many seconds."""
-        with self._change:
-            return self._change.wait_for(
-                lambda: self.statistics.watermark is not None and self.statistics.watermark >= watermark, timeout
-            )
+    def _is_of_type(self, event: Event, topic: str) -> bool:
+        if not self.type_name or self.event_type is None or isinstance(event, CompositeEvent):
+            return True
+        try:
+            if event.type != self.type_name:
+                raise SubscriptionError("an event of another type", given=event.type, allowed=self.type_name)
+            self.event_type.check(event, where=topic)
+        except DistcedError as error:
+            self.statistics.errors += 1
+            _log.warning("an event that is none of its type", subscription=self.id, reason=str(error))
+            return False
+        return True
 
     def _is_wanted(self, event: Event, now: int) -> bool:
+        if self._ended:
+            return False
         if event.id in self._seen:
             self.statistics.duplicates += 1
             return False
@@ -163,23 +215,31 @@ class Subscription:
             self._seen.popitem(last=False)
         rate = self.quality.rate
         if rate is not None:
-            while self._window and now - self._window[0] >= 1_000_000_000:
+            # A rate below one a second is one in a longer time.
+            most = max(int(rate), 1)
+            period = round(most / rate * SECOND)
+            while self._window and now - self._window[0] >= period:
                 self._window.popleft()
-            if len(self._window) >= rate:
+            if len(self._window) >= most:
                 self.statistics.limited += 1
                 return False
             self._window.append(now)
-        return not (self.quality.matches == "first" and self.statistics.received)
+        return True
 
     def _give(self, event: Event, now: int) -> None:
+        if isinstance(event, CompositeEvent) and event.events and not self.quality.constituents:
+            # Somebody else who shares the detector wants them.
+            event = replace(event, events=())
         with self._change:
-            if len(self._waiting) >= self.quality.queue:
-                # The bus waits, so that the server holds back what comes next.
+            if len(self._waiting) >= self.quality.queue and not self._overflowing:
+                # The bus waits, so that the server holds back what comes next; but only once for an application that
+                # does not take anything.
                 self._change.wait_for(
                     lambda: len(self._waiting) < self.quality.queue or self._ended, self.quality.patience
                 )
             if len(self._waiting) >= self.quality.queue:
                 self.statistics.dropped += 1
+                self._overflowing = True
                 return
             delay = max(now - event.hi, 0)
             self.statistics.received += 1
@@ -189,14 +249,25 @@ class Subscription:
             if self.quality.matches == "first":
                 self._ended = True
             self._change.notify_all()
+        self.on_change()
+        if self.quality.matches == "first":
+            self.client.unsubscribe(self)
 
     # On a thread of its own.
 
     def _call_back(self) -> None:
         assert self._callback is not None
-        for event in self:
-            try:
-                self._callback(event)
-            except Exception:
-                self.statistics.errors += 1
-                _log.exception("the callback of a subscription failed", subscription=self.id, event=event.id)
+        try:
+            for event in self:
+                try:
+                    self._callback(event)
+                except Exception:
+                    self.statistics.errors += 1
+                    _log.exception("the callback of a subscription failed", subscription=self.id, event=event.id)
+        except SubscriptionError:
+            # Logged already; there is nobody else to tell.
+            self.statistics.errors += 1
+
+
+def _nothing() -> None:
+    return None

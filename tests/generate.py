@@ -51,6 +51,8 @@ class PatternMaker:
 
     Attributes:
         features: which rows of the language's table may occur.
+        variables, registers: what has been made so far, and so can be read.
+        open: the registers whose `init` stands around the place at hand.
     """
 
     def __init__(self, random: Random, features: frozenset[str] = FEATURES) -> None:
@@ -59,13 +61,13 @@ class PatternMaker:
         self.timers = 0
         self.variables: list[str] = []
         self.registers: list[str] = []
+        self.open: tuple[str, ...] = ()
 
     def publication(self, size: int) -> Publication:
         pattern = self.pattern(size, ())
         random = self.random
         if "register" in self.features and random.random() < 0.25:
-            self.registers = ["n"]
-            pattern = Init((("n", Literal(0)),), self.pattern(size, ()))
+            pattern = self.init(size, ())
         if "window" in self.features and random.random() < 0.2:
             pattern = Window(pattern, random.randrange(8))
         if "key" in self.features and random.random() < 0.2:
@@ -85,7 +87,7 @@ class PatternMaker:
             return self.atom(timers)
         choices = ["concatenation", "sequence", "concatenation", "sequence"]
         choices += sorted(self.features & {"alternation", "iteration", "timing", "scope", "hidden", "parallel"})
-        choices += [each for each in ("window", "key") if each in self.features and random.random() < 0.3]
+        choices += [each for each in ("window", "key", "register") if each in self.features and random.random() < 0.3]
         match random.choice(choices):
             case "concatenation":
                 return Concatenation(self.parts(size, timers))
@@ -113,8 +115,28 @@ class PatternMaker:
                 return Hidden(self.pattern(size - 1, timers))
             case "window":
                 return Window(self.pattern(size - 1, timers), random.randrange(6))
+            case "register":
+                return self.init(size - 1, timers)
             case _:
                 return Keyed(self.pattern(size - 1, timers), ("k",))
+
+    def init(self, size: int, timers: tuple[str, ...]) -> Pattern:
+        """A pattern with a register that begins anew on entering it."""
+        random = self.random
+        name = random.choice(("n", "m"))
+        if name in self.open:
+            return self.pattern(size, timers)
+        initial: Expression = Literal(random.randrange(2))
+        if self.variables and random.random() < 0.3:
+            initial = Field(random.choice(self.variables), "v")
+        elif self.registers and random.random() < 0.3:
+            initial = Name(random.choice(self.registers))
+        outer = self.open
+        self.open = (*outer, name)
+        self.registers = [*dict.fromkeys((*self.registers, name))]
+        body = self.pattern(size, timers)
+        self.open = outer
+        return Init(((name, initial),), body)
 
     def parts(self, size: int, timers: tuple[str, ...]) -> tuple[Pattern, ...]:
         first = self.random.randrange(1, size)
@@ -146,8 +168,9 @@ class PatternMaker:
         updates: tuple[tuple[str, Expression], ...] = ()
         if self.registers and random.random() < 0.5:
             step: Expression = Field(variable, "v") if variable and random.random() < 0.5 else Literal(1)
-            value = Binary("+", Name("n"), step) if random.random() < 0.7 else Call("max", (Name("n"), step))
-            updates = (("n", value),)
+            register = random.choice(self.registers)
+            value = Binary("+", Name(register), step) if random.random() < 0.7 else Call("max", (Name(register), step))
+            updates = ((register, value),)
         return Atom(label, domain, variable, updates)
 
     def guarded(self, described: DescribableSet) -> DescribableSet:
@@ -157,7 +180,7 @@ class PatternMaker:
         if self.variables and random.random() < 0.6:
             right = Field(random.choice(self.variables), "v")
         elif self.registers and random.random() < 0.4:
-            right = Name("n")
+            right = Name(random.choice(self.registers))
         return Filtered(described, Binary(operator, Name("v"), right))
 
     def set(self, timers: tuple[str, ...]) -> DescribableSet:

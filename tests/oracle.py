@@ -8,7 +8,7 @@ too: one instance for every value there is. The engines are held to give the sam
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -116,6 +116,22 @@ class Inst:
     bound: int | None = None
 
 
+class TooLongError(Exception):
+    """The oracle is exponential where alternations are iterated; this reading took more steps than it was given."""
+
+
+class Budget:
+    """How many steps are left; shared by the oracles of one reading."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+
+    def spend(self) -> None:
+        self.steps -= 1
+        if self.steps < 0:
+            raise TooLongError
+
+
 class Oracle:
     """Reads one pattern over one list of events."""
 
@@ -128,7 +144,9 @@ class Oracle:
         epochs: bool = False,
         outer_key: tuple[str, ...] = (),
         exports: frozenset[str] = frozenset(),
+        budget: Budget | None = None,
     ) -> None:
+        self.budget = budget or Budget(10**9)
         self.pattern, self.output, self.epochs = pattern, output, epochs
         self.outer_key, self.exports = outer_key, exports
         self.found: dict[Any, Found] = {}
@@ -149,7 +167,9 @@ class Oracle:
                 exports = made & referenced(self.pattern, self.output, without=side)
                 name = f"&{len(self.parts)}"
                 self.parts[id(pattern), where] = name
-                inner = Oracle(side, None, self.primitives, epochs=self.epochs, outer_key=key, exports=exports)
+                inner = Oracle(
+                    side, None, self.primitives, epochs=self.epochs, outer_key=key, exports=exports, budget=self.budget
+                )
                 source = canonical_id(Publication(side, None), key=side_key(side, key), epochs=self.epochs)
                 self.events += inner.as_parts(name, source)
         else:
@@ -186,7 +206,7 @@ class Oracle:
                 windows.append((-1 - len(windows), pattern.length))
             pattern = pattern.body
         self.results: list[Any] = []
-        choices = {tuple(e.attributes.get(n) for n in keys) for e in self.events if e.rank != TIME} if keys else {()}
+        choices = self.values_of(keys) if keys else [()]
         for values_of_key in choices:
             if None in values_of_key:
                 continue
@@ -197,6 +217,11 @@ class Oracle:
                 if threads:
                     self.begin(Inst(threads))
         return self.results
+
+    def values_of(self, names: tuple[str, ...]) -> list[tuple[Any, ...]]:
+        """Every value of a key that some event shows; true is not 1."""
+        shown = [tuple(event.attributes.get(name) for name in names) for event in self.events if event.rank != TIME]
+        return list({tuple((type(each) is bool, each) for each in choice): choice for choice in shown}.values())
 
     def begin(self, start: Inst) -> None:
         # The start state is always active: every event gets its chance, and none of them ends it.
@@ -247,6 +272,7 @@ class Oracle:
     # The three rules.
 
     def offer(self, inst: Inst, event: Seen) -> list[Inst] | None:
+        self.budget.spend()
         threads = inst.threads
         strong = all(thread.strong for thread in threads)
         if not self.follows(inst, event, strong):
@@ -375,6 +401,7 @@ class Oracle:
 
     def enter(self, pattern: Pattern, around: Around, onward: Callable[[], list[list[Any]]]) -> list[list[Any]]:
         """Alternatives; an empty path shows as a `Skip`, which whoever is around replaces by what comes behind."""
+        self.budget.spend()
         match pattern:
             case Atom():
                 return [[Thread(pattern, around, False, onward)]]
@@ -396,9 +423,8 @@ class Oracle:
             case Init(registers=registers, body=body):
                 return _mark(self.enter(body, around, onward), ("init", registers))
             case Keyed(body=body, attributes=names):
-                choices = {tuple(e.attributes.get(n) for n in names) for e in self.events}
                 result = []
-                for choice in [*(c for c in choices if None not in c), (OTHER,) * len(names)]:
+                for choice in [*(c for c in self.values_of(names) if None not in c), (OTHER,) * len(names)]:
                     result += self.enter(body, replace(around, keys=(*around.keys, (names, choice))), onward)
                 return result
             case Timing(first=first, second=second, timer=timer, when=when):
@@ -509,6 +535,12 @@ class Oracle:
             case Call(function=function, arguments=arguments):
                 return values.FUNCTIONS[function].compute(*map(of, arguments))
         raise TypeError(expression)
+
+
+def read(publication: Publication, events: Iterable[Seen], *, epochs: bool = False, steps: int = 10**9) -> list[Found]:
+    """The composite events of a pattern in a list of events; `TooLongError` where that takes more steps."""
+    oracle = Oracle(publication.pattern, publication.output, list(events), epochs=epochs, budget=Budget(steps))
+    return oracle.run()
 
 
 def _carried(bound: dict[str, Any], counted: dict[str, Any]) -> Any:

@@ -123,5 +123,5 @@ def _distinct(alternatives: list[Alternative]) -> Entry:
 def _without_redundant(alternative: Alternative) -> Alternative:
     """Drop strong items beside the same weak ones: whoever follows strongly follows weakly, to the same place."""
     items = alternative.items
-    kept = frozenset(item for item in items if not (item.strong and replace(item, strong=WEAK) in items))
-    return alternative if len(kept) == len(items) else replace(alternative, items=kept)
+    redundant = [item for item in items if item.strong and replace(item, strong=WEAK) in items]
+    return replace(alternative, items=items.difference(redundant)) if redundant else alternative

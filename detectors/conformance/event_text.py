@@ -18,7 +18,7 @@ from detectors.language.scanner import Scanner
 from middleware.errors import DistcedError
 from middleware.events import Attribute, Event, check_event
 from middleware.sets.expressions import Literal, Span
-from middleware.timestamps import parse_instant
+from middleware.timestamps import INSTANT_MAX, parse_instant
 
 SOURCE: Final = "e"
 """The source of the events of a case; their sequence number is their position."""
@@ -59,7 +59,7 @@ def _time(scanner: Scanner) -> int:
     if scanner.word.kind == "duration":
         return sign * ExpressionParser(scanner).duration()
     word = scanner.expect_kind("number", _TIME)
-    if not word.text.isdigit():
+    if not word.text.isdigit() or len(word.text) > len(str(INSTANT_MAX)):
         raise scanner.error("not a time", Span(start, word.end), given=word.text, allowed=_TIME)
     return sign * int(word.text)
 

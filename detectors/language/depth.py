@@ -44,7 +44,7 @@ MOST_BRACKETS: Final = 50
 MOST_NESTED: Final = 45
 """How many nodes of a tree may be inside one another, a chain of operators counting as one."""
 
-MOST_LEVELS: Final = 120
+MOST_LEVELS: Final = 100
 """The same with every operator counting."""
 
 Node: TypeAlias = Pattern | DescribableSet | Expression
@@ -60,8 +60,7 @@ def check_depth(tree: Node, *, text: str = "") -> None:
         node, nested, level = waiting.pop()
         if nested > MOST_NESTED or level > MOST_LEVELS:
             raise too_deep(text, node.span)
-        for child in _inside(node):
-            waiting.append((child, nested + (not _chained(node, child)), level + 1))
+        waiting += [(child, nested + (not _chained(node, child)), level + 1) for child in _inside(node)]
 
 
 def check_output_depth(output: Output | None, *, text: str = "") -> None:

@@ -22,9 +22,11 @@ from middleware.sets.expressions import (
     Unary,
 )
 from middleware.sets.values import FUNCTIONS
-from middleware.timestamps import INSTANT_MAX, INSTANT_MIN, UNITS, duration_of
+from middleware.timestamps import INSTANT_MAX, UNITS, duration_of
 
 _UNIT_LETTERS = "".join(UNITS)
+# No number of more digits fits into 64 bits or makes sense as a fraction of a unit; Python does not even read them all.
+_MOST_DIGITS = 40
 _BOOLEAN_OPERATORS = (*COMPARISONS, "and", "or")
 
 
@@ -155,9 +157,8 @@ class ExpressionParser:
     def _number(self) -> int | float:
         word = self.scanner.next()
         if word.text.isdigit():
-            value = int(word.text)
-            if INSTANT_MIN <= value <= INSTANT_MAX:
-                return value
+            if len(word.text) <= _MOST_DIGITS and int(word.text) <= INSTANT_MAX:
+                return int(word.text)
             raise self.scanner.error(
                 "an integer beyond 64 bits", Span(word.start, word.end), given=word.text, advice="write it as a float"
             )
@@ -167,12 +168,14 @@ class ExpressionParser:
         """A duration, in nanoseconds."""
         word = self.scanner.expect_kind("duration", "a duration such as 15ns, 5s, 2min, 1h or 1.5d")
         number = word.text.rstrip(_UNIT_LETTERS)
-        try:
-            nanoseconds = duration_of(number, word.text[len(number) :])
-        except DistcedError as error:
-            raise self.scanner.error(
-                error.problem, Span(word.start, word.end), given=error.given, allowed=error.allowed
-            ) from None
+        nanoseconds = INSTANT_MAX + 1
+        if len(number) <= _MOST_DIGITS:
+            try:
+                nanoseconds = duration_of(number, word.text[len(number) :])
+            except DistcedError as error:
+                raise self.scanner.error(
+                    error.problem, Span(word.start, word.end), given=error.given, allowed=error.allowed
+                ) from None
         if nanoseconds > INSTANT_MAX:
             raise self.scanner.error(
                 "a duration beyond 64 bits of nanoseconds", Span(word.start, word.end), given=word.text

@@ -293,7 +293,7 @@ class Parser(ExpressionParser):
 
     def _natural(self) -> int:
         word = self.scanner.expect_kind("number", "a whole number")
-        if not word.text.isdigit() or int(word.text) > _MOST_COPIES:
+        if not word.text.isdigit() or len(word.text) > len(str(_MOST_COPIES)) or int(word.text) > _MOST_COPIES:
             raise self.scanner.error(
                 "not a number of times", Span(word.start, word.end), given=word.text, allowed=f"0 to {_MOST_COPIES}"
             )

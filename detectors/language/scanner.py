@@ -44,6 +44,10 @@ _SYMBOLS: Final = {
 }
 _ESCAPES: Final = {"n": "\n", "t": "\t"}
 
+# How much of a line an error shows.
+_SHOWN_BEFORE: Final = 90
+_SHOWN_BEHIND: Final = 60
+
 
 class Word(NamedTuple):
     """A word of the text.
@@ -198,13 +202,19 @@ def error_at(
     if span is None or not text:
         return PatternError(problem, given=given, allowed=allowed, advice=advice)
     start = min(span.start, len(text))
-    line = text.count("\n", 0, start) + 1
     line_start = text.rfind("\n", 0, start) + 1
     line_end = text.find("\n", start)
-    shown = text[line_start : line_end if line_end >= 0 else len(text)]
-    column = start - line_start + 1
-    width = max(1, min(span.end, line_start + len(shown)) - start)
-    snippet = f"  {shown}\n  {' ' * (column - 1)}{'^' * width}"
+    line_end = line_end if line_end >= 0 else len(text)
+    # Of a long line only what is around the place.
+    shown_start = max(line_start, start - _SHOWN_BEFORE)
+    shown_end = min(line_end, start + _SHOWN_BEHIND)
+    before = ("…" if shown_start > line_start else "") + text[shown_start:start]
+    behind = text[start:shown_end] + ("…" if shown_end < line_end else "")
+    width = max(1, min(span.end, shown_end) - start)
+    # The same blanks below, so that a tab is as wide there.
+    blank = "".join(each if each == "\t" else " " for each in before)
+    snippet = f"  {before}{behind}\n  {blank}{'^' * width}"
+    line, column = text.count("\n", 0, start) + 1, start - line_start + 1
     return PatternError(problem, given=given, allowed=allowed, line=line, column=column, snippet=snippet, advice=advice)
 
 

@@ -118,10 +118,11 @@ def normal_form(described: DescribableSet, timers: Iterable[str] = ()) -> Condit
         case AnySet():
             return ConditionByType(dict.fromkeys(timers, FALSE), TRUE)
         case Union(members=members):
-            form = EMPTY
-            for member in members:
-                form = union(form, normal_form(member, timers))
-            return form
+            # Joined in pairs, so that the condition of a thousand members is ten levels deep.
+            forms = [normal_form(member, timers) for member in members] or [EMPTY]
+            while len(forms) > 1:
+                forms = [union(*pair) if len(pair) > 1 else pair[0] for pair in _pairs(forms)]
+            return forms[0]
         case Intersection(left=left, right=right):
             return combine(normal_form(left, timers), normal_form(right, timers), conjunction)
         case Difference(left=left, right=right):
@@ -134,6 +135,10 @@ def normal_form(described: DescribableSet, timers: Iterable[str] = ()) -> Condit
                 {name: conjunction(each, condition) for name, each in form.by_type.items()},
                 conjunction(form.others, condition),
             )
+
+
+def _pairs(forms: list[ConditionByType]) -> list[list[ConditionByType]]:
+    return [forms[place : place + 2] for place in range(0, len(forms), 2)]
 
 
 def union(left: ConditionByType, right: ConditionByType) -> ConditionByType:

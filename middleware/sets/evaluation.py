@@ -84,6 +84,19 @@ def compile_value(expression: Expression, scope: Scope) -> Value:
     return writer.function(writer.value(expression))
 
 
+def _operands(expression: Expression, operator: str) -> list[Expression]:
+    """What a chain of `and` or of `or` joins, from left to right."""
+    operands: list[Expression] = []
+    waiting = [expression]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Binary) and node.operator == operator:
+            waiting += [node.right, node.left]
+        else:
+            operands.append(node)
+    return operands
+
+
 class _Writer:
     """Writes the body of one function.
 
@@ -106,8 +119,9 @@ class _Writer:
         match expression:
             case Literal(value=value):
                 return str(value is True)
-            case Binary(operator="and" | "or" as operator, left=left, right=right):
-                return f"({self.condition(left)} {operator} {self.condition(right)})"
+            case Binary(operator="and" | "or" as operator):
+                # All in one pair of parentheses, for Python reads no more than 200 of them inside one another.
+                return f"({f' {operator} '.join(map(self.condition, _operands(expression, operator)))})"
             case Unary(operator="not", operand=operand):
                 return f"(not {self.condition(operand)})"
             case Binary(operator=operator) if operator in COMPARISONS:

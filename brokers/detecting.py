@@ -1,0 +1,226 @@
+"""Events in, composite events out: what a node does with the frames that reach it.
+
+Frames are decoded, their events checked against their type, and handed to the detectors that read them; what those find
+leaves in frames of its own. What cannot be used goes to the dead letters, and takes nothing else with it. Which
+detectors are on this node is not decided here (`brokers.serving`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from brokers.dead_letters import DeadLetters
+from brokers.directory import Directory
+from brokers.effects import Effect, Note, Publish
+from brokers.inputs import Fits, fitting, what_is_wrong
+from detectors.detector import Detected, Detector
+from middleware.errors import DistcedError
+from middleware.events import CompositeEvent
+from middleware.eventtypes import EventType
+from middleware.protocol import Heartbeat
+from middleware.topics import Area, composite_topic
+from middleware.wire import decode_any
+from middleware.wire import encode as encode_frame
+
+ROUTES: int = 100_000
+"""How many topics are remembered."""
+
+
+@dataclass(slots=True)
+class Hosted:
+    """A detector on this node.
+
+    Attributes:
+        detector: the detector.
+        reads: the published types it reads; None for every primitive event.
+        names: the types it names; composite events are read by their names only.
+        subscriptions: the ids of those it serves, and whether their clients are ready.
+        upstream: the detectors whose composite events it reads, and waits for.
+        active: whether its inputs are subscribed to.
+        told: the watermark it has published last, ns; None for none, or for one that is to be told again.
+        constituents: whether somebody wants the constituents sent along.
+    """
+
+    detector: Detector
+    reads: frozenset[str] | None
+    names: frozenset[str]
+    subscriptions: dict[str, bool] = field(default_factory=dict)
+    upstream: set[str] = field(default_factory=set)
+    active: bool = False
+    told: int | None = None
+    constituents: bool = False
+
+    @property
+    def publishes(self) -> str:
+        """The type of its composite events; empty where they have no name."""
+        return self.detector.compiled.publishes.name
+
+    def takes(self, type_name: str) -> bool:
+        """Whether it reads primitive events of a type."""
+        return self.reads is None or type_name in self.reads
+
+
+@dataclass(slots=True)
+class Route:
+    """What a topic of events leads to.
+
+    Attributes:
+        type_name: the type that events on it have to have.
+        source: who publishes on it, as the topic says.
+        kind: "e" for primitive events, "c" for composite ones.
+        type: the type itself; None where events on this topic cannot be used, and `problem` says why.
+        fits: the quick test of their attributes.
+        hosted: the detectors that read them.
+    """
+
+    type_name: str
+    source: str
+    kind: str
+    type: EventType | None
+    problem: str
+    fits: Fits
+    hosted: list[Hosted]
+
+
+class Detecting:
+    """The detectors of a node at work.
+
+    Attributes:
+        hosted: the detectors, by id.
+        counts: what was done so far.
+        dead_letters: what could not be used.
+        routes: what topics lead to; to be forgotten when detectors or types change.
+    """
+
+    def __init__(self, name: str, root: str, directory: Directory) -> None:
+        self.root = root
+        self.directory = directory
+        self.hosted: dict[str, Hosted] = {}
+        self.counts = {"frames": 0, "events": 0, "composite events": 0, "late": 0, "duplicates": 0}
+        self.dead_letters = DeadLetters(name, root)
+        self.routes: dict[str, Route] = {}
+
+    def find(self, topic: str, area: Area, levels: tuple[str, ...]) -> Route:
+        """What a topic leads to, remembered from now on."""
+        made = self._primitive(*levels) if area is Area.EVENTS else self._composite(*levels)
+        # Any text may stand on a topic; only those that lead somewhere are worth remembering.
+        if made.type is not None and len(self.routes) < ROUTES:
+            self.routes[topic] = made
+        return made
+
+    def receive(self, route: Route, topic: str, payload: bytes, now: int) -> list[Effect]:
+        """A frame has arrived, or an event in JSON."""
+        self.counts["frames"] += 1
+        try:
+            frame = decode_any(payload, where=topic, type=route.type_name, source=route.source, now=now)
+        except DistcedError as error:
+            return [self.dead_letters.message("malformed", str(error), topic, payload)]
+        effects: list[Effect] = [self.dead_letters.row(each, topic) for each in frame.rejected]
+        events = frame.events
+        if frame.type != route.type_name or frame.kind != route.kind:
+            carried = "composite" if frame.kind == "c" else "primitive"
+            problem = f"a frame of {carried} events {frame.type!r} on the topic of {route.type_name!r}"
+            return [*effects, self.dead_letters.message("malformed", problem, topic, payload)]
+        if route.type is None:
+            return effects + [self.dead_letters.event("unknown-type", route.problem, each, topic) for each in events]
+        fits = route.fits
+        usable = [event for event in events if fits(event.attributes)]
+        if len(usable) < len(events):
+            for event in events:
+                if not fits(event.attributes):
+                    problem = what_is_wrong(event, route.type, topic)
+                    effects.append(self.dead_letters.event("mistyped", problem, event, topic))
+            events = usable
+        self.counts["events"] += len(events)
+        source = frame.source if route.kind == "e" else route.source
+        for hosted in route.hosted:
+            if hosted.active:
+                effects += self.detected(hosted, hosted.detector.receive(source, events, frame.watermark, now))
+        return effects
+
+    def heartbeat(self, beat: Heartbeat, now: int) -> list[Effect]:
+        """Sources have come beyond a watermark."""
+        effects: list[Effect] = []
+        for hosted in self.hosted.values():
+            if hosted.active:
+                effects += self.detected(hosted, hosted.detector.heartbeat(beat.sources, beat.watermark, now))
+        return effects
+
+    def fence(self, source: str, now: int) -> list[Effect]:
+        """A source is not waited for any more."""
+        effects: list[Effect] = [Note("warning", "source fenced off", {"source": source})]
+        for hosted in self.hosted.values():
+            if hosted.active:
+                effects += self.detected(hosted, hosted.detector.fence(source, now))
+        return effects
+
+    def leave(self, source: str, hosted: Hosted, now: int) -> list[Effect]:
+        """A source, or a detector that is one, is done."""
+        return self.detected(hosted, hosted.detector.leave(source, now))
+
+    def tick(self, now: int, *, tell_again: bool) -> list[Effect]:
+        """Time has passed. Watermarks are told again from time to time, for readers that came after they were told."""
+        effects: list[Effect] = []
+        for hosted in self.hosted.values():
+            if hosted.active:
+                if tell_again and hosted.publishes:
+                    hosted.told = None
+                effects += self.detected(hosted, hosted.detector.tick(now))
+        return effects
+
+    def detected(self, hosted: Hosted, detected: Detected) -> list[Effect]:
+        """What came of something a detector was told, on its way out."""
+        effects: list[Effect] = []
+        counts, where = self.counts, hosted.detector.id
+        if detected.late:
+            problem = f"late for detector {where}, which is beyond it"
+            effects += [self.dead_letters.event("late", problem, each, where) for each in detected.late]
+        for source in detected.fenced:
+            fields: dict[str, object] = {"source": source, "detector": where, "reason": "its lease has run out"}
+            effects.append(Note("warning", "source fenced off", fields))
+        counts["late"] += len(detected.late) + detected.disordered
+        counts["duplicates"] += detected.duplicates
+        found, watermark = detected.events, detected.watermark
+        if found or (watermark is not None and watermark != hosted.told):
+            counts["composite events"] += len(found)
+            hosted.told = watermark
+            effects.append(self._frame(hosted, found, watermark))
+        return effects
+
+    def _frame(self, hosted: Hosted, found: list[CompositeEvent], watermark: int | None) -> Publish:
+        if not hosted.constituents:
+            found = [replace(each, events=()) if each.events else each for each in found]
+        canonical = hosted.detector.compiled.automaton.canonical_id
+        payload = encode_frame(
+            found, type=hosted.publishes or canonical, source=canonical, watermark=watermark, kind="c", check=False
+        )
+        return Publish(composite_topic(hosted.detector.id, root=self.root), payload)
+
+    def _primitive(self, type_name: str, source: str) -> Route:
+        event_type = self.directory.types.get(type_name)
+        if event_type is None:
+            return _unusable(type_name, source, "e", f"no event type {type_name!r} is registered")
+        if event_type.derived is not None:
+            base = event_type.derived.base
+            problem = f"the type {type_name!r} is derived: events of {base!r} are published"
+            return _unusable(type_name, source, "e", problem)
+        hosted = [each for each in self.hosted.values() if each.takes(type_name)]
+        return Route(type_name, source, "e", event_type, "", fitting(event_type), hosted)
+
+    def _composite(self, detector: str) -> Route:
+        entry = self.directory.detectors.get(detector)
+        if entry is None:
+            return _unusable(detector, detector, "c", f"no detector {detector!r} is known")
+        name = entry.publishes or detector
+        hosted = [each for each in self.hosted.values() if detector in each.upstream]
+        return Route(name, detector, "c", EventType(name, {}), "", _anything, hosted)
+
+
+def _unusable(type_name: str, source: str, kind: str, problem: str) -> Route:
+    return Route(type_name, source, kind, None, problem, _anything, [])
+
+
+def _anything(attributes: object) -> bool:
+    return True

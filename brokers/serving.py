@@ -1,0 +1,277 @@
+"""Which subscriptions a node serves: detectors created, shared, handed over and destroyed.
+
+A subscription comes about in steps, so that nothing is lost: the node that is chosen builds the detector and offers its
+topic; the client listens and says that it is ready; the node subscribes to what the detector reads, and answers that it
+is active. Offers are repeated until the client is ready.
+
+A detector stays where it is as long as its node lives. When a node is lost the others choose anew, and the clients are
+offered the detectors again; what the lost ones had matched so far is lost (recovery is for later). Nodes that see the
+others come and go in different order may both host a detector for a moment; then one of them, the same for both, gives
+it up. Entries that nobody stands behind any more are cleared: a detector's by the node that would host it, a
+subscription's by the node that serves it, when its client has been away for too long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from brokers.detecting import Detecting, Hosted
+from brokers.directory import Change, Directory
+from brokers.effects import Effect, Note, Publish, Subscribe, Unsubscribe
+from brokers.placement import chosen
+from detectors.compilation import Compiled, compile_pattern
+from detectors.consumption import DetectionPolicy
+from detectors.detector import Detector, detector_id
+from middleware.errors import DistcedError
+from middleware.eventtypes import Kind, TypeRegistry
+from middleware.protocol import Answer, DetectorEntry, SubscriptionEntry, encode
+from middleware.timestamps import INSTANT_MIN, SECOND
+from middleware.topics import administration_topic, composite_topic, directory_topic, event_filter
+from policies.detection import detection_policy
+
+GRACE: Final = 15 * SECOND
+"""How long the subscriptions of a client that is gone are kept, ns: longer than a client waits to connect again."""
+
+
+class Serving:
+    """The subscriptions of a node.
+
+    Attributes:
+        directory: what is known.
+        detecting: the detectors at work.
+        by_subscription: the detector of each subscription that is served here.
+        inspecting: whether this node looks at all events, for those of types that nobody has registered.
+    """
+
+    def __init__(self, name: str, root: str, directory: Directory, detecting: Detecting) -> None:
+        self.name = name
+        self.root = root
+        self.directory = directory
+        self.detecting = detecting
+        self.by_subscription: dict[str, str] = {}
+        self.inspecting = False
+        self._filters: set[str] = set()
+        self._absent: dict[str, int] = {}
+
+    # Subscriptions.
+
+    def take_up(self, now: int) -> list[Effect]:
+        """Look at everything again: nodes have come or gone."""
+        effects: list[Effect] = []
+        for name, entry in list(self.directory.subscriptions.items()):
+            if name not in self.by_subscription:
+                effects += self.consider(name, entry, now)
+        for identity in self.directory.detectors:
+            if identity not in self.detecting.hosted and self._is_mine(identity):
+                # Of a node that is lost, or of an earlier life of this one, and nobody needs it any more.
+                effects.append(self._clear("detector", identity))
+        return effects
+
+    def consider(self, name: str, entry: SubscriptionEntry, now: int) -> list[Effect]:
+        """A subscription is new, or has changed: serve it if it falls to this node."""
+        effects = self.withdrawn(name, now)
+        registry = self.directory.registry()
+        try:
+            compiled, policy = self._accepted(entry, registry)
+        except DistcedError as error:
+            if chosen(entry.pattern, self.directory.nodes) == self.name:
+                answer = Answer(name, "refused", node=self.name, error=error.as_dict(), message=str(error))
+                effects.append(self._answer(entry.client, answer))
+            return effects
+        identity = detector_id(compiled, policy.name)
+        if not self._is_mine(identity):
+            return effects
+        hosted = self.detecting.hosted.get(identity)
+        if hosted is None:
+            detector = Detector(compiled, policy, _kinds(registry))
+            hosted = self.detecting.hosted[identity] = Hosted(detector, compiled.reads(registry), compiled.names())
+            effects.append(Note("info", "detector created", {"detector": identity, "pattern": compiled.text}))
+        hosted.subscriptions[name] = False
+        self.by_subscription[name] = identity
+        self._see_constituents(hosted)
+        return [*effects, self._entry(hosted), self._offer(name, entry, hosted)]
+
+    def ready(self, name: str, now: int) -> list[Effect]:
+        """The client listens: the detector begins, if it has not yet."""
+        identity = self.by_subscription.get(name)
+        entry = self.directory.subscriptions.get(name)
+        if identity is None or entry is None:
+            return []
+        hosted = self.detecting.hosted[identity]
+        hosted.subscriptions[name] = True
+        effects: list[Effect] = []
+        if not hosted.active:
+            hosted.active = True
+            for source, each in self.directory.sources.items():
+                if any(hosted.takes(type_name) for type_name in each.types):
+                    hosted.detector.join(source, each.watermark, now, each.lease)
+            effects += self._connect(hosted, now)
+            effects += self.refilter()
+        return [*effects, self._answer(entry.client, self._told(name, "active", hosted))]
+
+    def withdrawn(self, name: str, now: int) -> list[Effect]:
+        """A subscription has ended; a detector that nobody needs is destroyed."""
+        identity = self.by_subscription.pop(name, None)
+        if identity is None:
+            return []
+        hosted = self.detecting.hosted[identity]
+        del hosted.subscriptions[name]
+        if hosted.subscriptions:
+            self._see_constituents(hosted)
+            return [self._entry(hosted)]
+        del self.detecting.hosted[identity]
+        effects: list[Effect] = [self._clear("detector", identity)]
+        return [*effects, *self.refilter(), Note("info", "detector destroyed", {"detector": identity})]
+
+    def tick(self, now: int) -> list[Effect]:
+        """Time has passed; call it every few seconds: offers that were not taken, clients that do not come back."""
+        effects: list[Effect] = []
+        subscriptions = self.directory.subscriptions
+        for hosted in self.detecting.hosted.values():
+            for name, ready in hosted.subscriptions.items():
+                if not ready and name in subscriptions:
+                    effects.append(self._offer(name, subscriptions[name], hosted))
+        absent = {entry.client for entry in subscriptions.values()} - self.directory.clients.keys()
+        self._absent = {client: self._absent.get(client, now) for client in absent}
+        for name, entry in subscriptions.items():
+            if now - self._absent.get(entry.client, now) > GRACE and (
+                name in self.by_subscription or chosen(name, self.directory.nodes) == self.name
+            ):
+                fields: dict[str, object] = {"subscription": name, "client": entry.client}
+                effects += [Note("warning", "subscription of a client that is gone", fields)]
+                effects.append(Publish(directory_topic("subscription", name, root=self.root), b"", retain=True))
+        return effects
+
+    # Detectors, here and elsewhere.
+
+    def detector_changed(self, change: Change, now: int) -> list[Effect]:
+        """A detector has come, gone or moved, here or elsewhere."""
+        effects: list[Effect] = []
+        identity, entry, before = change.name, change.entry, change.before
+        mine = self.detecting.hosted.get(identity)
+        if mine is not None:
+            effects += self._contested(mine, entry, now)
+        published = {each.publishes for each in (entry, before) if each is not None}
+        if entry is None or before is None or entry.policy != before.policy or len(published) > 1:
+            for hosted in self.detecting.hosted.values():
+                if hosted.active and not published.isdisjoint(hosted.names):
+                    effects += self._connect(hosted, now)
+            effects += self.refilter()
+        return effects
+
+    def _contested(self, mine: Hosted, entry: DetectorEntry | None, now: int) -> list[Effect]:
+        """The directory speaks of a detector that is here: does it say so?"""
+        if entry is None:
+            # Cleared by a node that did not know yet that it is here.
+            return [self._entry(mine)]
+        if entry.node == self.name or entry.node not in self.directory.nodes:
+            return []
+        identity = mine.detector.id
+        if chosen(identity, (self.name, entry.node)) == self.name:
+            return [self._entry(mine), *self.take_up(now)]
+        del self.detecting.hosted[identity]
+        for name in mine.subscriptions:
+            del self.by_subscription[name]
+        note = Note("info", "detector given up", {"detector": identity, "node": entry.node})
+        return [note, *self.refilter()]
+
+    def _connect(self, hosted: Hosted, now: int) -> list[Effect]:
+        """Wait for the detectors whose composite events are read, and for no others."""
+        detector = hosted.detector
+        wanted = {each for name in hosted.names for each in self.directory.publishers(name, detector.policy.name)}
+        effects: list[Effect] = []
+        for each in sorted(wanted - hosted.upstream):
+            detector.join(each, max(detector.engine.clock, INSTANT_MIN), now)
+        gone, hosted.upstream = hosted.upstream - wanted, wanted
+        for each in sorted(gone):
+            effects += self.detecting.leave(each, hosted, now)
+        return effects
+
+    def refilter(self) -> list[Effect]:
+        """Subscribe to what is read, without filters that a wider one covers: each event has to come once."""
+        self.detecting.routes.clear()
+        everything = event_filter(root=self.root)
+        filters = {everything} if self.inspecting else set()
+        for hosted in self.detecting.hosted.values():
+            if hosted.active:
+                filters |= {composite_topic(each, root=self.root) for each in hosted.upstream}
+                if hosted.reads is None:
+                    filters.add(everything)
+                else:
+                    types = [name for name in hosted.reads if name in self.directory.types]
+                    filters |= {event_filter(name, root=self.root) for name in types}
+        if everything in filters:
+            below = everything.removesuffix("+/+")
+            filters = {each for each in filters if each == everything or not each.startswith(below)}
+        added, dropped = sorted(filters - self._filters), sorted(self._filters - filters)
+        self._filters = filters
+        return [*map(Subscribe, added), *map(Unsubscribe, dropped)]
+
+    def entries(self, identities: Iterable[str]) -> list[Publish]:
+        """The entries of detectors that are here."""
+        return [self._entry(self.detecting.hosted[each]) for each in identities]
+
+    def _is_mine(self, identity: str) -> bool:
+        """A detector stays where it is as long as its node lives; else every node makes the same choice."""
+        if identity in self.detecting.hosted:
+            return True
+        known = self.directory.detectors.get(identity)
+        if known is not None and known.node in self.directory.nodes:
+            return known.node == self.name
+        return chosen(identity, self.directory.nodes) == self.name
+
+    def _accepted(self, entry: SubscriptionEntry, registry: TypeRegistry) -> tuple[Compiled, DetectionPolicy]:
+        """What a subscription asks for; raises `DistcedError` where that cannot be."""
+        if entry.consumption not in ("ordered", "epoch"):
+            raise DistcedError("unknown kind of consumption", given=entry.consumption, allowed="ordered, epoch")
+        compiled = compile_pattern(
+            entry.pattern,
+            registry,
+            definitions=entry.definitions,
+            consumption="epoch" if entry.consumption == "epoch" else "ordered",
+        )
+        policy = detection_policy(entry.policy)
+        if compiled.publishes.name:
+            self.directory.check_published(compiled.publishes, compiled.names())
+        self.directory.check_read(compiled.names(), policy.name)
+        return compiled, policy
+
+    # Messages.
+
+    def _see_constituents(self, hosted: Hosted) -> None:
+        entries = (self.directory.subscriptions.get(name) for name in hosted.subscriptions)
+        hosted.constituents = any(entry is not None and entry.constituents for entry in entries)
+
+    def _entry(self, hosted: Hosted) -> Publish:
+        detector = hosted.detector
+        entry = DetectorEntry(
+            self.name,
+            detector.compiled.text,
+            detector.policy.name,
+            None if hosted.reads is None else tuple(sorted(hosted.reads)),
+            hosted.publishes,
+            dict(detector.compiled.publishes.attributes),
+            len(hosted.subscriptions),
+        )
+        return Publish(directory_topic("detector", detector.id, root=self.root), encode(entry), retain=True)
+
+    def _clear(self, kind: str, name: str) -> Publish:
+        return Publish(directory_topic(kind, name, root=self.root), b"", retain=True)
+
+    def _offer(self, name: str, entry: SubscriptionEntry, hosted: Hosted) -> Publish:
+        return self._answer(entry.client, self._told(name, "offered", hosted))
+
+    def _told(self, name: str, state: str, hosted: Hosted) -> Answer:
+        return Answer(name, state, hosted.detector.id, self.name, hosted.publishes)
+
+    def _answer(self, client: str, answer: Answer) -> Publish:
+        return Publish(administration_topic("answer", client, root=self.root), encode(answer))
+
+
+def _kinds(registry: TypeRegistry) -> Callable[[str], Mapping[str, Kind] | None]:
+    def kinds(name: str) -> Mapping[str, Kind] | None:
+        found = registry.find(name)
+        return None if found is None else found.attributes
+
+    return kinds

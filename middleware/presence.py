@@ -1,0 +1,105 @@
+"""A client in the directory: what it knows of the others, and the entries it stands behind itself.
+
+Entries are retained messages, so they outlive a connection; but a server may start again without a memory, and nodes
+clear the subscriptions of a client that stays away. So after each connection, once the directory was read, a client
+publishes anew what it stands behind and does not find there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+import msgspec
+
+from middleware.bus import Bus
+from middleware.clock import Clock
+from middleware.directory import Change, Entries
+from middleware.errors import DistcedError
+from middleware.protocol import ClientEntry, encode
+from middleware.topics import Area, administration_topic, area_filter, directory_topic, parse_topic
+
+
+class Presence:
+    """The directory as a client sees and fills it.
+
+    Attributes:
+        directory: what is known; to be read under `changed`, for it changes on the thread of the bus.
+        changed: notified with every change.
+        known: whether the directory was read, once.
+        on_change: called with each change, on the thread of the bus.
+    """
+
+    def __init__(self, bus: Bus, name: str, root: str, clock: Clock) -> None:
+        self.directory = Entries()
+        self.changed = threading.Condition()
+        self.known = False
+        self.on_change: Callable[[Change], object] = lambda change: None
+        self._bus = bus
+        self._name = name
+        self._root = root
+        self._clock = clock
+        self._known_topic = administration_topic("known", name, root=root)
+        self._own: dict[tuple[str, str], bytes] = {}
+        # What has shown up since the connection stands.
+        self._seen: set[tuple[str, str]] = set()
+
+    def listen(self) -> None:
+        """Subscribe to what it hears; before the bus starts."""
+        self._bus.subscribe(area_filter(Area.DIRECTORY, root=self._root), self._entry, qos=1)
+        self._bus.subscribe(self._known_topic, self._read, qos=1)
+
+    def put(self, kind: str, name: str, entry: msgspec.Struct) -> None:
+        """Publish an entry, and stand behind it from now on."""
+        payload = encode(entry)
+        with self.changed:
+            self._own[kind, name] = payload
+        self._bus.publish(directory_topic(kind, name, root=self._root), payload, qos=1, retain=True)
+
+    def clear(self, kind: str, name: str) -> None:
+        """Take an entry out of the directory."""
+        with self.changed:
+            self._own.pop((kind, name), None)
+        self._bus.publish(directory_topic(kind, name, root=self._root), b"", qos=1, retain=True)
+
+    def wait(self, until: Callable[[], bool], timeout: float) -> bool:
+        """Wait up to so many seconds until something holds; whether it does."""
+        with self.changed:
+            return self.changed.wait_for(until, timeout)
+
+    # On the thread of the bus.
+
+    def connected(self) -> None:
+        """The connection stands, or stands again."""
+        self._seen = set()
+        self.put("client", self._name, ClientEntry(self._clock.now()))
+        # What the directory retains comes before what is sent behind the subscription to it.
+        self._bus.publish(self._known_topic, b"", qos=1)
+
+    def _entry(self, topic: str, payload: bytes, retain: bool) -> None:
+        with suppress(DistcedError):  # Broker nodes report what is no entry.
+            levels = parse_topic(topic, root=self._root).levels
+            with self.changed:
+                change = self.directory.read(levels, payload, where=topic)
+                self._seen.add((change.kind, change.name))
+                if change.entry is None and change.kind in ("type", "source"):
+                    # Somebody else has cleared it, which holds.
+                    self._own.pop((change.kind, change.name), None)
+                self.changed.notify_all()
+            if change.entry is None and (change.kind, change.name) == ("client", self._name) and self._bus.connected:
+                # The last will of a connection that was lost before this one.
+                self.put("client", self._name, ClientEntry(self._clock.now()))
+            self.on_change(change)
+
+    def _read(self, topic: str, payload: bytes, retain: bool) -> None:
+        """The directory was read: forget what is there no more, and put back what is missing."""
+        with self.changed:
+            for kind, name in self.directory.names() - self._seen:
+                self.directory.table(kind).pop(name)
+            missing = [(kind, name, payload) for (kind, name), payload in self._own.items()]
+            self.known = True
+            self.changed.notify_all()
+        for kind, name, content in missing:
+            if (kind, name) not in self._seen:
+                self._bus.publish(directory_topic(kind, name, root=self._root), content, qos=1, retain=True)

@@ -1,0 +1,71 @@
+"""What an operator is told of the directory and of dead letters."""
+
+from __future__ import annotations
+
+import pytest
+
+from brokers.effects import Note
+from brokers.watch import PERIOD, SHOWN, Watch
+from middleware.eventtypes import event_type
+from middleware.protocol import (
+    ClientEntry,
+    DeadLetter,
+    DetectorEntry,
+    NodeEntry,
+    SourceEntry,
+    SubscriptionEntry,
+    encode,
+)
+
+ENTRIES = [
+    ("type/Temp", event_type("Temp", {"c": "number"}), "type registered", "type forgotten", {"has": "c: number"}),
+    ("client/shop", ClientEntry(1), "client joins", "client leaves", {"client": "shop"}),
+    ("source/pir", SourceEntry(("A", "B"), 0, 0, "br"), "source joins", "source leaves", {"types": "A, B"}),
+    ("node/n1", NodeEntry(1), "node up", "node gone", {"node": "n1"}),
+    ("detector/c1", DetectorEntry("n1", "[A]", "guaranteed", ("A",)), "detector created", "detector destroyed", {}),
+    ("subscription/s.1", SubscriptionEntry("s", "[A]"), "subscribed", "unsubscribed", {"client": "s"}),
+]
+
+
+@pytest.mark.parametrize(("level", "entry", "came", "went", "fields"), ENTRIES)
+def test_entries_are_told_of_as_they_come_and_go(
+    level: str, entry: object, came: str, went: str, fields: dict[str, object]
+) -> None:
+    watch = Watch(0)
+    topic = f"ced/d/{level}"
+    (note,) = watch.receive(topic, encode(entry))
+    assert (note.level, note.event) == ("info", came)
+    assert note.fields.items() >= fields.items()
+    assert watch.receive(topic, encode(entry)) == []  # a node says how it is again and again
+    assert [each.event for each in watch.receive(topic, b"")] == [went]
+    assert watch.receive(topic, b"") == []
+
+
+def test_of_many_dead_letters_the_first_are_told_and_then_their_number() -> None:
+    watch = Watch(0)
+    letter = encode(DeadLetter("late", "it came too late", "home/hall"))
+    told = [watch.receive("ced/x/late/bridge", letter) for _ in range(SHOWN + 4)]
+    assert [len(notes) for notes in told] == [1] * SHOWN + [0] * 4
+    fields = {"reason": "late", "topic": "home/hall", "by": "bridge", "message": "it came too late"}
+    assert told[0] == [Note("warning", "dead letter", fields)]
+    assert len(watch.receive("ced/x/late/node", letter)) == 1
+    assert watch.tick(PERIOD - 1) == []
+    assert watch.tick(PERIOD) == [
+        Note("warning", "more dead letters", {"reason": "late", "by": "bridge", "count": 4}),
+    ]
+    assert len(watch.receive("ced/x/late/bridge", letter)) == 1
+    assert watch.tick(2 * PERIOD) == []
+
+
+@pytest.mark.parametrize(
+    ("topic", "payload", "event"),
+    [
+        ("ced/a/fence/pir%2F1", b"", "source fenced off"),
+        ("ced/d/node/n1", b"{", "unreadable"),
+        ("ced/d/nonsense/n1", b"{}", "unreadable"),
+        ("ced/x/late/bridge", b"\xff", "unreadable"),
+    ],
+)
+def test_fencing_and_what_cannot_be_read(topic: str, payload: bytes, event: str) -> None:
+    (note,) = Watch(0).receive(topic, payload)
+    assert (note.level, note.event) == ("warning", event)

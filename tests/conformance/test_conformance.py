@@ -1,0 +1,148 @@
+"""Every conformance case on every engine and on the oracle; and that the cases cover the language."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from detectors.compilation import Compiled
+from detectors.conformance import ENGINES, Case, compile_case, load_cases, run_case
+from detectors.conformance.running import compare
+from detectors.language.inlining import inline
+from detectors.language.parser import parse_pattern, parse_publication
+from detectors.language.tree import (
+    Alternation,
+    Atom,
+    Concatenation,
+    Hidden,
+    Init,
+    Instant,
+    Iteration,
+    Keyed,
+    Parallel,
+    Publication,
+    Reference,
+    Relative,
+    Scope,
+    Sequence,
+    TimeOfDay,
+    Timing,
+    Window,
+    walk,
+)
+from middleware.events import COMPOSITE, CompositeEvent, Event, EventId, composite_digest
+from middleware.sets.describable import AnySet, Difference, Filtered, Intersection, TypeSet, Union, walk_set
+from tests.comparing import seen
+from tests.oracle import Found, Seen, read
+
+FILES = sorted(Path(__file__).parent.glob("*.toml"))
+CASES = [case for file in FILES for case in load_cases(file)]
+
+
+def by_name(case: Case) -> str:
+    return case.name
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("case", CASES, ids=by_name)
+def test_engine(case: Case, engine: str) -> None:
+    outcome = run_case(case, engine)
+    assert outcome.passed, outcome.report()
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if not case.error and not case.derive], ids=by_name)
+def test_oracle(case: Case) -> None:
+    outcome = compare(case, _by_oracle(case))
+    assert outcome.passed, outcome.report()
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if not case.error], ids=by_name)
+def test_constituents_are_in_the_order_of_consumption(case: Case) -> None:
+    patterns = compile_case(case)
+    ordered = sorted(case.events, key=lambda event: event.key)
+    for composite in ENGINES["stepwise"](patterns, ordered, lambda _: None):
+        keys = [event.key for event in composite.events]
+        assert keys == sorted(set(keys))
+        assert composite.constituents == tuple(event.id for event in composite.events)
+
+
+def test_there_are_enough_cases_and_each_has_a_name_of_its_own() -> None:
+    names = [case.name for case in CASES]
+    assert len(names) >= 150
+    assert sorted(set(names)) == sorted(names)
+
+
+def test_every_row_of_the_table_is_covered() -> None:
+    trees = [_tree(case) for case in CASES if not case.error]
+    nodes = [node for tree in trees for node in walk(tree.pattern)]
+    kinds = {type(node) for node in nodes}
+    rows = {Atom, Concatenation, Sequence, Iteration, Alternation, Timing, Parallel, Scope, Hidden, Window, Init, Keyed}
+    assert rows <= kinds
+    # The rows that a class alone does not show.
+    atoms = [node for node in nodes if isinstance(node, Atom)]
+    assert any(isinstance(atom.label, Difference) and atom.label.left == atom.domain for atom in atoms), "[!E <= Σ]"
+    assert any(atom.variable for atom in atoms), "binding"
+    assert any(atom.updates for atom in atoms), "aggregates"
+    assert {type(each) for atom in atoms for each in walk_set(atom.label)} == {
+        TypeSet,
+        AnySet,
+        Union,
+        Intersection,
+        Difference,
+        Filtered,
+    }
+    assert {type(node.when) for node in nodes if isinstance(node, Timing)} == {Relative, TimeOfDay, Instant}
+    assert any(tree.output is not None and tree.output.condition is not None for tree in trees), "output"
+    times = {(node.least, node.most) for node in nodes if isinstance(node, Iteration)}
+    assert times >= {(0, None), (1, None), (2, 2), (1, 2), (2, None)}
+    written = [node for case in CASES if not case.error for node in walk(_written(case).pattern)]
+    assert any(isinstance(node, Reference) for node in written), "definitions"
+    assert {case.consumption for case in CASES} == {"ordered", "epoch"}
+    assert any(case.publications for case in CASES)
+    assert any([event.key for event in case.events] != sorted(event.key for event in case.events) for case in CASES)
+    assert any(not case.events and not case.error for case in CASES), "empty input"
+
+
+def _written(case: Case) -> Publication:
+    return parse_publication(case.pattern, case.let)
+
+
+def _tree(case: Case, text: str | None = None) -> Publication:
+    definitions = {name: parse_pattern(definition, case.let) for name, definition in case.let.items()}
+    publication = parse_publication(case.pattern if text is None else text, case.let)
+    return Publication(inline(publication.pattern, definitions), publication.output)
+
+
+def _by_oracle(case: Case) -> list[CompositeEvent]:
+    """What the oracle finds. It reads one pattern at a time: publications first, and their events join the others."""
+    events = [seen(event) for event in case.events]
+    known: dict[EventId, Event] = {event.id: event for event in case.events}
+    # Sources as the engine names them, because ids break ties.
+    pattern, *beside = compile_case(case)
+    for text, compiled in zip(case.publications, beside, strict=True):
+        for found in read(_tree(case, text), events, epochs=case.consumption == "epoch"):
+            composite = _composite(found, compiled, known)
+            known[composite.id] = composite
+            events.append(_as_seen(composite))
+    found_last = read(_tree(case), events, epochs=case.consumption == "epoch")
+    return [_composite(found, pattern, known) for found in found_last]
+
+
+def _composite(found: Found, compiled: Compiled, known: dict[EventId, Event]) -> CompositeEvent:
+    attributes: dict[str, Any] = dict(found.attributes)
+    return CompositeEvent(
+        compiled.publishes.name,
+        found.lo,
+        found.hi,
+        compiled.automaton.canonical_id,
+        composite_digest(found.constituents, attributes),
+        attributes,
+        constituents=found.constituents,
+        events=tuple(known[each] for each in found.constituents),
+    )
+
+
+def _as_seen(event: CompositeEvent) -> Seen:
+    return Seen(event.type, event.lo, event.hi, COMPOSITE, event.source, event.seq, event.attributes)

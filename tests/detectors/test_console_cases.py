@@ -1,0 +1,98 @@
+"""`distced test`: conformance cases from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from middleware.console import main
+
+GOOD = """
+[[case]]
+name = "a pair"
+pattern = "[A] ; [B]"
+events = ["A 10", "B 20"]
+expect = [[0, 1]]
+"""
+
+BAD = """
+[[case]]
+name = "a pair that is none"
+pattern = "[A] ; [B]"
+events = ["A 10", "B 20"]
+expect = [[0], [1]]
+[[case]]
+name = "no pattern"
+pattern = "[A"
+events = []
+expect = []
+"""
+
+FOREIGN = """
+[[case]]
+name = "foreign"
+language = "cedr"
+pattern = "EVENT X"
+events = []
+expect = []
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "good.toml").write_text(GOOD, encoding="utf-8")
+    (tmp_path / "bad.toml").write_text(GOOD + BAD, encoding="utf-8")
+    return tmp_path
+
+
+def test_all_hold(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["test", "good.toml"]) == 0
+    assert capsys.readouterr().out == "1 passed (1 file, stepwise engine)\n"
+
+
+def test_failures_are_in_a_table_and_the_exit_code_is_1(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["test", "good.toml", "bad.toml"]) == 1
+    shown = capsys.readouterr().out
+    assert "a pair that is none" in shown
+    assert "bad.toml, case 2" in shown
+    assert "missing [0]" in shown
+    assert "unexpected [0, 1]" in shown
+    assert "the pattern was refused" in shown
+    assert shown.splitlines()[-1] == "2 passed, 2 failed (2 files, stepwise engine)"
+
+
+def test_failures_in_full(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["test", "bad.toml", "--verbose"]) == 1
+    shown = capsys.readouterr().out
+    assert "events       0: A 10" in shown
+    assert "pattern      [A] ; [B]" in shown
+
+
+def test_results_for_programs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "foreign.toml").write_text(FOREIGN, encoding="utf-8")
+    assert main(["test", ".", "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert (told["files"], told["passed"]) == (3, 2)
+    assert [each["name"] for each in told["failed"]] == ["a pair that is none", "no pattern"]
+    assert told["failed"][0]["unexpected"] == ["[0, 1]"]
+    assert [each["name"] for each in told["unsupported"]] == ["foreign"]
+
+
+def test_a_file_that_cannot_be_read_does_not_stop_the_others(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "ugly.toml").write_text("[[case", encoding="utf-8")
+    assert main(["test", "ugly.toml", "missing.toml", "good.toml"]) == 2
+    shown = capsys.readouterr()
+    assert "not TOML" in shown.err
+    assert "cannot read the cases: missing.toml" in shown.err
+    assert shown.out.startswith("1 passed, 2 files that cannot be read")
+
+
+def test_mistakes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["test", "good.toml", "--engine", "steam"]) == 2
+    assert "no engine of this name: steam" in capsys.readouterr().err
+    (folder / "empty").mkdir()
+    assert main(["test", "empty"]) == 2
+    assert "a folder without a .toml file" in capsys.readouterr().err

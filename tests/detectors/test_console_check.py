@@ -1,0 +1,204 @@
+"""`distced check`: what a pattern reads and publishes, and every mistake with its place."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from detectors.pattern_source import compile_source, read_source
+from middleware.console import main
+from middleware.errors import DistcedError, PatternError
+from middleware.eventtypes import TypeRegistry
+from middleware.type_file import load_types
+
+TYPES = """
+[types.Pers]
+person = "string"
+room = "string"
+
+[types.Temp]
+room = "string"
+temp = "number"
+"""
+
+OFFICE = """
+# Cold where somebody is.
+type Seen = Pers every 1min by (person, room)
+
+Occupied = [Seen as s]
+
+([Occupied], [Temp where (temp < 15) as t <= {Temp where temp < 15, T}]) @ T = 5min
+  by room within 1h
+  -> Cold(room = t.room, temp = t.temp)
+
+[Cold]{2} -> Twice()
+"""
+
+MAPPING = """
+[[rule]]
+type = "Temp"
+source = "{room}"
+time = { path = "at" }
+[rule.attributes]
+room = "string"
+temp = "number"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a pattern file, types and a mapping, and the process in it."""
+    (tmp_path / "types.toml").write_text(TYPES, encoding="utf-8")
+    (tmp_path / "office.pattern").write_text(OFFICE, encoding="utf-8")
+    (tmp_path / "office.toml").write_text(MAPPING, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_pattern_file_for_people(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "office.pattern", "--types", "types.toml"]) == 0
+    shown = capsys.readouterr()
+    lines = shown.out.splitlines()
+    assert lines[0].startswith("Cold(room: string, temp: number)   c")
+    assert "  reads     Pers, Temp" in lines
+    assert "  thinned   Seen = Pers every 1min by (person, room)" in lines
+    assert "  by        room" in lines
+    assert "  within    1h" in lines
+    assert "  timers    T = 5min" in lines
+    assert "  reads     Cold" in lines
+    assert lines[-1] == "OK  2 patterns, checked against 2 event types"
+    assert shown.err == ""
+
+
+def test_a_pattern_file_for_programs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "office.pattern", "--types", "types.toml", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["ok"], told["types"], told["notes"]) == (True, "declared", [])
+    cold = told["patterns"][0]
+    assert cold["publishes"] == "Cold"
+    assert cold["attributes"] == {"room": "string", "temp": "number"}
+    assert cold["reads"] == ["Pers", "Temp"]
+    assert cold["key"] == ["room"]
+    assert cold["within_ns"] == 3_600 * 10**9
+    assert cold["timers"] == {"T": "5min"}
+    assert cold["consumption"] == "ordered"
+    assert cold["canonical_id"].startswith("c")
+
+
+def test_without_types_they_are_taken_as_known(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "[A as a] -> X(x = a.x, one = 1)"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("X(x: any kind, one: number)")
+    assert "types are taken as known" in shown
+
+
+def test_a_pattern_that_reads_everything_by_epochs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "[any]", "--consumption", "epoch"]) == 0
+    shown = capsys.readouterr().out
+    assert "reads     every event" in shown
+    assert "consumes  by epochs" in shown
+
+
+def test_the_types_of_a_mapping(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "[Temp as t] -> X(t = t.temp)", "--mapping", "office.toml"]) == 0
+    assert capsys.readouterr().out.startswith("X(t: number)")
+    assert main(["check", "[Temp where tmp < 15]", "--mapping", "office.toml"]) == 2
+    assert "unknown attribute: tmp" in capsys.readouterr().err
+
+
+def test_types_and_a_mapping_together(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "[Temp] [Pers]", "--types", "types.toml", "--mapping", "office.toml"]) == 0
+    (folder / "other.toml").write_text("[types.Temp]\nroom = 'number'\n", encoding="utf-8")
+    assert main(["check", "[Temp]", "--types", "other.toml", "--mapping", "office.toml"]) == 2
+    assert "registered already, and differs" in capsys.readouterr().err
+
+
+def test_a_file_on_standard_input(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(OFFICE))
+    assert main(["check", "-", "--types", "types.toml"]) == 0
+    assert "2 patterns" in capsys.readouterr().out
+
+
+MISTAKES = [
+    # the pattern file, the place in it, what is said
+    ("[Pers as s] ; [Temp where tmp < 1]", (1, 27), "unknown attribute: tmp"),
+    ("[Pers as s]\n  ; [Tempp]", (2, 6), "unknown event type: Tempp"),
+    ("X = [Pers]\n\n[X] ; [Temp where temp < 'cold']", (3, 19), "compares a number with a string"),
+    ("type Seen = Pers where persn == 'Jean'\n[Seen]", (1, 24), "unknown attribute: persn"),
+    ("type Seen = Pers where person == 3\n[Seen]", (1, 24), "compares a string with a number"),
+    ("   \n\n[Pers where x == 1]", (3, 13), "unknown attribute: x"),
+    ("[Pers as s] ;\n[Temp]", (2, 1), "indent lines that go on"),
+    ("X = [Pers]\n", None, "a pattern file that publishes nothing: X"),
+    ("", None, "a pattern file without a statement"),
+    ("# only\n  [Temp]", None, "a statement begins in the first column"),
+    ("type Seen = Person\n[Seen]", None, "unknown event type: Person"),
+    ("X = [Y]\nY = [X]\n[X]", (2, 5), "leads back to itself"),
+]
+
+
+@pytest.mark.parametrize(("text", "place", "message"), MISTAKES, ids=[message for *_, message in MISTAKES])
+def test_a_mistake_in_a_file_is_told_with_file_and_place(
+    text: str, place: tuple[int, int] | None, message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "wrong.pattern").write_text(text, encoding="utf-8")
+    assert main(["check", "wrong.pattern", "--types", "types.toml"]) == 2
+    shown = capsys.readouterr()
+    where = "wrong.pattern" if place is None else f"wrong.pattern, line {place[0]}, column {place[1]}"
+    assert message in shown.err
+    assert f"  at {where}\n" in shown.err
+    assert "Traceback" not in shown.err
+    with pytest.raises(DistcedError, match=r"wrong\.pattern"):
+        compile_source(read_source("wrong.pattern"), TypeRegistry(load_types("types.toml")))
+
+
+def test_slips_are_noted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "slips.pattern").write_text(
+        "type Seen = Pers every 1min\nOther = [Temp]\n[Pers] ;\n  [Temp]\n[Pers]\nwithin 5s", encoding="utf-8"
+    )
+    assert main(["check", "slips.pattern"]) == 0
+    notes = capsys.readouterr().err.splitlines()
+    assert len(notes) == 3
+    assert "2 of 2 patterns publish no type" in notes[0]
+    assert "the definition Other is used nowhere" in notes[1]
+    assert "the derived type Seen is used nowhere" in notes[2]
+    assert main(["check", "slips.pattern", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["notes"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("missing.pattern", "no such pattern file: missing.pattern"),
+        (".", "cannot read the pattern file"),
+        ("", "unexpected: the end of the pattern"),
+        ("Temp", "for an event of type Temp write [Temp]"),
+        ("[" + "(" * 5_000, "nested too deeply"),
+        ("x" * 5_000, "no definition of this name"),
+        ("a\0b", "no definition of this name: a"),
+    ],
+)
+def test_what_is_neither_a_file_nor_a_pattern(
+    given: str, message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", given]) == 2
+    shown = capsys.readouterr().err
+    assert message in shown
+    assert "Traceback" not in shown
+
+
+def test_a_file_that_is_no_text(folder: Path) -> None:
+    (folder / "binary.pattern").write_bytes(b"\xff\xfe[A]")
+    with pytest.raises(PatternError, match="cannot read the pattern file"):
+        read_source("binary.pattern")
+
+
+def test_an_existing_file_is_read_whatever_its_name(folder: Path) -> None:
+    (folder / "[A]").write_text("[B]", encoding="utf-8")
+    assert read_source("[A]").text == "[B]"
+    assert read_source("[B]").text == "[B]"
+    assert read_source(Path("office.pattern")).name == "office.pattern"

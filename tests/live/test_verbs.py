@@ -1,0 +1,362 @@
+"""The verbs `broker`, `publish` and `subscribe`, as they are used: each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from brokers.server import Server
+from detectors.running import run
+from middleware.bus import Bus
+from middleware.timestamps import MILLISECOND
+
+pytestmark = pytest.mark.live
+
+PLAIN = """
+[[rule]]
+topic = "home/{room}/temperature"
+format = "text"
+type = "Temperature"
+source = "{$room}"
+[rule.attributes]
+celsius = { kind = "number", path = "value" }
+"""
+
+NOWHERE = "mqtt://127.0.0.1:9"
+
+
+class Verb:
+    """A `distced` command that runs; its lines can be waited for."""
+
+    def __init__(self, *arguments: str) -> None:
+        command = [sys.executable, "-c", "import sys; from middleware.console import main; sys.exit(main())"]
+        environment = {name: value for name, value in os.environ.items() if name != "DISTCED_SERVER"}
+        self._process = subprocess.Popen(
+            [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        )
+        self.out: list[str] = []
+        self.err: list[str] = []
+        self._changed = threading.Condition()
+        self._readers = [
+            threading.Thread(target=self._read, args=each, daemon=True)
+            for each in ((self._process.stdout, self.out), (self._process.stderr, self.err))
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    def wait_for(self, text: str, timeout: float = 20.0) -> str:
+        """The first line that holds a text, of standard output or standard error."""
+        with self._changed:
+            found = self._changed.wait_for(lambda: self._line(text) or self._process.poll() is not None, timeout)
+            line = self._line(text)
+        if not found or line is None:
+            pytest.fail(f"no line with {text!r}: {self.out} {self.err}")
+        return line
+
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    def end(self, timeout: float = 20.0) -> int:
+        """The exit code, when it comes."""
+        code = self._process.wait(timeout)
+        for reader in self._readers:
+            reader.join(5)
+        return code
+
+    def terminate(self) -> int:
+        self.signal(signal.SIGTERM)
+        return self.end()
+
+    @property
+    def said(self) -> str:
+        return "\n".join(self.err)
+
+    def _line(self, text: str) -> str | None:
+        return next((line for line in [*self.out, *self.err] if text in line), None)
+
+    def _read(self, stream: Any, lines: list[str]) -> None:
+        for line in stream:
+            with self._changed:
+                lines.append(line.rstrip("\n"))
+                self._changed.notify_all()
+        with self._changed:
+            self._changed.notify_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait(10)
+        for reader in self._readers:
+            reader.join(5)
+        for stream in (self._process.stdout, self._process.stderr):
+            assert stream is not None
+            stream.close()
+
+
+@pytest.fixture
+def distced() -> Iterator[Callable[..., Verb]]:
+    """Starts verbs; those that still run are killed with the test."""
+    started: list[Verb] = []
+
+    def start(*arguments: str) -> Verb:
+        started.append(Verb(*arguments))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.__exit__()
+
+
+def retained(url: str, wanted: str = "ced/d/#") -> set[str]:
+    """The topics of what the server retains."""
+    found: set[str] = set()
+    done = threading.Event()
+    with Bus(url) as bus:
+        bus.subscribe(wanted, lambda topic, payload, _: found.add(topic), qos=1)
+        bus.subscribe("done", lambda *_: done.set(), qos=1)
+        bus.wait_connected()
+        bus.publish("done", b"", qos=1)
+        assert done.wait(5)
+    return found
+
+
+def test_a_broker_a_bridge_and_both_ends_find_a_composite_event(
+    distced: Callable[..., Verb], tmp_path: Path, make_bus: Callable[..., Bus]
+) -> None:
+    mapping = tmp_path / "home.toml"
+    mapping.write_text(PLAIN)
+    broker = distced("broker", "--port", "0", "--no-ray", "--mapping", str(mapping), "--lateness", "500ms", "--json")
+    ready = json.loads(broker.wait_for('"ready"'))
+    url = ready["server"]
+    assert (ready["topics"], ready["types"]) == (["home/+/temperature"], ["Temperature"])
+
+    login = distced("publish", "Login", "--register", "who:string", "--server", url)
+    assert login.end() == 0
+    pattern = "[Temperature as t where celsius < 15] ; [Login as l] -> Cold(who = l.who, c = t.celsius)"
+    subscription = distced("subscribe", pattern, "--constituents", "--count", "1", "--json", "--server", url)
+    subscription.wait_for("listening: ")
+    make_bus(url).publish("home/hall/temperature", b"14.5", qos=1)
+    broker.wait_for('"source": "hall"')
+    published = distced("publish", "Login", "who=ada", "--json", "--server", url)
+    assert published.end() == 0
+    event = json.loads(published.out[0])
+    assert event["attributes"] == {"who": "ada"}
+
+    assert subscription.end() == 0
+    found = json.loads(subscription.out[0])
+    assert (found["type"], found["attributes"], found["end"]) == (
+        "Cold",
+        {"who": "ada", "c": 14.5},
+        found["events"][1]["end"],
+    )
+    assert [each["type"] for each in found["events"]] == ["Temperature", "Login"]
+    assert found["constituents"][1] == ["console", event["seq"]]
+    summary = json.loads(subscription.err[-1])
+    assert (summary["printed"], summary["duplicates"]) == (1, 0)
+
+    assert broker.terminate() == 0
+    told = [json.loads(line)["event"] for line in broker.out]
+    assert told.count("detector created") == told.count("detector destroyed") == 1
+    assert told[-1] == "ended"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_end_leaves_a_clean_directory(
+    distced: Callable[..., Verb],
+    start_mosquitto: Callable[..., Server],
+    tmp_path: Path,
+    make_bus: Callable[..., Bus],
+    number: int,
+) -> None:
+    url = start_mosquitto().url
+    (tmp_path / "home.toml").write_text(PLAIN)
+    options = ("--server", url, "--no-ray", "--nodes", "2", "--name", "b", "--mapping", str(tmp_path / "home.toml"))
+    broker = distced("broker", *options)
+    broker.wait_for("Ctrl-C")
+    subscription = distced("subscribe", "[Temperature] ; [Temperature]", "--server", url)
+    subscription.wait_for("listening: ")
+    make_bus(url).publish("home/hall/temperature", b"14.5", qos=1)
+    broker.wait_for("source=hall")
+    there = {topic.rsplit("/", 1)[0] for topic in retained(url)}
+    assert there == {f"ced/d/{kind}" for kind in ("type", "client", "source", "node", "detector", "subscription")}
+    assert {"ced/d/node/b-1", "ced/d/node/b-2", "ced/d/source/b-bridge", "ced/d/source/hall"} <= retained(url)
+
+    subscription.signal(number)
+    assert subscription.end() == 0
+    assert subscription.err[-1] == "0 events"
+    broker.signal(number)
+    assert broker.end() == 0
+    assert retained(url) == {"ced/d/type/Temperature"}
+
+
+def test_a_next_life_comes_after_a_sudden_death(
+    distced: Callable[..., Verb], start_mosquitto: Callable[..., Server], tmp_path: Path, make_bus: Callable[..., Bus]
+) -> None:
+    url = start_mosquitto().url
+    (tmp_path / "home.toml").write_text(PLAIN)
+    options = ("--server", url, "--no-ray", "--name", "b", "--mapping", str(tmp_path / "home.toml"))
+    broker = distced("broker", *options)
+    broker.wait_for("Ctrl-C")
+    make_bus(url).publish("home/hall/temperature", b"14.5", qos=1)
+    broker.wait_for("source=hall")
+    another = distced("broker", "--server", url, "--no-ray", "--name", "b")
+    assert another.end() == 2
+    assert "a broker node of this name is there already: b" in another.said
+    broker.signal(signal.SIGKILL)
+    broker.end()
+    assert "ced/d/source/hall" in retained(url)
+    again = distced("broker", *options)
+    again.wait_for("Ctrl-C")
+    assert retained(url, "ced/d/source/+") == {"ced/d/source/b-bridge"}
+    assert again.terminate() == 0
+
+
+def test_a_server_that_is_not_there_is_told_of(distced: Callable[..., Verb], tmp_path: Path) -> None:
+    recording = tmp_path / "a.jsonl"
+    recording.write_text('{"type": "A", "time": 1}\n')
+    verbs = [
+        distced("broker", "--no-ray", "--server", NOWHERE),
+        distced("publish", "A", "--server", NOWHERE),
+        distced("publish", "--file", str(recording), "--server", NOWHERE),
+        distced("subscribe", "[A]", "--server", NOWHERE),
+        distced("subscribe", "[A]", "--server", NOWHERE, "--json"),
+    ]
+    for verb in verbs:
+        assert verb.end() == 2
+    for verb in verbs[:4]:
+        assert verb.err[0] == "error: nothing listens at 127.0.0.1:9"
+        assert "start one with `distced broker`" in verb.said
+    assert json.loads("".join(verbs[4].out))["error"] == "BusError"
+
+
+WRONG = [
+    (("broker", "--server", "ftp://x"), "not the URL of an MQTT server: ftp://x"),
+    (("broker", "--server", NOWHERE, "--port", "1"), "a port for a server that is not started here: 1"),
+    (("broker", "--mapping", "nowhere.toml"), "cannot read the mapping: nowhere.toml"),
+    (("broker", "--lateness", "soon"), "not a duration: soon"),
+    (("publish",), "nothing to publish"),
+    (("publish", "A", "--file", "a.jsonl"), "both an event and a recording"),
+    (("publish", "--file", "nowhere.jsonl"), "nowhere.jsonl"),
+    (("subscribe", "nowhere.pattern"), "no such pattern file: nowhere.pattern"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "problem"), WRONG)
+def test_what_is_wrong_is_told_of_before_anything_is_started(
+    arguments: tuple[str, ...], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from middleware.console import main
+
+    assert main(arguments) == 2
+    assert problem in capsys.readouterr().err
+
+
+REFUSED = [
+    (("publish", "Nothing", "a=1", "b=x"), "register it with --register 'a:number,b:string'"),
+    (("publish", "A", "x=1"), "type 'A' has no attribute 'x'"),
+    (("publish", "A", "k=warm"), "the attribute 'k' is a number: warm"),
+    (("publish", "A", "--register", "k:string"), "the type 'A' is registered already, and differs"),
+    (("subscribe", "[A] ; [Nothing]"), "unknown event type: Nothing"),
+    (("subscribe", "[A"), "[A\n"),
+    (("subscribe", "Nothing"), "unknown event type: Nothing"),
+]
+
+
+@pytest.fixture(scope="module")
+def system(mosquitto: Server) -> Iterator[str]:
+    """The URL of a server with a broker node, and with types A and B."""
+    from brokers.live import LiveNode
+    from middleware.client import Client
+    from middleware.eventtypes import event_type
+
+    with LiveNode(mosquitto.url, "verbs"), Client(mosquitto.url) as client:
+        client.wait_for_nodes(1)
+        client.register(event_type("A", {"k": "number"}), event_type("B", {"k": "number"}))
+        yield mosquitto.url
+        client.unregister("A")
+        client.unregister("B")
+
+
+@pytest.mark.parametrize(("arguments", "problem"), REFUSED)
+def test_what_the_system_refuses_is_told_of(
+    system: str, arguments: tuple[str, ...], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from middleware.console import main
+
+    assert main([*arguments, "--server", system]) == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_time_that_is_up_without_an_event_is_a_no(system: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from middleware.console import main
+
+    assert main(["subscribe", "[A] ; [B]", "--timeout", "100ms", "--server", system]) == 1
+    assert capsys.readouterr().err.splitlines()[-1] == "0 events"
+
+
+def test_a_recording_gives_live_what_it_gives_when_it_is_run(
+    system: str, distced: Callable[..., Verb], tmp_path: Path
+) -> None:
+    recording, patterns = tmp_path / "events.jsonl", tmp_path / "pairs.pattern"
+    events = [
+        {
+            "type": "AB"[place % 2],
+            "lo": 10**18 + place * 10 * MILLISECOND,
+            "hi": 10**18 + place * 10 * MILLISECOND + place % 3 * 7 * MILLISECOND,
+            "source": f"s{place % 3}",
+            "seq": place,
+            "attributes": {"k": place % 5},
+        }
+        for place in range(400)
+    ]
+    recording.write_text("\n".join(map(json.dumps, reversed(events))) + "\nnonsense\n")
+    patterns.write_text(
+        "type Large = B where k > 0\n"
+        "[Pair] ; [Pair] within 100ms -> Twice()\n"
+        "[A as a] ; [Large where k == a.k + 1] -> Pair(k = a.k)\n"
+        "([A where k == 0], [T <= {T, B}]) @ T = 5ms -> Alone()\n"
+    )
+    expected = run(patterns, recording, finish=True)
+    assert {event.type for event in expected} == {"Twice", "Pair", "Alone"}
+    most = str(len(expected))
+    subscription = distced("subscribe", str(patterns), "--count", most, "--json", "--server", system)
+    for _ in range(3):
+        subscription.wait_for("listening: ")
+    subscription.wait_for("[Pair] ; [Pair]")
+    # In ten times less than its four seconds.
+    published = distced(
+        "publish", "--file", str(recording), "--speed", "10", "--beyond", "1s", "--server", system, "--json"
+    )
+    assert published.end() == 0
+    done = json.loads(published.out[0])
+    assert (done["events"], done["types"], done["sources"], done["rejected"]) == (400, 2, 3, 1)
+    assert done["seconds"] > 0.35
+    assert "a row gave no event" in published.said
+    assert subscription.end() == 0
+    found = [json.loads(line) for line in subscription.out]
+    assert sorted((each["type"], each["id"], each["lo"], each["hi"]) for each in found) == sorted(
+        (each.type, list(each.id), each.lo, each.hi) for each in expected
+    )
+
+
+def test_events_of_a_type_are_shown_as_they_come(system: str, distced: Callable[..., Verb]) -> None:
+    subscription = distced("subscribe", "A", "--first", "--server", system)
+    subscription.wait_for("listening: ")
+    published = distced(
+        "publish", "A", "k=3", "--at", "2026-11-21T08:00:00Z", "--uncertainty", "1s", "--server", system
+    )
+    assert published.end() == 0
+    assert subscription.end() == 0
+    assert subscription.out == published.out == ["2026-11-21T08:00:01.000Z  A  k=3  over 2 s, from console"]

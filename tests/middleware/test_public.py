@@ -1,0 +1,37 @@
+"""The public face of the package: every name is there, and asking for none loads nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import middleware
+
+
+def test_every_public_name_is_there() -> None:
+    for name in middleware.__all__:
+        assert getattr(middleware, name).__name__ == name
+    assert set(middleware.__all__) <= set(dir(middleware))
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Clint'"):
+        _ = middleware.Clint
+
+
+@pytest.mark.parametrize(
+    ("module", "heavy"),
+    [
+        ("middleware.events", ("paho", "rich", "typer", "ray", "pyarrow")),
+        ("middleware", ("paho", "rich", "typer", "ray", "pyarrow")),
+        ("detectors.stepwise.engine", ("paho", "rich", "typer", "ray", "pyarrow", "numpy")),
+        ("brokers.node", ("paho", "ray", "pyarrow", "amqtt", "numpy")),
+        ("simulations.console", ("ray", "pyarrow", "amqtt", "numpy")),
+    ],
+)
+def test_what_is_heavy_is_imported_where_it_is_needed(module: str, heavy: tuple[str, ...]) -> None:
+    code = f"import sys, {module}; print([name for name in {heavy!r} if name in sys.modules])"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert told.stdout.strip() == "[]"
