@@ -107,7 +107,7 @@ class Bridge:
         self._known_topic = administration_topic("known", name, root=root)
         self._connections = 0
         self._reading = False
-        self._missing: set[str] = set()
+        self._missing: set[tuple[str, str]] = set()
         self._reconciled_at = now
 
     # From the driver.
@@ -121,7 +121,7 @@ class Bridge:
         return [
             Subscribe(self._directory_filter),
             Subscribe(self._known_topic),
-            Publish(directory_topic("client", self.name, root=self.root), encode(ClientEntry(self.since)), retain=True),
+            self._present(),
             # What the directory retains comes before what is sent behind the subscription to it.
             Publish(self._known_topic, b""),
         ]
@@ -264,16 +264,27 @@ class Bridge:
     def _reconcile(self) -> list[Effect]:
         """Somebody may have cleared entries. Those of devices come back with their next event, its own at once.
 
-        Only what is missing twice in a row is: an announcement takes its time to come back.
+        Only what is missing twice in a row is: an announcement takes its time to come back. Its entry as a client may
+        have been cleared by a last will that comes late, that of a connection before this one.
         """
-        missing = {each for each in self.sources if each not in self.directory.sources}
+        known = self.directory
+        missing = {("source", each) for each in self.sources if each not in known.sources}
+        missing |= {("client", each) for each in (self.name,) if each not in known.clients}
         gone, self._missing = missing & self._missing, missing - self._missing
-        for source in gone - {self.name}:
-            del self.sources[source]
-        return [self._announce(self.name)] if self.name in gone else []
+        effects: list[Effect] = []
+        for kind, name in sorted(gone):
+            if name != self.name:
+                del self.sources[name]
+            else:
+                effects.append(self._present() if kind == "client" else self._announce(name))
+        return effects
 
     def _device_filters(self) -> list[str]:
         return list(dict.fromkeys(each for mapping in self.mappings for each in mapping.topics))
+
+    def _present(self) -> Publish:
+        topic = directory_topic("client", self.name, root=self.root)
+        return Publish(topic, encode(ClientEntry(self.since)), retain=True)
 
     def _announce(self, source: str) -> Publish:
         entry = SourceEntry(tuple(sorted(self.sources[source])), self.watermark, self.lease, self.name)

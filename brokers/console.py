@@ -113,7 +113,8 @@ def subscribe(
     from middleware.console_logging import configure_logging
     from middleware.timestamps import parse_duration
 
-    configure_logging()
+    # That the connection was lost, and is back.
+    configure_logging(level="info")
     wanted = Wanted(
         pattern=pattern,
         server=server,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections import Counter
 from typing import Final
 
@@ -43,5 +42,5 @@ class DeadLetters:
 
     def _letter(self, reason: str, problem: str, topic: str, row: int | None, payload: bytes) -> Effect:
         self.counts[reason] += 1
-        letter = DeadLetter(reason, problem, topic, row, b64encode(payload[:LONGEST]))
+        letter = DeadLetter(reason, problem, topic, row, payload[:LONGEST])
         return Publish(dead_letter_topic(reason, self.node, root=self.root), encode(letter))

@@ -61,6 +61,8 @@ class Node:
         self._routes = self.detecting.routes
         self._status: bytes = b""
         self._status_at = now
+        # Whether it is to end, and does not answer to its own farewell.
+        self._stopped = False
         # Whether the directory was read, once.
         self._settled = False
         # Entries from before the connection was lost that have not shown up again, and until when they may.
@@ -97,11 +99,14 @@ class Node:
 
     def stop(self) -> list[Effect]:
         """The node is to end: it takes its entries out of the directory."""
+        self._stopped = True
         topics = [directory_topic("detector", each, root=self.root) for each in self.hosted]
         return [*(Publish(topic, b"", retain=True) for topic in topics), self.will()]
 
     def receive(self, topic: str, payload: bytes, now: int) -> list[Effect]:
         """A message has arrived."""
+        if self._stopped:
+            return []
         route = self._routes.get(topic)
         if route is not None:
             return self.detecting.receive(route, topic, payload, now)
@@ -119,6 +124,8 @@ class Node:
 
     def tick(self, now: int) -> list[Effect]:
         """Time has passed; call it a few times a second."""
+        if self._stopped:
+            return []
         again = now - self._status_at >= STATUS_EVERY
         effects = self.detecting.tick(now, tell_again=again)
         if self._unconfirmed and now > self._confirm_until:

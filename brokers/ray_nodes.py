@@ -86,7 +86,7 @@ class RayNodes:
                 _temp_dir=self._folder,
             )
             _check_loopback(ray.util.get_node_ip_address())
-            actor = ray.remote(num_cpus=0, max_restarts=RESTARTS)(Host)
+            actor = ray.remote(num_cpus=0, max_restarts=RESTARTS, max_task_retries=-1)(Host)
             self._actors = {name: actor.options(name=f"distced-{name}").remote(self.url, name) for name in self.names}
             ray.get([each.process.remote() for each in self._actors.values()], timeout=timeout)
         except Exception as error:

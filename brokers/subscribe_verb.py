@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from queue import Empty, Queue
 from typing import Final
+
+from rich.console import Console
 
 from brokers.directory import Directory
 from detectors.compilation import Compiled, register_derived
@@ -26,9 +28,6 @@ from middleware.eventtypes import TypeRegistry
 from middleware.quality import QualityOfService
 from middleware.subscription import Subscription
 from middleware.timestamps import HOUR, SECOND
-
-WAITING: Final = 1_000
-"""Events that wait for being printed; beyond, the connection waits."""
 
 COUNTED: Final = ("duplicates", "limited", "dropped", "errors")
 """What the summary tells besides, by the names of the statistics."""
@@ -76,69 +75,78 @@ class Printed:
 def listen(wanted: Wanted) -> int:
     """Subscribe and print until there is an end; the exit code."""
     source = read_source(wanted.pattern)
-    arrived: Queue[Event] = Queue(WAITING)
     printed = Printed()
     with ending(), connected(wanted.server) as client:
-        subscriptions = _subscribe(client, source, wanted, arrived)
+        subscriptions = _subscribe(client, source, wanted)
         for each in subscriptions:
             where = f"detector {each.detector} on {each.node}, {each.quality.detection}" if each.detector else "events"
             messages().print(f"listening: {each.pattern}  ({where})", style="dim")
-        most = len(subscriptions) if wanted.first else wanted.count
         try:
-            complete = _print_all(client, arrived, wanted, most, printed)
+            complete = _print_all(client, subscriptions, wanted, printed)
         except KeyboardInterrupt:
             complete = True
-        except BrokenPipeError:
-            # Whoever read has had enough; what is in the buffer must not fail a second time.
+        except (BrokenPipeError, SystemExit):
+            # Whoever read has had enough, for which rich exits; what is in the buffer must not fail a second time.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             complete = True
-    _summarise(subscriptions, printed, wanted)
+        finally:
+            _summarise(subscriptions, printed, wanted)
     return 0 if complete else 1
 
 
-def _print_all(client: Client, arrived: Queue[Event], wanted: Wanted, most: int | None, printed: Printed) -> bool:
-    """Print events until so many have come or time is up; whether what was asked for has come."""
+def _print_all(client: Client, subscriptions: Sequence[Subscription], wanted: Wanted, printed: Printed) -> bool:
+    """Print events until all have come or time is up; whether what was asked for has come."""
     lines, console = EventLines(), output()
+    changed = threading.Event()
+    for each in subscriptions:
+        each.on_change = changed.set
     deadline = None if wanted.timeout is None else time.monotonic() + wanted.timeout / SECOND
-    while most is None or printed.events < most:
+    while True:
+        changed.clear()
+        # Asked before: what comes between would be left.
+        over = all(each.ended for each in subscriptions)
+        for each in subscriptions:
+            while (deadline is None or time.monotonic() < deadline) and (event := each.get(0.0)) is not None:
+                _print(event, client.clock.now(), wanted, printed, lines, console)
+                if printed.events == wanted.count:
+                    return True
+        if over:
+            return True
         left = LOOK if deadline is None else min(deadline - time.monotonic(), LOOK)
         if left <= 0:
-            return most is None and printed.events > 0
-        try:
-            event = arrived.get(timeout=left)
-        except Empty:
-            continue
-        delay = max(client.clock.now() - event.hi, 0)
-        printed.events += 1
-        printed.delays += delay
-        printed.longest = max(printed.longest, delay)
-        if wanted.as_json:
-            print_json(event_as_dict(event, with_events=wanted.constituents), indent=None)
-            continue
-        for line in lines.lines(event, delay if delay < HOUR else None):
-            console.print(line)
-        sys.stdout.flush()
-    return True
+            return wanted.count is None and not wanted.first and printed.events > 0
+        changed.wait(left)
+
+
+def _print(event: Event, now: int, wanted: Wanted, printed: Printed, lines: EventLines, console: Console) -> None:
+    delay = max(now - event.hi, 0)
+    printed.events += 1
+    printed.delays += delay
+    printed.longest = max(printed.longest, delay)
+    if wanted.as_json:
+        print_json(event_as_dict(event, with_events=wanted.constituents), indent=None)
+        return
+    for line in lines.lines(event, delay if delay < HOUR else None):
+        console.print(line)
+    sys.stdout.flush()
 
 
 # What is subscribed to.
 
 
-def _subscribe(client: Client, source: PatternSource, wanted: Wanted, arrived: Queue[Event]) -> Sequence[Subscription]:
+def _subscribe(client: Client, source: PatternSource, wanted: Wanted) -> Sequence[Subscription]:
     text = source.text.strip()
     if source.name or not text.isidentifier():
         client.wait_for_nodes(1, PATIENCE)
     if not source.name:
-        return [client.subscribe(text, arrived.put, quality=wanted.quality)]
+        return [client.subscribe(text, quality=wanted.quality)]
     registry = _known(client)
     patterns = compile_source(source, registry)
     show_notes(patterns.notes)
     derived = TypeRegistry(registry)
     register_derived(parse_file(source.text), derived)
     client.register(*(each for each in derived if each.name not in registry))
-    return [
-        client.subscribe(each.text, arrived.put, quality=wanted.quality) for each in _readers_last(patterns.compiled)
-    ]
+    return [client.subscribe(each.text, quality=wanted.quality) for each in _readers_last(patterns.compiled)]
 
 
 def _known(client: Client) -> TypeRegistry:

@@ -52,7 +52,7 @@ class Watch:
                 return self._changed(self.directory.read(levels, payload, where=topic))
             if area is Area.DEAD_LETTERS:
                 return self._letter(levels, decode(payload, DeadLetter, where=topic))
-            return [Note("warning", "source fenced off", {"source": levels[-1]})]
+            return [Note("warning", "fencing asked for", {"source": levels[-1]})]
         except DistcedError as error:
             return [Note("warning", "unreadable", {"topic": topic, "reason": str(error)})]
 
@@ -88,7 +88,8 @@ class Watch:
                 fields = {"source": name, "types": ", ".join(told.types), "publisher": told.publisher}
                 return [Note("info", "source joins" if came else "source leaves", fields)]
             case "client":
-                return [Note("info", "client joins" if came else "client leaves", {"client": name})]
+                # What it is there for shows in its sources and subscriptions.
+                return []
             case _:
                 kinds = ", ".join(f"{attribute}: {kind}" for attribute, kind in told.attributes.items())
                 return [Note("info", "type registered" if came else "type forgotten", {"type": name, "has": kinds})]

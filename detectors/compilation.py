@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from textwrap import dedent
 from typing import Literal, TypeAlias
 
 from detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton
@@ -19,7 +20,7 @@ from detectors.language.scanner import error_at
 from detectors.language.tree import Atom, DerivedType, Pattern, PatternFile, Publication, Scope, walk
 from middleware.errors import PatternError
 from middleware.eventtypes import EventType, TypeRegistry, derive
-from middleware.sets.describable import TypeSet, walk_set
+from middleware.sets.describable import Filtered, TypeSet, walk_set
 from middleware.sets.expressions import format_expression
 
 Consumption: TypeAlias = Literal["ordered", "epoch"]
@@ -77,9 +78,11 @@ def compile_file(
     text: str, registry: TypeRegistry | None = None, *, consumption: Consumption = "ordered"
 ) -> tuple[Compiled, ...]:
     """The publications of a pattern file; one may read what another publishes."""
+    # Indentation common to all lines says nothing; taken away here, places in errors are right.
+    text = dedent(text)
     file = parse_file(text)
     known = TypeRegistry(registry or (), open=registry is None or registry.open)
-    register_derived(file, known)
+    register_derived(file, known, text=text)
     compiled: dict[int, Compiled] = {}
     for place, publication in _readers_last(inline_file(file, text=text)):
         compiled[place] = compile_publication(publication, known, consumption=consumption, text=text)
@@ -112,10 +115,13 @@ def compile_publication(
     return Compiled(publication, automaton, thinnings, publishes)
 
 
-def register_derived(file: PatternFile, registry: TypeRegistry) -> None:
-    """Make the derived types of a file known."""
+def register_derived(file: PatternFile, registry: TypeRegistry, *, text: str = "") -> None:
+    """Make the derived types of a file known, their conditions checked."""
     for each in file.types:
         registry.register(_event_type(each, registry))
+        if each.condition is not None:
+            filtered = Atom(Filtered(TypeSet(each.base, each.span), each.condition, each.span))
+            check(Publication(filtered), registry, text=text)
 
 
 def _event_type(derived: DerivedType, registry: TypeRegistry) -> EventType:

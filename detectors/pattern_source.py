@@ -15,10 +15,9 @@ from textwrap import dedent
 from typing import Final
 
 from detectors.compilation import Compiled, Consumption, compile_file, compile_pattern, register_derived
-from detectors.language.check import check
 from detectors.language.derived import without_derived
 from detectors.language.parser import parse_file
-from detectors.language.tree import Atom, PatternFile, Publication, Reference, Scope, walk
+from detectors.language.tree import Atom, PatternFile, Reference, Scope, walk
 from middleware.errors import DistcedError, PatternError
 from middleware.eventtypes import TypeRegistry
 from middleware.sets.describable import Filtered, TypeSet, walk_set
@@ -112,11 +111,7 @@ def _compile_file(source: PatternSource, registry: TypeRegistry | None, consumpt
         raise PatternError("a pattern file without a statement", advice="a statement begins in the first column")
     file = parse_file(source.text)
     known = TypeRegistry(registry or (), open=registry is None or registry.open)
-    register_derived(file, known)
-    for each in file.types:
-        if each.condition is not None:
-            filtered = Atom(Filtered(TypeSet(each.base, each.span), each.condition, each.span))
-            check(Publication(filtered), known, text=source.text)
+    register_derived(file, known, text=source.text)
     compiled = compile_file(source.text, registry, consumption=consumption)
     if not compiled:
         raise PatternError(

@@ -63,9 +63,7 @@ def run_patterns(wanted: Run) -> Summary:
     patterns = compile_source(source, registry, consumption=wanted.consumption)
     show_notes(patterns.notes)
     reader = read_events(wanted.recording, mapping)
-    replay = Replay(
-        patterns.compiled, reader, types=() if mapping is None else mapping.types, finish=wanted.finish
-    )  # fmt: skip
+    replay = Replay(patterns.compiled, reader, finish=wanted.finish)
     with _writing(wanted) as write, _progress(wanted) as progress:
         started = time.perf_counter()
         task = progress.add_task("reading", total=None)

@@ -82,12 +82,10 @@ class Replay(Iterable[CompositeEvent]):
         patterns: Sequence[Compiled],
         source: Iterable[Event],
         *,
-        types: Iterable[EventType] = (),
         finish: bool = False,
     ) -> None:
         """
         Args:
-            types: event types that all events are known to conform to, which makes conditions quicker.
             finish: let time go on after the last event, until every time event has fired.
         """
         # Equal patterns give the same composite events, which are found once.
@@ -96,7 +94,6 @@ class Replay(Iterable[CompositeEvent]):
         self.counts = Counts(0, 0, 0, 0, Counter())
         self.last = INSTANT_MIN
         self._source = source
-        self._kinds = {each.name: each.attributes for each in types}
         self._finish = finish
         self._read = False
 
@@ -128,7 +125,8 @@ class Replay(Iterable[CompositeEvent]):
     def steps(self) -> Iterator[Step]:
         """The composite events, stretch by stretch of the recording."""
         self.read()
-        engine = StepwiseEngine(self.patterns, self._kinds.get)
+        engine = StepwiseEngine(self.patterns)
+        self.counts.found.clear()
         events, start = self.events, 0
         while start < len(events):
             end = min(start + STEP, len(events))
@@ -202,9 +200,8 @@ def replay(
     registry = None if declared is None else TypeRegistry(declared)
     patterns = _compiled(pattern, registry, consumption)
     events = read(source, mapping)
-    conforming = () if mapping is None else mapping.types
     reader = events if isinstance(events, EventReader) else None
-    return Replay(patterns, events, types=conforming, finish=finish), reader
+    return Replay(patterns, events, finish=finish), reader
 
 
 def read(source: Source, mapping: Mapping | None = None) -> Iterable[Event]:

@@ -43,7 +43,7 @@ _HOMES = {
     "pattern_file": "patterns",
 }
 
-__all__ = [  # noqa: RUF022
+__all__ = [
     "AsyncClient",
     "AsyncSubscription",
     "Client",

@@ -87,7 +87,8 @@ class Presence:
                     # Somebody else has cleared it, which holds.
                     self._own.pop((change.kind, change.name), None)
                 self.changed.notify_all()
-            if change.entry is None and (change.kind, change.name) == ("client", self._name) and self._bus.connected:
+            own = ("client", self._name)
+            if change.entry is None and (change.kind, change.name) == own and own in self._own:
                 # The last will of a connection that was lost before this one.
                 self.put("client", self._name, ClientEntry(self._clock.now()))
             self.on_change(change)

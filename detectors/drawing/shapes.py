@@ -160,8 +160,10 @@ _BREAKS: Final = re.compile(r" (?=(?:where|and|or|every|by) )")
 def broken(text: str, style: Style, columns: int) -> list[TextLine]:
     """The text in lines of about so many columns, broken between members, and before `where`, `and` and `or`."""
     lines: list[str] = []
-    fresh = True
+    filtered = False
     for member in _members(text):
+        # A member with a condition has lines of its own; plain names share one.
+        filtered, fresh = " where " in member, filtered or " where " in member
         for piece in _BREAKS.split(member):
             if lines and not fresh and len(lines[-1]) + 1 + len(piece) <= columns:
                 lines[-1] += f" {piece}"
@@ -174,8 +176,6 @@ def broken(text: str, style: Style, columns: int) -> list[TextLine]:
                 else:
                     lines.append(f"  {word}")
             fresh = False
-        # Members with conditions each begin a line; plain names share one.
-        fresh = " where " in text
     return [TextLine(line, style) for line in lines]
 
 

@@ -95,7 +95,7 @@ class ExpressionParser:
         start = self.scanner.word.start
         if not self.scanner.take("-"):
             return self._primary()
-        if self.scanner.word.kind == "number" or self.scanner.word.text == "inf":
+        if self.scanner.at_kind("number") or self.scanner.at("inf"):
             literal = self._primary()
             if isinstance(literal, Literal) and type(literal.value) in (int, float):
                 return Literal(-literal.value, self._span(start))  # type: ignore[operator]
@@ -220,16 +220,14 @@ class ExpressionParser:
         if scanner.take("any"):
             return AnySet(self._span(start))
         if scanner.take("{"):
-            if scanner.take("}"):
-                return Union((), self._span(start))
+            members: list[DescribableSet] = []
             with self._deeper():
-                inner = self.set_list()
+                while not scanner.at("}"):
+                    if members:
+                        scanner.expect(",")
+                    members.append(self.set())
             scanner.expect("}")
-            return (
-                inner
-                if isinstance(inner, Union) and _is_list(inner, scanner.text)
-                else Union((inner,), self._span(start))
-            )
+            return Union(tuple(members), self._span(start))
         if scanner.take("("):
             with self._deeper():
                 inner = self.set()
@@ -260,10 +258,6 @@ class _Depth:
 
     def __exit__(self, *_: object) -> None:
         self.parser.depth -= 1
-
-
-def _is_list(union: Union, text: str) -> bool:
-    return union.span is not None and text[union.span.start] != "{"
 
 
 def _count(least: int, most: int | None) -> str:

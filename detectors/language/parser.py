@@ -439,7 +439,10 @@ def _statements(text: str) -> list[tuple[int, int]]:
         if starts and (_goes_on(text, start) or _open_bracket(text, starts[-1], start)):
             continue
         starts.append(start)
-    return list(zip(starts, [*starts[1:], len(text)], strict=True))
+    scanner = Scanner(text, 0, starts[0] if starts else len(text))
+    if scanner.word.kind != "end":
+        raise scanner.unexpected("a statement begins in the first column")
+    return list(zip(starts, [*starts[1:], len(text)], strict=False))
 
 
 def _goes_on(text: str, start: int) -> bool:

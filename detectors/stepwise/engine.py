@@ -27,7 +27,8 @@ class _Unit:
     """An automaton among others.
 
     Attributes:
-        reads: the types of composite events it reads from other units.
+        reads: the types whose composite events other patterns may hand to it: those that its pattern names anywhere, so
+            that `any` means the same in all its parts.
         readers: the units that read its composite events.
         publishes: whether its composite events leave the engine.
         inbox: composite events of the instant at hand that it still has to consume.
@@ -65,7 +66,7 @@ class StepwiseEngine:
         self.clock = BEFORE_ALL
         self.late = 0
         for pattern in _in_order(self.patterns):
-            self._add(pattern.automaton, kinds, None)
+            self._add(pattern.automaton, kinds, None, pattern.names())
         self._link()
         self._by_instants = any(unit.readers or unit.matcher.automaton.epochs for unit in self.units)
         self._thinned = frozenset(thinning.type_name for thinning in thinnings.values())
@@ -178,10 +179,14 @@ class StepwiseEngine:
     # Putting it together.
 
     def _add(
-        self, automaton: Automaton, kinds: Callable[[str], Mapping[str, Kind] | None], own_type: str | None
+        self,
+        automaton: Automaton,
+        kinds: Callable[[str], Mapping[str, Kind] | None],
+        own_type: str | None,
+        reads: frozenset[str],
     ) -> _Unit:
-        parts = [self._add(part, kinds, part_type(index)) for index, part in enumerate(automaton.parts)]
-        unit = _Unit(Matcher(automaton, kinds, own_type=own_type), frozenset(), own_type is None)
+        parts = [self._add(part, kinds, part_type(index), reads) for index, part in enumerate(automaton.parts)]
+        unit = _Unit(Matcher(automaton, kinds, own_type=own_type), reads, own_type is None)
         for part in parts:
             part.readers.append(unit)
         self.units.append(unit)
@@ -194,7 +199,7 @@ class StepwiseEngine:
             if output is None or not writer.publishes:
                 continue
             for reader in self.units:
-                if reader is not writer and output.type_name in _named_types(reader.matcher.automaton):
+                if reader is not writer and output.type_name in reader.reads:
                     writer.readers.append(reader)
 
     def _mark(self, event: Event) -> Event:
@@ -218,26 +223,18 @@ class StepwiseEngine:
         return found
 
 
-def _named_types(automaton: Automaton) -> frozenset[str]:
-    return frozenset(name for position in automaton.positions for name in position.domain.by_type)
-
-
 def _in_order(patterns: Sequence[Compiled]) -> list[Compiled]:
     """Patterns, each after those whose composite events it reads."""
     ordered: list[Compiled] = []
     waiting = list(patterns)
     while waiting:
         unpublished = {each.automaton.output.type_name for each in waiting if each.automaton.output is not None}
-        ready = [each for each in waiting if not unpublished & _all_named_types(each.automaton)]
+        ready = [each for each in waiting if not unpublished & each.names()]
         if not ready:
             raise ValueError("patterns that read each other's composite events in a circle")
         ordered += ready
         waiting = [each for each in waiting if each not in ready]
     return ordered
-
-
-def _all_named_types(automaton: Automaton) -> frozenset[str]:
-    return _named_types(automaton).union(*(_all_named_types(part) for part in automaton.parts))
 
 
 def _as_published(composite: CompositeEvent) -> CompositeEvent:

@@ -47,8 +47,10 @@ class Pattern:
 
     def after(self, *others: PatternLike) -> Pattern:
         """`C2 ; C1`: this one after the others, which are in turn."""
-        first, *rest = map(as_pattern, others) if others else [self]
-        return first.then(*rest, self) if others else self
+        if not others:
+            return self
+        first, *rest = map(as_pattern, others)
+        return first.then(*rest, self)
 
     def __or__(self, other: PatternLike) -> Pattern:
         """`C1 | C2`: either, each an instance of its own. For events alike in all that follows take a union."""

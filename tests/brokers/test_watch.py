@@ -19,7 +19,6 @@ from middleware.protocol import (
 
 ENTRIES = [
     ("type/Temp", event_type("Temp", {"c": "number"}), "type registered", "type forgotten", {"has": "c: number"}),
-    ("client/shop", ClientEntry(1), "client joins", "client leaves", {"client": "shop"}),
     ("source/pir", SourceEntry(("A", "B"), 0, 0, "br"), "source joins", "source leaves", {"types": "A, B"}),
     ("node/n1", NodeEntry(1), "node up", "node gone", {"node": "n1"}),
     ("detector/c1", DetectorEntry("n1", "[A]", "guaranteed", ("A",)), "detector created", "detector destroyed", {}),
@@ -41,6 +40,12 @@ def test_entries_are_told_of_as_they_come_and_go(
     assert watch.receive(topic, b"") == []
 
 
+def test_clients_show_in_their_sources_and_subscriptions() -> None:
+    watch = Watch(0)
+    assert watch.receive("ced/d/client/shop", encode(ClientEntry(1))) == []
+    assert watch.receive("ced/d/client/shop", b"") == []
+
+
 def test_of_many_dead_letters_the_first_are_told_and_then_their_number() -> None:
     watch = Watch(0)
     letter = encode(DeadLetter("late", "it came too late", "home/hall"))
@@ -60,7 +65,7 @@ def test_of_many_dead_letters_the_first_are_told_and_then_their_number() -> None
 @pytest.mark.parametrize(
     ("topic", "payload", "event"),
     [
-        ("ced/a/fence/pir%2F1", b"", "source fenced off"),
+        ("ced/a/fence/pir%2F1", b"", "fencing asked for"),
         ("ced/d/node/n1", b"{", "unreadable"),
         ("ced/d/nonsense/n1", b"{}", "unreadable"),
         ("ced/x/late/bridge", b"\xff", "unreadable"),

@@ -144,6 +144,7 @@ def test_counts() -> None:
     assert counts.found == {0: 1}
     assert passed.last == 90
     assert list(passed) == found
+    assert passed.counts.found == {0: 1}
 
 
 def test_nothing_at_all() -> None:

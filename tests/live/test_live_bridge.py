@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -138,7 +137,7 @@ def test_bad_payloads_go_to_the_dead_letters_and_the_rest_goes_on(home: Callable
     letters = [decode(payload, DeadLetter, where=topic) for topic, payload, _ in received.wait(3)]
     assert {topic for topic, _, _ in received} == {"ced/x/rejected/bridge"}
     assert [letter.topic for letter in letters] == ["stat/lamp/POWER", "tele/lamp/STATE", "home/hall/temperature"]
-    assert b64decode(letters[1].payload) == b'{"POWER": "O'
+    assert letters[1].payload == b'{"POWER": "O'
     assert here.bridge.statistics() | {"messages": 5, "events": 2, "rejected": 3} == here.bridge.statistics()
 
 

@@ -1,0 +1,99 @@
+"""What subscriptions get from nodes is what the patterns find in the events, whatever happens on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import groupby
+from random import Random
+
+from detectors.compilation import Compiled, compile_pattern
+from detectors.language.printer import format_publication
+from detectors.language.tree import Output, Publication
+from detectors.stepwise.engine import StepwiseEngine
+from middleware.errors import PatternError
+from middleware.eventtypes import TypeRegistry, event_type
+from middleware.sets.expressions import Literal
+from tests.brokers.virtual import Network, VirtualClient, delivering
+from tests.generate import TYPES, PatternMaker
+from tests.streams import END, Message, messages, spread, told
+
+KINDS = [event_type(name, {"k": "number", "v": "number"}) for name in TYPES]
+
+
+def _pattern(random: Random, name: str, registry: TypeRegistry, reads: str | None = None) -> Compiled:
+    """A random pattern that publishes a type of this name, and perhaps reads what another publishes."""
+    while True:
+        made = PatternMaker(random).publication(random.randrange(1, 5))
+        output = made.output or Output(name, (("one", Literal(1)),))
+        text = format_publication(Publication(made.pattern, Output(name, output.attributes, output.condition)))
+        if reads is not None:
+            if "[A]" not in text:
+                continue
+            text = text.replace("[A]", f"[{reads}]", 1)
+        try:
+            compiled = compile_pattern(text, registry, consumption=random.choice(("ordered", "ordered", "epoch")))
+        except PatternError:
+            continue
+        registry.register(compiled.publishes)
+        return compiled
+
+
+def _send(client: VirtualClient, message: Message) -> None:
+    groups = [list(group) for _, group in groupby(message.events, key=lambda event: event.type)]
+    for place, group in enumerate(groups):
+        client.publish(*group, watermark=message.watermark if place == len(groups) - 1 else None)
+    if message.watermark is not None:
+        client.heartbeat(message.watermark, message.source)
+
+
+def test_what_is_found_does_not_depend_on_who_detects_it_or_on_what_arrives_when() -> None:
+    found = read = 0
+    for seed in range(200):
+        random = Random(seed)
+        registry = TypeRegistry(KINDS)
+        first = _pattern(random, "Out0", registry)
+        patterns = [first, _pattern(random, "Out1", registry), _pattern(random, "Out2", registry, reads="Out0")]
+        sources = random.randrange(1, 4)
+        events = spread(random, random.randrange(3, 14), sources)
+        streams = [messages(random, events, f"s{number}", shuffled=random.random() < 0.3) for number in range(sources)]
+
+        network = Network(seed, again=random.choice((0.0, 0.3)))
+        nodes = [network.node(f"n{number}") for number in range(random.randrange(1, 4))]
+        app = network.client("app")
+        app.register(*KINDS)
+        network.run()
+        publishers = [network.client(f"pub{number}") for number in range(sources)]
+        for number, publisher in enumerate(publishers):
+            publisher.source(f"s{number}", TYPES)
+        for number, pattern in enumerate(patterns):
+            consumption = "epoch" if pattern.automaton.epochs else "ordered"
+            app.subscribe(f"q{number}", pattern.text, consumption=consumption)
+            network.run()
+            assert app.states(f"q{number}")[-1] == "active", app.answers[f"q{number}"]
+        for number, publisher in enumerate(publishers):
+            assert len(publisher.acknowledged[f"s{number}"]) == len(nodes)
+
+        sends: list[Callable[[], object]] = []
+        waiting = [stream for stream in streams if stream]
+        while waiting:
+            stream = random.choice(waiting)
+            message = stream.pop(0)
+            sends.append(partial(_send, publishers[int(message.source[1:])], message))
+            waiting = [each for each in waiting if each]
+        # A node that comes meanwhile changes nothing.
+        sends.insert(random.randrange(len(sends)), lambda network=network: network.node("late"))
+        delivering(network, sends)
+
+        engine = StepwiseEngine(patterns)
+        expected = engine.feed(events) + engine.advance(END)
+        for number, pattern in enumerate(patterns):
+            own = [each for each in expected if each.source == pattern.automaton.canonical_id]
+            got = app.composites(f"q{number}")
+            assert told(got) == told(own), f"seed {seed}: {pattern.text}"
+            assert app.watermarks[f"q{number}"] == END
+            found += len(own)
+            read += number == 2 and bool(own)
+        assert network.letters == []
+    assert found > 200
+    assert read > 5

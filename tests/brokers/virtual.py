@@ -1,0 +1,350 @@
+"""A virtual MQTT server with nodes and clients around it, in virtual time: every interleaving from one seed.
+
+Each participant has a queue to the server and one from it, which keep their order; which queue goes on next is random.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Any
+
+from brokers.effects import Effect, Note, Publish, Subscribe, Unsubscribe
+from brokers.node import Node
+from middleware.bus.routes import matches
+from middleware.events import CompositeEvent, Event
+from middleware.eventtypes import EventType
+from middleware.protocol import (
+    Answer,
+    ClientEntry,
+    DeadLetter,
+    Heartbeat,
+    SourceEntry,
+    SubscriptionEntry,
+    decode,
+    encode,
+)
+from middleware.timestamps import SECOND
+from middleware.topics import (
+    Area,
+    administration_topic,
+    area_filter,
+    composite_topic,
+    directory_topic,
+    event_topic,
+    parse_topic,
+)
+from middleware.wire import decode as decode_frame
+from middleware.wire import encode as encode_frame
+
+STEPS = 200_000
+"""More messages than this are a circle."""
+
+
+class Participant:
+    """Somebody connected to the server.
+
+    Attributes:
+        will: what the server publishes when the connection is lost.
+        filters: what it has subscribed to.
+        out, into: what is on the way to the server, and from it.
+    """
+
+    def __init__(self, network: Network, will: Publish | None = None) -> None:
+        self.network = network
+        self.will = will
+        self.connected = False
+        self.filters: set[str] = set()
+        self.out: deque[Effect] = deque()
+        self.into: deque[tuple[str, bytes]] = deque()
+
+    def connect(self) -> None:
+        self.connected = True
+        # What was published without a connection has waited for it.
+        waiting, self.out = self.out, deque()
+        self.do(self.hello())
+        self.out.extend(waiting)
+
+    def do(self, effects: Iterable[Effect]) -> None:
+        self.out.extend(effects)
+
+    def hello(self) -> list[Effect]:
+        return []
+
+    def receive(self, topic: str, payload: bytes) -> None:
+        raise NotImplementedError
+
+    def tick(self) -> None:
+        return None
+
+
+class Network:
+    """The server and everybody around it.
+
+    Attributes:
+        now: the virtual instant, ns.
+        retained: what the server keeps.
+        notes: what nodes had logged.
+        letters: the dead letters.
+        again: how probably the server delivers an event frame twice.
+    """
+
+    def __init__(self, seed: int = 0, *, again: float = 0.0) -> None:
+        self.random = Random(seed)
+        self.now = 0
+        self.again = again
+        self.participants: list[Participant] = []
+        self.retained: dict[str, bytes] = {}
+        self.notes: list[Note] = []
+        self.letters: list[DeadLetter] = []
+
+    # Who is there.
+
+    def node(self, name: str, **arguments: Any) -> VirtualNode:
+        """A node that connects now."""
+        return self._connected(VirtualNode(self, name, **arguments))
+
+    def client(self, name: str) -> VirtualClient:
+        """A client that connects now."""
+        return self._connected(VirtualClient(self, name))
+
+    def _connected(self, made: Any) -> Any:
+        self.participants.append(made)
+        made.connect()
+        return made
+
+    def lose(self, lost: Participant, *, for_good: bool = False) -> None:
+        """A connection is lost, with what was on its way, and the server publishes the will."""
+        lost.connected = False
+        lost.filters.clear()
+        lost.into.clear()
+        lost.out.clear()
+        if for_good:
+            self.participants.remove(lost)
+        if lost.will is not None:
+            self._publish(lost.will)
+
+    def restart(self) -> None:
+        """The server starts again, without a memory."""
+        for each in self.participants:
+            each.connected = False
+            each.filters.clear()
+            each.into.clear()
+        self.retained.clear()
+
+    # What happens.
+
+    def step(self) -> bool:
+        """One message goes one way further; False where none was under way."""
+        ready = [(each, each.out) for each in self.participants if each.connected and each.out]
+        ready += [(each, each.into) for each in self.participants if each.connected and each.into]
+        if not ready:
+            return False
+        participant, queue = self.random.choice(ready)
+        item = queue.popleft()
+        if isinstance(item, tuple):
+            participant.receive(*item)
+        else:
+            self._serve(participant, item)
+        return True
+
+    def run(self) -> None:
+        """Until nothing is under way."""
+        for _ in range(STEPS):
+            if not self.step():
+                return
+        raise AssertionError("messages go in a circle")
+
+    def some(self, steps: int) -> None:
+        """A few messages only."""
+        for _ in range(steps):
+            self.step()
+
+    def pass_time(self, duration: int, every: int = SECOND // 2) -> None:
+        """Time passes, and everybody is told every so often."""
+        end = self.now + duration
+        while self.now < end:
+            self.now = min(self.now + every, end)
+            for each in list(self.participants):
+                each.tick()
+            self.run()
+
+    def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
+        """Somebody else publishes."""
+        self._publish(Publish(topic, payload, retain=retain))
+
+    def _serve(self, participant: Participant, effect: Effect) -> None:
+        match effect:
+            case Publish():
+                self._publish(effect)
+            case Subscribe(topic_filter=topic_filter):
+                participant.filters.add(topic_filter)
+                kept = [each for each in self.retained.items() if matches(topic_filter, each[0])]
+                # No server promises an order for these.
+                self.random.shuffle(kept)
+                participant.into.extend(kept)
+            case Unsubscribe(topic_filter=topic_filter):
+                participant.filters.discard(topic_filter)
+            case Note():
+                self.notes.append(effect)
+
+    def _publish(self, message: Publish) -> None:
+        area, _ = parse_topic(message.topic)
+        if message.retain:
+            if message.payload:
+                self.retained[message.topic] = message.payload
+            else:
+                self.retained.pop(message.topic, None)
+        if area is Area.DEAD_LETTERS:
+            self.letters.append(decode(message.payload, DeadLetter, where=message.topic))
+        for each in self.participants:
+            if each.connected and any(matches(topic_filter, message.topic) for topic_filter in each.filters):
+                each.into.append((message.topic, message.payload))
+                if area in (Area.EVENTS, Area.COMPOSITE_EVENTS) and self.random.random() < self.again:
+                    each.into.append((message.topic, message.payload))
+
+    # What is known.
+
+    def hosts(self, detector: str) -> list[str]:
+        """The nodes that host a detector."""
+        return [each.name for each in self.nodes if detector in each.node.hosted]
+
+    @property
+    def nodes(self) -> list[VirtualNode]:
+        return [each for each in self.participants if isinstance(each, VirtualNode)]
+
+    def reasons(self) -> list[str]:
+        """Why there are dead letters."""
+        return sorted(each.reason for each in self.letters)
+
+
+class VirtualNode(Participant):
+    """A broker node."""
+
+    def __init__(self, network: Network, name: str, **arguments: Any) -> None:
+        self.name = name
+        self.node = Node(name, network.now, **arguments)
+        super().__init__(network, self.node.will())
+
+    def hello(self) -> list[Effect]:
+        return self.node.start(self.network.now)
+
+    def receive(self, topic: str, payload: bytes) -> None:
+        self.do(self.node.receive(topic, payload, self.network.now))
+
+    def tick(self) -> None:
+        self.do(self.node.tick(self.network.now))
+
+    def stop(self) -> None:
+        """The node ends, properly."""
+        self.do(self.node.stop())
+        self.network.run()
+        self.network.participants.remove(self)
+
+
+class VirtualClient(Participant):
+    """A client that follows the protocol, and keeps what it hears.
+
+    Attributes:
+        answers: what nodes said to each subscription, in order.
+        found: the composite events of each subscription, each once.
+        watermarks: how far each was heard, ns.
+        accepts: whether it answers offers.
+    """
+
+    def __init__(self, network: Network, name: str) -> None:
+        self.name = name
+        super().__init__(network, Publish(directory_topic("client", name), b"", retain=True))
+        self.answers: dict[str, list[Answer]] = {}
+        self.found: dict[str, dict[Any, CompositeEvent]] = {}
+        self.watermarks: dict[str, int] = {}
+        self.acknowledged: dict[str, dict[str, bytes]] = {}
+        self.accepts = True
+        self._detectors: dict[str, list[str]] = {}
+        self._own: dict[str, bytes] = {}
+
+    def hello(self) -> list[Effect]:
+        effects: list[Effect] = [
+            Subscribe(administration_topic("answer", self.name)),
+            Subscribe(area_filter(Area.ADMINISTRATION, "ack")),
+            *(Subscribe(composite_topic(each)) for each in self._detectors),
+            Publish(directory_topic("client", self.name), encode(ClientEntry(self.network.now)), retain=True),
+        ]
+        return effects + [Publish(topic, payload, retain=True) for topic, payload in self._own.items()]
+
+    def put(self, kind: str, name: str, entry: Any) -> None:
+        topic = directory_topic(kind, name)
+        self._own[topic] = encode(entry)
+        self.do([Publish(topic, self._own[topic], retain=True)])
+
+    def clear(self, kind: str, name: str) -> None:
+        topic = directory_topic(kind, name)
+        self._own.pop(topic, None)
+        self.do([Publish(topic, b"", retain=True)])
+
+    def register(self, *types: EventType) -> None:
+        for each in types:
+            self.put("type", each.name, each)
+
+    def source(self, name: str, types: Iterable[str], watermark: int = -100, lease: int = 0) -> None:
+        self.acknowledged[name] = {}
+        self.put("source", name, SourceEntry(tuple(types), watermark, lease, self.name))
+
+    def subscribe(self, identity: str, pattern: str, **quality: Any) -> None:
+        self.answers[identity] = []
+        self.found[identity] = {}
+        self.put("subscription", identity, SubscriptionEntry(self.name, pattern, **quality))
+
+    def publish(self, *events: Event, watermark: int | None = None) -> None:
+        """Events of one type and source."""
+        first = events[0]
+        payload = encode_frame(events, type=first.type, source=first.source, watermark=watermark)
+        self.do([Publish(event_topic(first.type, first.source), payload)])
+
+    def heartbeat(self, watermark: int, *sources: str) -> None:
+        beat = Heartbeat(sources, watermark)
+        self.do([Publish(administration_topic("heartbeat", self.name), encode(beat))])
+
+    def receive(self, topic: str, payload: bytes) -> None:
+        area, levels = parse_topic(topic)
+        if area is Area.COMPOSITE_EVENTS:
+            frame = decode_frame(payload)
+            assert not frame.rejected
+            for identity in self._detectors[levels[0]]:
+                for event in frame.events:
+                    assert isinstance(event, CompositeEvent)
+                    self.found[identity].setdefault(event.id, event)
+                if frame.watermark is not None:
+                    self.watermarks[identity] = max(frame.watermark, self.watermarks.get(identity, frame.watermark))
+        elif levels[0] == "ack":
+            if levels[1] in self.acknowledged:
+                self.acknowledged[levels[1]][levels[2]] = payload
+        else:
+            self._answered(decode(payload, Answer, where=topic))
+
+    def _answered(self, answer: Answer) -> None:
+        self.answers[answer.subscription].append(answer)
+        if answer.state == "offered" and self.accepts:
+            listening = self._detectors.setdefault(answer.detector, [])
+            if answer.subscription not in listening:
+                listening.append(answer.subscription)
+            ready = Publish(administration_topic("ready", answer.subscription), b"")
+            self.do([Subscribe(composite_topic(answer.detector)), ready])
+
+    def states(self, identity: str) -> list[str]:
+        return [each.state for each in self.answers[identity]]
+
+    def detector(self, identity: str) -> str:
+        return self.answers[identity][-1].detector
+
+    def composites(self, identity: str) -> list[CompositeEvent]:
+        return list(self.found[identity].values())
+
+
+def delivering(network: Network, sends: Iterable[Callable[[], object]]) -> None:
+    """Let each be sent, with a random number of messages going their way in between; then everything arrive."""
+    for send in sends:
+        send()
+        network.some(network.random.randrange(6))
+    network.run()

@@ -1,0 +1,289 @@
+"""Detection policies by themselves: who is waited for, what is late, and what is remembered."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+
+from detectors.consumption import Released
+from middleware.errors import DistcedError
+from middleware.events import Event
+from middleware.timestamps import INSTANT_MAX, INSTANT_MIN
+from policies.detection import REMEMBERED, BestEffort, Guaranteed, Recent, detection_policy
+from tests.streams import END, interleaved, messages, spread
+
+
+def event(hi: int, source: str = "s", seq: int | None = None) -> Event:
+    return Event("A", hi, hi, source, hi if seq is None else seq, {})
+
+
+def his(released: Released) -> list[int]:
+    return [each.hi for each in released.events]
+
+
+def guaranteed(**watermarks: int) -> Guaranteed:
+    policy = Guaranteed()
+    for source, watermark in watermarks.items():
+        assert policy.join(source, watermark, 0) == watermark
+    return policy
+
+
+def again(policy: Guaranteed | BestEffort) -> Any:
+    """A policy resumed from the state of another, by way of bytes."""
+    fresh = type(policy)()
+    fresh.resume(msgspec.msgpack.decode(msgspec.msgpack.encode(policy.state())))
+    return fresh
+
+
+# The guarantee.
+
+
+def test_events_wait_until_every_source_was_heard_beyond_them() -> None:
+    policy = guaranteed(s=0, t=0)
+    assert his(policy.receive("s", [event(5), event(3), event(9)], 4, 0)) == []
+    assert policy.holding() == ["t"]
+    released = policy.heartbeat(["t"], 6, 0)
+    assert his(released) == [3]
+    assert released.watermark == 4
+    assert policy.holding() == ["s"]
+    assert his(policy.heartbeat(["s", "t"], 9, 0)) == [5, 9]
+
+
+def test_an_event_promises_nothing_by_itself() -> None:
+    policy = guaranteed(s=0)
+    assert his(policy.receive("s", [event(9)], None, 0)) == []
+    assert his(policy.receive("s", [event(5)], None, 0)) == []
+    assert his(policy.heartbeat(["s"], 9, 0)) == [5, 9]
+
+
+def test_a_silent_source_holds_the_stream_for_ever() -> None:
+    policy = guaranteed(s=0, silent=0)
+    policy.receive("s", [event(5)], 5, 0)
+    for now in (10, 10**9, INSTANT_MAX):
+        assert policy.tick(now).events == []
+        assert policy.heartbeat(["s"], now, now).events == []
+    assert policy.holding() == ["silent"]
+
+
+def test_a_source_is_fenced_off_when_its_lease_runs_out_by_the_time_handed_in() -> None:
+    policy = Guaranteed()
+    policy.join("s", 0, 100)
+    policy.join("leased", 0, 100, lease=50)
+    policy.receive("s", [event(5)], 5, 110)
+    policy.heartbeat(["leased"], 2, 120)
+    assert policy.tick(170).fenced == []
+    released = policy.tick(171)
+    assert (his(released), released.fenced) == ([5], ["leased"])
+    assert policy.tick(1000).fenced == []
+
+
+def test_every_word_of_a_source_renews_its_lease() -> None:
+    policy = Guaranteed()
+    policy.join("s", 0, 0, lease=10)
+    for now, speak in enumerate(
+        (
+            lambda now: policy.receive("s", [event(1)], None, now),
+            lambda now: policy.receive("s", [], None, now),
+            lambda now: policy.heartbeat(["s"], 0, now),
+            lambda now: policy.join("s", 0, now, lease=10),
+        )
+    ):
+        speak(8 * now + 8)
+        assert policy.tick(8 * now + 16).fenced == []
+    assert policy.tick(100).fenced == ["s"]
+
+
+@pytest.mark.parametrize("how", ["fence", "lease"])
+def test_what_a_fenced_source_sends_is_late_until_it_joins_again(how: str) -> None:
+    policy = guaranteed(s=0)
+    policy.join("f", 0, 0, lease=1 if how == "lease" else 0)
+    released = policy.tick(10) if how == "lease" else policy.fence("f", 10)
+    assert released.late == []
+    released = policy.receive("f", [event(50, "f"), event(60, "f")], 60, 11)
+    assert [each.hi for each in released.late] == [50, 60]
+    assert policy.receive("f", [event(50, "f")], 60, 11).duplicates == 1
+    assert policy.heartbeat(["f"], 70, 12).watermark == 0
+    assert his(policy.heartbeat(["s"], 100, 12)) == []
+    assert policy.join("f", 80, 13) == 100
+    assert policy.receive("f", [event(90, "f")], None, 14).late == [event(90, "f")]
+    assert policy.receive("f", [event(110, "f")], None, 14).late == []
+    assert policy.holding() == ["f", "s"]
+
+
+def test_a_source_can_be_fenced_off_before_it_was_heard() -> None:
+    policy = guaranteed(s=0)
+    policy.fence("unknown", 0)
+    assert policy.receive("unknown", [event(5, "unknown")], None, 0).late == [event(5, "unknown")]
+    assert "unknown" not in policy.sources
+
+
+def test_who_joins_is_granted_a_watermark_not_before_what_was_released() -> None:
+    policy = guaranteed(s=0)
+    policy.heartbeat(["s"], 10, 0)
+    assert policy.join("early", 3, 0) == 10
+    assert policy.join("ahead", 30, 0) == 30
+    assert policy.join("early", 5, 0) == 10
+    assert policy.join("early", 12, 0) == 12
+    assert policy.heartbeat(["s", "ahead"], 40, 0).watermark == 12
+
+
+def test_nobody_has_to_be_waited_for_when_all_have_left() -> None:
+    policy = guaranteed(s=0, t=0)
+    policy.receive("s", [event(5), event(8)], None, 0)
+    policy.receive("t", [event(6, "t")], None, 0)
+    assert his(policy.leave("s", 0)) == []
+    released = policy.leave("t", 0)
+    assert (his(released), released.watermark) == ([5, 6, 8], 8)
+    assert policy.leave("t", 0).events == []
+    assert policy.join("u", 0, 0) == 8
+
+
+def test_without_a_source_nothing_is_said() -> None:
+    policy = Guaranteed()
+    for released in (policy.tick(5), policy.heartbeat(["s"], 7, 0), policy.leave("s", 0)):
+        assert (released.events, released.watermark) == ([], None)
+
+
+def test_a_source_nobody_announced_is_waited_for_from_its_first_word_on() -> None:
+    policy = Guaranteed()
+    released = policy.receive("s", [event(5)], None, 0)
+    assert released.events == []
+    # Nothing is promised that could not be sent: the least watermark there is.
+    assert released.watermark == INSTANT_MIN
+    assert his(policy.heartbeat(["s"], 5, 0)) == [5]
+    policy.receive("t", [event(6, "t")], None, 0)
+    assert policy.heartbeat(["s"], 9, 0).watermark == 5
+
+
+@pytest.mark.parametrize("straggler", [event(5), event(3)])
+def test_a_straggler_of_a_source_that_has_left_does_not_bring_it_back(straggler: Event) -> None:
+    policy = guaranteed(s=0, t=0)
+    policy.receive("s", [event(5)], 5, 0)
+    policy.heartbeat(["t"], 5, 0)
+    policy.leave("s", 0)
+    released = policy.receive("s", [straggler], 5, 0)
+    assert (released.duplicates, released.late) == ((1, []) if straggler.hi == 5 else (0, [straggler]))
+    assert policy.heartbeat(["t"], 9, 0).watermark == 9
+
+
+def test_late_events_are_told_and_not_consumed() -> None:
+    policy = guaranteed(s=0)
+    policy.heartbeat(["s"], 10, 0)
+    released = policy.receive("s", [event(10), event(11), event(4)], 20, 0)
+    assert [each.hi for each in released.late] == [10, 4]
+    assert his(released) == [11]
+    assert (policy.sources["s"].events, policy.sources["s"].late) == (3, 2)
+
+
+def test_what_is_delivered_again_changes_nothing_however_much_came_in_between() -> None:
+    policy = guaranteed(s=0, t=0)
+    first = [event(n) for n in range(1, 4)]
+    policy.receive("s", first, None, 0)
+    for start in range(0, REMEMBERED, 1000):
+        policy.receive("s", [event(100 + start + n) for n in range(1000)], None, 0)
+    assert policy.receive("s", first, None, 0).duplicates == 3
+    policy.heartbeat(["s"], 50, 0)
+    assert his(policy.heartbeat(["t"], 50, 0)) == [1, 2, 3]
+    # By now they are forgotten, and behind the watermark all the same.
+    released = policy.receive("s", first, None, 0)
+    assert (his(released), released.duplicates + len(released.late)) == ([], 3)
+
+
+def test_watermarks_do_not_go_back() -> None:
+    policy = guaranteed(s=0, t=0)
+    watermarks = []
+    for source, watermark in [("s", 5), ("t", 3), ("s", 2), ("t", 9), ("s", 9), ("t", 1)]:
+        watermarks.append(policy.heartbeat([source], watermark, 0).watermark)
+    assert watermarks == [0, 3, 3, 5, 9, 9]
+
+
+def test_random_streams_are_released_completely_in_order_and_once() -> None:
+    for seed in range(300):
+        random = Random(seed)
+        events = spread(random, 15, 3)
+        policy = guaranteed(s0=-9, s1=-9, s2=-9)
+        streams = [messages(random, events, name, shuffled=True) for name in ("s0", "s1", "s2")]
+        released: list[Event] = []
+        watermark = -10
+        for message in interleaved(random, *streams, again=0.5):
+            if random.random() < 0.2:
+                policy = again(policy)
+            step = policy.receive(message.source, message.events, message.watermark, 0)
+            assert all(each.hi > watermark for each in step.events)
+            assert step.watermark is not None
+            assert step.watermark >= watermark
+            watermark = step.watermark
+            released += step.events
+        assert released == events, f"seed {seed}"
+        assert watermark == END
+
+
+def test_the_state_says_everything() -> None:
+    policy = Guaranteed()
+    policy.join("s", 3, 17, lease=20)
+    policy.join("gone", 3, 17)
+    policy.fence("gone", 18)
+    policy.receive("s", [event(9), event(5), event(2)], 4, 19)
+    resumed = again(policy)
+    assert resumed.state() == policy.state()
+    for each in (policy, resumed):
+        assert each.receive("gone", [event(30, "gone")], None, 20).late == [event(30, "gone")]
+        assert each.receive("s", [event(9)], None, 20).duplicates == 1
+        assert his(each.heartbeat(["s"], 9, 21)) == [5, 9]
+        assert each.tick(42).fenced == ["s"]
+
+
+# Best effort.
+
+
+def test_best_effort_consumes_on_arrival_and_waits_for_nobody() -> None:
+    policy = BestEffort()
+    policy.join("silent", 0, 0)
+    assert his(policy.receive("s", [event(5)], None, 0)) == [5]
+    assert his(policy.receive("s", [event(3), event(5)], None, 0)) == [3]
+    assert policy.receive("s", [event(3)], None, 0).duplicates == 1
+
+
+def test_best_effort_takes_what_comes_together_in_order() -> None:
+    assert his(BestEffort().receive("s", [event(9), event(3), event(5)], None, 0)) == [3, 5, 9]
+
+
+def test_best_effort_goes_by_the_farthest_of_its_own_sources() -> None:
+    policy = BestEffort()
+    assert policy.heartbeat(["of another time"], 10**18, 0).watermark is None
+    policy.join("s", 0, 0)
+    policy.receive("t", [event(1, "t")], None, 0)
+    assert policy.heartbeat(["s", "of another time"], 5, 0).watermark == 5
+    assert policy.receive("t", [], 9, 0).watermark == 9
+    assert policy.heartbeat(["s"], 7, 0).watermark == 9
+    policy.leave("s", 0)
+    assert policy.heartbeat(["s"], 20, 0).watermark == 9
+
+
+def test_the_state_of_best_effort_says_everything() -> None:
+    policy = BestEffort()
+    policy.receive("s", [event(5)], 5, 0)
+    resumed = again(policy)
+    assert resumed.state() == policy.state()
+    assert resumed.receive("s", [event(5)], None, 0).duplicates == 1
+    assert resumed.heartbeat(["s"], 8, 0).watermark == 8
+
+
+# Both.
+
+
+def test_ids_are_remembered_for_a_while() -> None:
+    recent = Recent(3)
+    assert [recent.add(("s", number)) for number in (1, 2, 1, 3, 4)] == [True, True, False, True, True]
+    assert recent.add(("s", 2)) is False
+    assert recent.add(("s", 1)) is True
+
+
+def test_policies_have_names() -> None:
+    assert isinstance(detection_policy("guaranteed"), Guaranteed)
+    assert isinstance(detection_policy("best-effort"), BestEffort)
+    with pytest.raises(DistcedError, match="probably.*guaranteed"):
+        detection_policy("probably")
