@@ -74,12 +74,11 @@ class Node:
     def start(self, now: int) -> list[Effect]:
         """The node is connected, or connected again."""
         effects: list[Effect] = []
-        if self._settled:
-            self._unconfirmed = {(kind, name) for kind, name in self.directory.names() if kind != "type"}
-            self._confirm_until = now + CONFIRM_WITHIN
-            if self.hosted:
-                note = "connected again: events that were published meanwhile are missing"
-                effects.append(Note("warning", note, {"detectors": len(self.hosted)}))
+        self._unconfirmed = {(kind, name) for kind, name in self.directory.names() if kind != "type"}
+        self._confirm_until = now + CONFIRM_WITHIN
+        if self.hosted:
+            note = "connected again: events that were published meanwhile are missing"
+            effects.append(Note("warning", note, {"detectors": len(self.hosted)}))
         known = administration_topic("known", self.name, root=self.root)
         return [
             *effects,
@@ -230,12 +229,13 @@ class Node:
 
     def _known(self, now: int) -> list[Effect]:
         """The directory was read."""
+        effects: list[Effect] = []
         if self._settled:
-            # What the server has forgotten of this node's own it is told again.
-            mine = [each for each in self.hosted if ("detector", each) in self._unconfirmed]
-            return [*self.serving.entries(mine), *self._inspect()]
+            # What has shown up again may say that others host what is here, and what has not is forgotten.
+            shown = {name for kind, name in self.directory.names() - self._unconfirmed if kind == "detector"}
+            effects += self.serving.compare(shown, now)
         self._settled = True
-        return [*self.serving.take_up(now), *self._inspect()]
+        return [*effects, *self.serving.take_up(now), *self._inspect()]
 
     def _inspect(self) -> Iterable[Effect]:
         """One node looks at all events, for those of types that nobody has registered."""

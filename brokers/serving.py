@@ -160,20 +160,28 @@ class Serving:
             effects += self.refilter()
         return effects
 
+    def compare(self, shown: set[str], now: int) -> list[Effect]:
+        """The directory was read again: whether it knows of the detectors here. `shown` are those it speaks of."""
+        effects: list[Effect] = []
+        for identity, hosted in list(self.detecting.hosted.items()):
+            entry = self.directory.detectors.get(identity) if identity in shown else None
+            effects += self._contested(hosted, entry, now)
+        return effects
+
     def _contested(self, mine: Hosted, entry: DetectorEntry | None, now: int) -> list[Effect]:
         """The directory speaks of a detector that is here: does it say so?"""
-        if entry is None:
-            # Cleared by a node that did not know yet that it is here.
-            return [self._entry(mine)]
-        if entry.node == self.name or entry.node not in self.directory.nodes:
+        if entry is not None and entry.node == self.name:
             return []
+        if entry is None or entry.node not in self.directory.nodes:
+            # Cleared by a node that did not know yet that it is here, or left over from one that is lost.
+            return [self._entry(mine)]
         identity = mine.detector.id
         if chosen(identity, (self.name, entry.node)) == self.name:
             return [self._entry(mine), *self.take_up(now)]
         del self.detecting.hosted[identity]
         for name in mine.subscriptions:
             del self.by_subscription[name]
-        note = Note("info", "detector given up", {"detector": identity, "node": entry.node})
+        note = Note("info", "detector given up", {"detector": identity, "host": entry.node})
         return [note, *self.refilter()]
 
     def _connect(self, hosted: Hosted, now: int) -> list[Effect]:
@@ -207,10 +215,6 @@ class Serving:
         added, dropped = sorted(filters - self._filters), sorted(self._filters - filters)
         self._filters = filters
         return [*map(Subscribe, added), *map(Unsubscribe, dropped)]
-
-    def entries(self, identities: Iterable[str]) -> list[Publish]:
-        """The entries of detectors that are here."""
-        return [self._entry(self.detecting.hosted[each]) for each in identities]
 
     def _is_mine(self, identity: str) -> bool:
         """A detector stays where it is as long as its node lives; else every node makes the same choice."""

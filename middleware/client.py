@@ -115,17 +115,20 @@ class Client:
     @property
     def types(self) -> dict[str, EventType]:
         """The event types that are registered, by name."""
-        return self._presence.directory.types
+        with self._presence.changed:
+            return dict(self._presence.directory.types)
 
     @property
     def nodes(self) -> dict[str, NodeEntry]:
         """The broker nodes, by name."""
-        return self._presence.directory.nodes
+        with self._presence.changed:
+            return dict(self._presence.directory.nodes)
 
     @property
     def detectors(self) -> dict[str, DetectorEntry]:
         """The detectors, by id."""
-        return self._presence.directory.detectors
+        with self._presence.changed:
+            return dict(self._presence.directory.detectors)
 
     # Types and events.
 
@@ -137,7 +140,8 @@ class Client:
         for event_type in types:
             self._check_new(event_type)
             if not event_type.home:
-                event_type = replace(event_type, home=str(self.bus.address))
+                address = self.bus.address
+                event_type = replace(event_type, home=f"{'mqtts' if address.tls else 'mqtt'}://{address}")
             event_type = self.types.get(event_type.name, event_type)
             self._presence.put("type", event_type.name, event_type)
             if not self._presence.wait(lambda name=event_type.name: name in self.types, self.patience):  # type: ignore[misc]

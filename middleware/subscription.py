@@ -263,7 +263,7 @@ class Subscription:
                     self._callback(event)
                 except Exception:
                     self.statistics.errors += 1
-                    _log.exception("the callback of a subscription failed", subscription=self.id, event=event.id)
+                    _log.exception("the callback of a subscription failed", subscription=self.id, id=event.id)
         except SubscriptionError:
             # Logged already; there is nobody else to tell.
             self.statistics.errors += 1

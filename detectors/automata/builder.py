@@ -296,8 +296,9 @@ class _Builder:
                 reached = followed_by(reached, copy.entry())
                 if not any(alternative.holes for alternative in reached):
                     return reached
+            # `C{m,}` is m times C and then `C*`, also where those m rounds may be empty.
             further = copies[max(done, least)] if max(done, least) < needed else None
-            if most is None and done >= least:
+            if most is None:
                 further = copies[-1]
             # Merged: another round and what comes behind, in every combination of their alternatives.
             return reached if further is None else followed_by(reached, optional(further.entry()))

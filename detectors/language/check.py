@@ -141,12 +141,25 @@ class _Checker:
             case Hidden(body=body) | Window(body=body):
                 return self.pattern(body, scope)
             case Keyed(body=body, attributes=attributes):
+                self.key_begins(body, scope)
                 inside = self.pattern(body, replace(scope, keys=(*scope.keys, *attributes)))
                 return replace(inside, keys=scope.keys)
             case Init():
                 return self.init(pattern, scope)
             case Reference(name=name):
                 raise self.error("no definition of this name", pattern.span, given=name)
+
+    def key_begins(self, body: Pattern, scope: _Scope) -> None:
+        """A key takes its value from the event that a match of it begins with, and a time event has none."""
+        for atom in _first_atoms(body):
+            for each in walk_set(atom.label):
+                if isinstance(each, TypeSet) and each.name in scope.timers:
+                    raise self.error(
+                        "what is read by a key may not begin with a time event, which has no value of it",
+                        each.span,
+                        given=each.name,
+                        advice=f"let the key begin behind it: [{each.name}] (... by ...)",
+                    )
 
     def atom(self, atom: Atom, scope: _Scope) -> _Scope:
         known = self.set(atom.label, scope)
@@ -502,6 +515,27 @@ def _either(ways: Iterable[Mapping[str, Kinds | None]]) -> dict[str, Kinds | Non
 def _made(side: Pattern) -> frozenset[str]:
     timers = (node.timer for node in walk(side) if isinstance(node, Timing))
     return frozenset((*all_variables(side), *all_registers(side), *timers))
+
+
+def _first_atoms(pattern: Pattern) -> Iterator[Atom]:
+    """The atoms a match of the pattern may begin with."""
+    match pattern:
+        case Atom():
+            yield pattern
+        case Concatenation(parts=parts) | Sequence(parts=parts):
+            for part in parts:
+                yield from _first_atoms(part)
+                if not nullable(part):
+                    break
+        case Alternation(parts=parts):
+            for part in parts:
+                yield from _first_atoms(part)
+        case Timing(first=first):
+            yield from _first_atoms(first)
+        case Parallel() | Reference():
+            return
+        case _:
+            yield from _first_atoms(pattern.body)
 
 
 def _visible(pattern: Pattern, timers: frozenset[str] = frozenset(), hidden: bool = False) -> Iterator[bool]:

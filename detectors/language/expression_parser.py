@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from detectors.language.depth import MOST_BRACKETS, too_deep
 from detectors.language.scanner import Scanner
@@ -36,11 +37,13 @@ class ExpressionParser:
     Attributes:
         scanner: where the words come from.
         depth: how many brackets are open; bounded, so that no text exhausts the stack.
+        domain_may_follow: whether a `<=` may end the label of an atom here. It cannot inside inner brackets.
     """
 
     def __init__(self, scanner: Scanner) -> None:
         self.scanner = scanner
         self.depth = 0
+        self.domain_may_follow = False
 
     # Expressions, loosest operator first.
 
@@ -83,7 +86,7 @@ class ExpressionParser:
     def _separates_domain(self, left: Expression, closed: bool) -> bool:
         """Whether a `<=` here ends the label of an atom and opens its domain, as in `[A where (a == 1) <= {A, B}]`."""
         word = self.scanner.word
-        if word.kind != "sign" or word.text != "<=":
+        if not self.domain_may_follow or word.kind != "sign" or word.text != "<=":
             return False
         following = self.scanner.peek()
         if following.text in ("{", "any") and following.kind in ("sign", "keyword"):
@@ -115,7 +118,7 @@ class ExpressionParser:
             value = {"true": True, "false": False, "null": None, "inf": math.inf}[word.text]
             return Literal(value, self._span(start))
         if scanner.take("("):
-            with self._deeper():
+            with self._enclosed():
                 inner = self.expression()
             scanner.expect(")")
             return inner
@@ -138,7 +141,7 @@ class ExpressionParser:
 
     def _call(self, function: str, start: int) -> Expression:
         arguments: list[Expression] = []
-        with self._deeper():
+        with self._enclosed():
             self.scanner.expect("(")
             while not self.scanner.at(")"):
                 if arguments:
@@ -221,7 +224,7 @@ class ExpressionParser:
             return AnySet(self._span(start))
         if scanner.take("{"):
             members: list[DescribableSet] = []
-            with self._deeper():
+            with self._enclosed():
                 while not scanner.at("}"):
                     if members:
                         scanner.expect(",")
@@ -229,7 +232,7 @@ class ExpressionParser:
             scanner.expect("}")
             return Union(tuple(members), self._span(start))
         if scanner.take("("):
-            with self._deeper():
+            with self._enclosed():
                 inner = self.set()
             scanner.expect(")")
             return inner
@@ -240,24 +243,23 @@ class ExpressionParser:
     def _span(self, start: int) -> Span:
         return Span(start, self.scanner.previous.end)
 
-    def _deeper(self) -> _Depth:
-        return _Depth(self)
+    @contextmanager
+    def _deeper(self) -> Iterator[None]:
+        """Counts one level for as long as the block runs."""
+        self.depth += 1
+        if self.depth > MOST_BRACKETS:
+            word = self.scanner.word
+            raise too_deep(self.scanner.text, Span(word.start, word.end))
+        yield
+        self.depth -= 1
 
-
-class _Depth:
-    """Counts an open bracket for as long as the block runs."""
-
-    def __init__(self, parser: ExpressionParser) -> None:
-        self.parser = parser
-
-    def __enter__(self) -> None:
-        self.parser.depth += 1
-        if self.parser.depth > MOST_BRACKETS:
-            word = self.parser.scanner.word
-            raise too_deep(self.parser.scanner.text, Span(word.start, word.end))
-
-    def __exit__(self, *_: object) -> None:
-        self.parser.depth -= 1
+    @contextmanager
+    def _enclosed(self) -> Iterator[None]:
+        """The same inside brackets of an expression or a set."""
+        outer, self.domain_may_follow = self.domain_may_follow, False
+        with self._deeper():
+            yield
+        self.domain_may_follow = outer
 
 
 def _count(least: int, most: int | None) -> str:

@@ -53,6 +53,9 @@ _DEFINED = re.compile(r"(?:`([^`\n]+)`|([^\W\d]\w*))\s*=(?!=)")
 _GOES_ON: Final = (")", "]", "}", ",", ";", "|", "&", "*", "+", "{", "@", "->", "→", "∥", "‖", "⊆", "<=")
 _GOES_ON_WORDS: Final = re.compile(r"(?:within|by|where|as|set|and|or)\b")
 
+# Brackets, and what may hide them: texts, names in back-quotes, comments.
+_BRACKET: Final = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`[^`\n]*`|\#[^\n]*|[][(){}]""")
+
 # A limit on {m,n}, whose copies are states of the automaton.
 _MOST_COPIES: Final = 10_000
 
@@ -360,18 +363,21 @@ class Parser(ExpressionParser):
             return self._scope()
         start = self.scanner.expect("[").start
         negated = self.scanner.take("!") is not None
+        self.domain_may_follow = True
         label = self.set_list()
         if negated:
             return self._negated_atom(label, start)
         variable = self.scanner.expect_kind("name", "a variable").text if self.scanner.take("as") else ""
         if variable and (where := self.scanner.take("where")):
             label = Filtered(label, self.expression(), Span(where.start, self.scanner.previous.end))
+        self.domain_may_follow = False
         updates = self._assignments(self.sum) if self.scanner.take("set") else ()
         domain = self.set_list() if self.scanner.take("<=", "⊆") else None
         self.scanner.expect("]")
         return Atom(label, domain, variable, updates, self._span(start))
 
     def _negated_atom(self, excluded: DescribableSet, start: int) -> Atom:
+        self.domain_may_follow = False
         variable = self.scanner.expect_kind("name", "a variable").text if self.scanner.take("as") else ""
         updates = self._assignments(self.sum) if self.scanner.take("set") else ()
         if self.scanner.at("]"):
@@ -450,10 +456,7 @@ def _goes_on(text: str, start: int) -> bool:
 
 
 def _open_bracket(text: str, start: int, end: int) -> bool:
-    scanner = Scanner(text, start, end)
     depth = 0
-    while scanner.word.kind != "end":
-        word = scanner.next()
-        if word.kind == "sign":
-            depth += (word.text in "([{") - (word.text in ")]}")
+    for match in _BRACKET.finditer(text, start, end):
+        depth += (match[0] in "([{") - (match[0] in ")]}")
     return depth > 0

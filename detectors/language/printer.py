@@ -31,8 +31,17 @@ from detectors.language.tree import (
     When,
     Window,
 )
-from middleware.sets.describable import DescribableSet, Filtered, Union, format_filtered_guarded, format_set
-from middleware.sets.expressions import SUM_LEVEL, Expression, format_expression, quote_name
+from middleware.sets.describable import DescribableSet, Filtered, Union, conditions, format_filtered_guarded, format_set
+from middleware.sets.expressions import (
+    COMPARISONS,
+    SUM_LEVEL,
+    Binary,
+    Expression,
+    Unary,
+    format_expression,
+    quote_name,
+)
+from middleware.sets.expressions import walk as walk_expression
 from middleware.timestamps import SECOND, format_duration, format_instant
 
 # Precedence, loosest first. A node is put in parentheses where it is looser than its place.
@@ -45,6 +54,8 @@ _CONCATENATION: Final = 5
 _HIDDEN: Final = 6
 _POSTFIX: Final = 7
 _PRIMARY: Final = 8
+
+_BOOLEAN: Final = (*COMPARISONS, "and", "or", "not")
 
 
 def format_pattern(pattern: Pattern, level: int = _WHOLE) -> str:
@@ -121,7 +132,7 @@ def _scope_body(body: Pattern) -> str:
 
 
 def _format_atom(atom: Atom) -> str:
-    if atom.domain is None and not atom.variable and not atom.updates:
+    if atom.domain is None and not atom.variable and not atom.updates and not _seems_to_end(atom.label):
         return f"[{_format_list(atom.label)}]"
     text = _format_guarded_list(atom.label)
     if atom.variable:
@@ -131,8 +142,27 @@ def _format_atom(atom: Atom) -> str:
             f"{quote_name(name)} = {format_expression(value, SUM_LEVEL)}" for name, value in atom.updates
         )
     if atom.domain is not None:
-        text += f" <= {format_set(atom.domain)}"
+        text += f" {_sign(atom)} {format_set(atom.domain)}"
     return f"[{text}]"
+
+
+def _sign(atom: Atom) -> str:
+    """What separates the domain: behind a condition that is a calculation, `<=` would compare."""
+    calculated = (
+        isinstance(condition, Binary) and condition.operator not in _BOOLEAN for condition in conditions(atom.label)
+    )
+    return "⊆" if any(calculated) and not atom.variable and not atom.updates else "<="
+
+
+def _seems_to_end(label: DescribableSet) -> bool:
+    """Whether a comparison in the label could be taken for the beginning of the domain."""
+    compared = (
+        node.left
+        for condition in conditions(label)
+        for node in walk_expression(condition)
+        if isinstance(node, Binary) and node.operator == "<="
+    )
+    return any(isinstance(left, Binary | Unary) and left.operator in _BOOLEAN for left in compared)
 
 
 def _format_list(described: DescribableSet) -> str:

@@ -14,7 +14,7 @@ from typing import Final
 from detectors.automata.automaton import Automaton
 from detectors.stepwise.inner_events import PartEvent
 from detectors.stepwise.instance import Chain, Instance, chain_events
-from middleware.events import Attribute, CompositeEvent, Event, EventId, OrderKey, composite_digest
+from middleware.events import TIME, Attribute, CompositeEvent, Event, EventId, OrderKey, composite_digest
 from middleware.sets.evaluation import Scope, compile_condition, compile_value
 
 _REMEMBER_LEAST: Final = 4096
@@ -55,6 +55,7 @@ class Findings:
     def take(self) -> list[CompositeEvent]:
         """The composite events found since the last call."""
         found, self.found = self.found, []
+        self._places.clear()
         return found
 
     def add(
@@ -143,8 +144,10 @@ class Findings:
 
     def _report(self, composite: CompositeEvent) -> None:
         if self._by is not self.now:
+            # Time events of several instances that are due together are one moment.
+            if self._by.rank != TIME or self.now.rank != TIME or self._by.hi != self.now.hi:
+                self._places.clear()
             self._by = self.now
-            self._places.clear()
         digest = composite.seq
         place = self._places.get(digest)
         if place is not None:

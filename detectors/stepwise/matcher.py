@@ -345,7 +345,7 @@ class Matcher:
         for move, state in plan.starts:
             if move.entered_keys and any(of(event) is None for _, of in move.entered_keys):
                 continue
-            looked_at = state.alike or state.everything or self._in_domain(root, event, state, state.all_keys)
+            looked_at = state.alike or state.everything or self._in_domain(root, event, state, state.keys_of(event))
             if looked_at and self._labelled(root, event, move):
                 self._follow(root, event, move)
 

@@ -133,10 +133,9 @@ class StatePlan:
     leaving: tuple[MovePlan, ...]
     stays: bool
 
-    @property
-    def all_keys(self) -> frozenset[int]:
-        """All inner keys that may be entered from here."""
-        return frozenset(key for group in self.opens for key in group.keys)
+    def keys_of(self, event: Event) -> frozenset[int]:
+        """The inner keys that may be entered from here by this event: those of which it has a value."""
+        return frozenset(key for group in self.opens if None not in group.values(event) for key in group.keys)
 
 
 class Planner:

@@ -94,16 +94,20 @@ def measure(
 def _round(url: str, target: Any, count: int, frame: int, pace: int) -> tuple[int, float, Any]:
     """One publisher, one receiver: how many events arrived, at what rate, and what else the receiver tells."""
     context = mp.get_context("spawn")
-    ready, answer = context.Event(), context.SimpleQueue()
+    ready, answer = context.Event(), context.Queue()
     receiver = context.Process(target=target, args=(url, count, frame, ready, answer), daemon=False)
-    receiver.start()
-    if not ready.wait(PATIENCE):
-        raise TimeoutError("the receiver has not come up")
     publisher = context.Process(target=_publish, args=(url, count, frame, pace), daemon=True)
-    publisher.start()
-    got, seconds, more = answer.get()
-    receiver.join()
-    publisher.join()
+    receiver.start()
+    try:
+        if not ready.wait(PATIENCE):
+            raise TimeoutError("the receiver has not come up")
+        publisher.start()
+        got, seconds, more = answer.get(timeout=5 * PATIENCE)
+        receiver.join()
+        publisher.join()
+    finally:
+        if receiver.is_alive():
+            receiver.terminate()
     return got, got / seconds if seconds else 0.0, more
 
 

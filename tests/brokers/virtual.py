@@ -47,7 +47,8 @@ class Participant:
 
     Attributes:
         will: what the server publishes when the connection is lost.
-        filters: what it has subscribed to.
+        filters: what the server sends it.
+        wanted: what it has asked for; as the bus does, it asks again on every connection.
         out, into: what is on the way to the server, and from it.
     """
 
@@ -56,18 +57,27 @@ class Participant:
         self.will = will
         self.connected = False
         self.filters: set[str] = set()
+        self.wanted: dict[str, None] = {}
         self.out: deque[Effect] = deque()
         self.into: deque[tuple[str, bytes]] = deque()
 
     def connect(self) -> None:
         self.connected = True
         # What was published without a connection has waited for it.
-        waiting, self.out = self.out, deque()
+        waiting, self.out = self.out, deque(Subscribe(each) for each in self.wanted)
         self.do(self.hello())
-        self.out.extend(waiting)
+        self.out.extend(each for each in waiting if isinstance(each, Publish))
 
     def do(self, effects: Iterable[Effect]) -> None:
-        self.out.extend(effects)
+        for effect in effects:
+            match effect:
+                case Subscribe(topic_filter=topic_filter):
+                    if topic_filter in self.wanted:
+                        continue
+                    self.wanted[topic_filter] = None
+                case Unsubscribe(topic_filter=topic_filter):
+                    self.wanted.pop(topic_filter, None)
+            self.out.append(effect)
 
     def hello(self) -> list[Effect]:
         return []
@@ -115,11 +125,10 @@ class Network:
         return made
 
     def lose(self, lost: Participant, *, for_good: bool = False) -> None:
-        """A connection is lost, with what was on its way, and the server publishes the will."""
+        """A connection is lost, with what was on its way from the server, which publishes the will."""
         lost.connected = False
         lost.filters.clear()
         lost.into.clear()
-        lost.out.clear()
         if for_good:
             self.participants.remove(lost)
         if lost.will is not None:
@@ -190,13 +199,13 @@ class Network:
                 self.notes.append(effect)
 
     def _publish(self, message: Publish) -> None:
-        area, _ = parse_topic(message.topic)
+        area = message.topic.split("/")[1]
         if message.retain:
             if message.payload:
                 self.retained[message.topic] = message.payload
             else:
                 self.retained.pop(message.topic, None)
-        if area is Area.DEAD_LETTERS:
+        if area == Area.DEAD_LETTERS:
             self.letters.append(decode(message.payload, DeadLetter, where=message.topic))
         for each in self.participants:
             if each.connected and any(matches(topic_filter, message.topic) for topic_filter in each.filters):
@@ -311,6 +320,8 @@ class VirtualClient(Participant):
         if area is Area.COMPOSITE_EVENTS:
             frame = decode_frame(payload)
             assert not frame.rejected
+            if frame.kind == "e":
+                return
             for identity in self._detectors[levels[0]]:
                 for event in frame.events:
                     assert isinstance(event, CompositeEvent)

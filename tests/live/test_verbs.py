@@ -108,8 +108,13 @@ class Verb:
 
     def __exit__(self, *_: object) -> None:
         if self._process.poll() is None:
+            # A broker ends the server that it has started.
+            self._process.terminate()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
             self._process.kill()
-        self._process.wait(10)
+            self._process.wait()
         for reader in self._readers:
             reader.join(5)
         for stream in (self._process.stdout, self._process.stderr):
@@ -119,7 +124,7 @@ class Verb:
 
 @pytest.fixture
 def distced() -> Iterator[Callable[..., Verb]]:
-    """Starts verbs; those that still run are killed with the test."""
+    """Starts verbs; those that still run are ended with the test."""
     started: list[Verb] = []
 
     def start(*arguments: str) -> Verb:

@@ -1,0 +1,133 @@
+"""The directory: entries in any order, bad ones, and what it says about patterns."""
+
+from __future__ import annotations
+
+from random import Random
+
+import msgspec
+import pytest
+
+from brokers.directory import Directory
+from middleware.errors import DistcedError, FrameError, PatternError, TypeRegistryError
+from middleware.eventtypes import Derivation, EventType, derive, event_type
+from middleware.protocol import ClientEntry, DetectorEntry, NodeEntry, SourceEntry, SubscriptionEntry, encode
+
+A = event_type("A", {"k": "number"})
+ENTRIES: list[tuple[str, str, msgspec.Struct]] = [
+    ("type", "A", A),
+    ("type", "Slow", derive(A, "Slow", where="k < 3")),
+    ("type", "Slower", EventType("Slower", A.attributes, Derivation("Slow", every=5, by=("k",)))),
+    ("client", "c", ClientEntry(1)),
+    ("source", "s", SourceEntry(("A",), 5, 7, "c")),
+    ("node", "n", NodeEntry(3, 1, {"events": 2})),
+    ("detector", "c1", DetectorEntry("n", "[A] -> B()", "guaranteed", ("A",), "B", {})),
+    ("subscription", "q", SubscriptionEntry("c", "[A]", {"D": "[A]"}, "epoch", "best-effort", True)),
+]
+
+
+def detector(reads: tuple[str, ...] | None, publishes: str, policy: str = "guaranteed", **kinds: str) -> DetectorEntry:
+    return DetectorEntry("n", "", policy, reads, publishes, kinds)
+
+
+def test_entries_come_in_any_order_change_and_go() -> None:
+    for seed in range(20):
+        entries = ENTRIES.copy()
+        Random(seed).shuffle(entries)
+        directory = Directory()
+        for kind, name, entry in entries:
+            change = directory.read((kind, name), encode(entry), where="here")
+            assert (change.kind, change.name, change.entry, change.before) == (kind, name, entry, None)
+            assert directory.read((kind, name), encode(entry), where="here").before == entry
+        assert directory.names() == {(kind, name) for kind, name, _ in ENTRIES}
+        assert {each.name for each in directory.registry()} == {"A", "Slow", "Slower", "B"}
+        for kind, name, entry in entries:
+            change = directory.read((kind, name), b"", where="here")
+            assert (change.entry, change.before) == (None, entry)
+            assert directory.read((kind, name), b"", where="here").before is None
+        assert directory.names() == set()
+
+
+@pytest.mark.parametrize(
+    ("levels", "payload"),
+    [
+        (("type",), b"{}"),
+        (("type", "A", "more"), b"{}"),
+        (("planet", "A"), b"{}"),
+        (("type", "A"), b"no JSON"),
+        (("type", "A"), b"[1]"),
+        (("type", "A"), b'{"name": "B", "attributes": {}}'),
+        (("type", "A"), b'{"name": "A", "attributes": {"k": "int"}}'),
+        (("type", "A"), b'{"name": "A", "attributes": {"1k": "number"}}'),
+        (("type", "1A"), b'{"name": "1A", "attributes": {}}'),
+        (("type", "A"), b'{"name": "A", "attributes": {}, "colour": "red"}'),
+        (("type", "A"), b'{"name": "A", "attributes": {}, "derived": {"base": "B", "every": -1}}'),
+        (("source", "s"), b'{"types": "A", "watermark": 1}'),
+        (("source", "s"), b'{"types": ["A"]}'),
+        (("node", "n"), b'{"since": 1.5}'),
+        (("subscription", "q"), b"\xff\xfe"),
+        (("subscription", "q"), b"[" * 5000),
+    ],
+)
+def test_what_is_no_entry_changes_nothing(levels: tuple[str, ...], payload: bytes) -> None:
+    directory = Directory()
+    for kind, name, entry in ENTRIES:
+        directory.read((kind, name), encode(entry), where="before")
+    before = {kind: dict(directory.table(kind)) for kind, _ in directory.names()}
+    with pytest.raises(FrameError, match="ced/d/x"):
+        directory.read(levels, payload, where="ced/d/x")
+    assert {kind: directory.table(kind) for kind, _ in directory.names()} == before
+
+
+def test_types_that_cannot_be_are_left_out_of_the_registry() -> None:
+    directory = Directory()
+    directory.types = {
+        each.name: each
+        for each in (
+            EventType("Orphan", {}, Derivation("Nobody")),
+            EventType("Odd", {"x": "string"}, Derivation("A")),
+            EventType("OfOdd", {"x": "string"}, Derivation("Odd")),
+            EventType("Self", {}, Derivation("Self")),
+            A,
+        )
+    }
+    directory.detectors["c1"] = detector(("A",), "not a name")
+    assert [each.name for each in directory.registry()] == ["A"]
+
+
+def test_a_type_may_be_published_once_and_with_the_same_attributes() -> None:
+    directory = Directory()
+    directory.types = {"A": A, "Slow": derive(A, "Slow")}
+    directory.detectors["c1"] = detector(("A",), "B", k="number")
+    reads = frozenset({"A"})
+    directory.check_published(event_type("New", {"x": "string"}), reads)
+    directory.check_published(event_type("B", {"k": "number"}), reads)
+    with pytest.raises(TypeRegistryError, match="known with other attributes"):
+        directory.check_published(event_type("B", {"k": "string"}), reads)
+    with pytest.raises(TypeRegistryError, match="derived"):
+        directory.check_published(event_type("Slow", {"k": "number"}), reads)
+
+
+def test_circles_are_found_however_long() -> None:
+    directory = Directory()
+    for number in range(5):
+        directory.detectors[f"c{number}"] = detector((f"T{number}",), f"T{number + 1}")
+    directory.detectors["any"] = detector(None, "T0")
+    directory.check_published(event_type("T0"), frozenset({"A"}))
+    directory.check_published(event_type("T9"), frozenset({"T5"}))
+    with pytest.raises(PatternError, match="T0 <- T5 <- T4 <- T3 <- T2 <- T1 <- T0"):
+        directory.check_published(event_type("T0"), frozenset({"T5"}))
+
+
+def test_the_guarantee_reads_what_has_one() -> None:
+    directory = Directory()
+    directory.detectors = {"c1": detector((), "B", "best-effort"), "c2": detector((), "C"), "c3": detector((), "C", "x")}
+    assert directory.publishers("C") == ["c2", "c3"]
+    assert directory.publishers("C", "guaranteed") == ["c2"]
+    assert directory.publishers("C", "best-effort") == ["c2", "c3"]
+    directory.check_read(frozenset({"B", "C"}), "best-effort")
+    directory.check_read(frozenset({"C", "unknown"}), "guaranteed")
+    with pytest.raises(DistcedError, match="best effort.*: B"):
+        directory.check_read(frozenset({"B"}), "guaranteed")
+    # Where the type is registered, sources may publish it.
+    directory.types["B"] = event_type("B")
+    directory.check_read(frozenset({"B"}), "guaranteed")

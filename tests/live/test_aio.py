@@ -1,0 +1,185 @@
+"""The asyncio face of the client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from brokers.live import LiveNode
+from brokers.server import Server
+from middleware.aio import AsyncClient, AsyncSubscription
+from middleware.errors import SubscriptionError
+from middleware.eventtypes import event_type
+from middleware.quality import QualityOfService
+from middleware.source import Source
+from middleware.topics import directory_topic
+
+pytestmark = pytest.mark.live
+
+A = event_type("A", {})
+LONG = 10.0
+
+Scenario = Callable[[AsyncClient, Source], Awaitable[None]]
+
+
+@pytest.fixture
+def node(mosquitto: Server, root: str) -> Iterator[LiveNode]:
+    with LiveNode(mosquitto.url, f"{root}-n", root=root) as node:
+        yield node
+
+
+@pytest.fixture
+def play(mosquitto: Server, root: str, node: LiveNode) -> Callable[[Scenario], None]:
+    """Runs a scenario with a client that is a source of `A`."""
+
+    async def run(scenario: Scenario) -> None:
+        async with AsyncClient(mosquitto.url, name=f"{root}-app", root=root) as client:
+            await asyncio.to_thread(client.client.wait_for_nodes, 1)
+            await client.register(A)
+            source = await client.source("s", ["A"], watermark=0)
+            await asyncio.wait_for(scenario(client, source), 3 * LONG)
+
+    return lambda scenario: asyncio.run(run(scenario))
+
+
+async def send(client: AsyncClient, source: Source, *instants: int) -> None:
+    await client.publish(source, *(source.create("A", each) for each in instants), watermark=instants[-1])
+
+
+async def taken(subscription: AsyncSubscription) -> list[int]:
+    return [event.hi async for event in subscription]
+
+
+def test_events_are_iterated_over_until_the_subscription_ends(play: Any) -> None:
+    async def scenario(client: AsyncClient, source: Source) -> None:
+        subscription = await client.subscribe("[A] ; [A]")
+        reading = asyncio.create_task(taken(subscription))
+        await send(client, source, 1, 2, 3)
+        assert await asyncio.to_thread(subscription.subscription.wait_watermark, 3, LONG)
+        await asyncio.sleep(0)
+        await client.unsubscribe(subscription)
+        assert await asyncio.wait_for(reading, LONG) == [2, 3]
+        # It has ended, and stays so.
+        assert await asyncio.wait_for(taken(subscription), LONG) == []
+
+    play(scenario)
+
+
+def test_types_can_be_subscribed_to(play: Any) -> None:
+    async def scenario(client: AsyncClient, source: Source) -> None:
+        subscription = await client.subscribe(A)
+        await send(client, source, 5)
+        async for event in subscription:
+            assert (event.type, event.hi) == ("A", 5)
+            break
+
+    play(scenario)
+
+
+def test_the_first_match_ends_the_iteration(play: Any) -> None:
+    async def scenario(client: AsyncClient, source: Source) -> None:
+        subscription = await client.subscribe("[A]", quality=QualityOfService(matches="first"))
+        await send(client, source, 1, 2, 3)
+        assert await asyncio.wait_for(taken(subscription), LONG) == [1]
+
+    play(scenario)
+
+
+def test_an_iteration_that_is_cancelled_loses_nothing(play: Any) -> None:
+    async def scenario(client: AsyncClient, source: Source) -> None:
+        subscription = await client.subscribe("[A]")
+        reading = asyncio.create_task(taken(subscription))
+        await asyncio.sleep(0.01)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        await send(client, source, 1, 2)
+        events = aiter(subscription)
+        assert [(await asyncio.wait_for(anext(events), LONG)).hi for _ in range(2)] == [1, 2]
+
+    play(scenario)
+
+
+def test_the_client_that_stops_ends_every_iteration(mosquitto: Server, root: str, node: LiveNode) -> None:
+    async def run() -> list[int]:
+        async with AsyncClient(mosquitto.url, name=f"{root}-app", root=root) as client:
+            await client.register(A)
+            subscription = await client.subscribe("[A]")
+            reading = asyncio.create_task(taken(subscription))
+            await asyncio.sleep(0.01)
+        return await asyncio.wait_for(reading, LONG)
+
+    assert asyncio.run(run()) == []
+
+
+def test_a_subscription_that_is_cancelled_while_it_is_made_is_given_up(
+    play: Any, node: LiveNode, eventually: Callable[[Callable[[], bool]], None]
+) -> None:
+    async def scenario(client: AsyncClient, source: Source) -> None:
+        making = asyncio.create_task(client.subscribe("[A]"))
+        await asyncio.sleep(0)
+        making.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await making
+        for _ in range(1000):
+            await asyncio.sleep(0.005)
+            if node.node.counts and not client.client._subscribing.all() and not client.client._subscribing._answers:
+                break
+        assert not client.client._subscribing.all()
+        await asyncio.to_thread(eventually, lambda: not node.node.hosted)
+
+    play(scenario)
+
+
+def test_a_slow_application_holds_the_events_back(play: Any) -> None:
+    async def scenario(client: AsyncClient, source: Source) -> None:
+        subscription = await client.subscribe("[A]", quality=QualityOfService(queue=2, patience=LONG))
+        await send(client, source, *range(1, 31))
+        heard = []
+        async for event in subscription:
+            heard.append(event.hi)
+            await asyncio.sleep(0.002)
+            assert len(subscription.subscription._waiting) <= 2
+            if len(heard) == 30:
+                break
+        assert heard == list(range(1, 31))
+        assert subscription.subscription.statistics.dropped == 0
+
+    play(scenario)
+
+
+def test_a_queue_that_is_full_is_no_obstacle_to_the_end(play: Any) -> None:
+    async def scenario(client: AsyncClient, source: Source) -> None:
+        subscription = await client.subscribe("[A]", quality=QualityOfService(queue=1, patience=0.01))
+        await send(client, source, *range(1, 31))
+        while subscription.subscription.statistics.dropped < 29:
+            await asyncio.sleep(0.005)
+        await client.unsubscribe(subscription)
+        assert await asyncio.wait_for(taken(subscription), LONG) == [1]
+
+    play(scenario)
+
+
+def test_what_goes_wrong_is_raised(play: Any, root: str) -> None:
+    async def scenario(client: AsyncClient, source: Source) -> None:
+        with pytest.raises(SubscriptionError, match="unknown event type: X"):
+            await client.subscribe("[X]")
+        subscription = await client.subscribe("[A]")
+        topic = directory_topic("subscription", subscription.subscription.id, root=root)
+        client.client.bus.publish(topic, b"", qos=1, retain=True)
+        with pytest.raises(SubscriptionError, match="cleared"):
+            await asyncio.wait_for(taken(subscription), LONG)
+
+    play(scenario)
+
+
+def test_types_are_forgotten(play: Any) -> None:
+    async def scenario(client: AsyncClient, source: Source) -> None:
+        await client.register(event_type("Other"))
+        await client.unregister("Other")
+        assert set(client.client.types) == {"A"}
+
+    play(scenario)

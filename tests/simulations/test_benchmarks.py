@@ -1,0 +1,63 @@
+"""The benchmarks run and count rightly; how fast they are is no test."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from typer.testing import CliRunner
+
+from brokers.server import find_mosquitto
+from simulations.benchmarks import live
+from simulations.benchmarks.live_report import as_dict, plots
+from simulations.benchmarks.seq3 import EXPECTED, every_by_hand, first_by_hand, make_events, measure
+from simulations.console import bench
+
+
+def test_seq3_counts_what_it_should() -> None:
+    results = measure(200_000, rounds=1)
+    assert [(each.question, each.by, each.matches) for each in results] == [
+        ("first", "by hand", 17_746),
+        ("first", "stepwise", 17_746),
+        ("every", "by hand", 38_889),
+        ("every", "stepwise", 38_889),
+    ]
+    assert all(each.expected == each.matches and each.rate > 0 for each in results)
+    assert [each.ratio for each in results if each.by == "by hand"] == [1.0, 1.0]
+
+
+def test_seq3_is_always_the_same_input() -> None:
+    assert make_events(50) == make_events(60)[:50]
+    assert (first_by_hand(make_events(200_000)), every_by_hand(make_events(200_000))) == (
+        EXPECTED[200_000, "first"],
+        EXPECTED[200_000, "every"],
+    )
+
+
+def test_the_verb_seq3(tmp_path: Path) -> None:
+    arguments = ["seq3", "--events", "3000", "--rounds", "1", "--report", str(tmp_path), "--json"]
+    result = CliRunner().invoke(bench, arguments)
+    assert result.exit_code == 0, result.output
+    figures = json.loads(result.stdout)
+    assert {each["events"] for each in figures} == {3000}
+    assert len({each["matches"] for each in figures if each["question"] == "first"}) == 1
+    ElementTree.parse(tmp_path / "seq3.svg")
+
+
+@pytest.mark.live
+@pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is neither on the PATH nor in /usr/sbin")
+def test_live_measures_both_receivers() -> None:
+    figures = live.measure(events=1_000, rounds=1, frames=(1,), pace=200, seconds=1.0)
+    assert set(figures.rates) == {("bare", 1), ("node", 1)}
+    assert all(rate > 0 for rates in figures.rates.values() for rate in rates)
+    assert figures.lost == {("bare", 1): 0, ("node", 1): 0}
+    assert {receiver: len(delays) for receiver, delays in figures.delays.items()} == {"bare": 400, "node": 400}
+    assert all(delays == sorted(delays) and delays[0] > 0 for delays in figures.delays.values())
+    assert any("detecting.py" in name for name, _ in figures.profiles[1])
+    told = as_dict(figures)
+    assert told["rate_ratio"] > 0
+    json.dumps(told)
+    for content in plots(figures).values():
+        ElementTree.fromstring(content)
