@@ -172,8 +172,8 @@ class LocalNodes:
 
 def _ray() -> Any:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    # Without it Ray takes an address of the machine in place of the loopback one, and listens on all of them. It is read
-    # when Ray is imported.
+    # Without it Ray takes an address of the machine in place of the loopback one, and listens on all of them. It is
+    # read when Ray is imported.
     os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     try:
         import ray

@@ -13,7 +13,7 @@ subscription's by the node that serves it, when its client has been away for too
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from brokers.detecting import Detecting, Hosted

@@ -82,6 +82,8 @@ class Detector:
         self.engine = StepwiseEngine([compiled], kinds)
         self.statistics = DetectorStatistics()
         self._at_once = policy.name == "best-effort"
+        # How many events the engine had consumed behind their place when it was asked last.
+        self._behind = 0
 
     def receive(self, source: str, events: Sequence[Event], watermark: int | None, now: int) -> Detected:
         """Events of a source have arrived, with its watermark if it gave one."""
@@ -130,6 +132,7 @@ class Detector:
         try:
             _, engine, policy, counts = body
             restore(self.engine, engine)
+            self._behind = self.engine.behind
             self.policy.resume(policy)
             self.statistics = DetectorStatistics(*counts)
         except (ValueError, TypeError, AttributeError) as error:
@@ -139,11 +142,11 @@ class Detector:
         found: list[CompositeEvent] = []
         disordered = 0
         if released.events:
-            behind = self.engine.behind if self._at_once else 0
             found = self.engine.feed(released.events)
             if self._at_once:
                 found += self.engine.settle()
-                disordered = self.engine.behind - behind
+                behind = self.engine.behind
+                disordered, self._behind = behind - self._behind, behind
         if released.watermark is not None and released.watermark > self.engine.clock:
             found += self.engine.advance(released.watermark)
         counts = self.statistics

@@ -16,12 +16,12 @@ _FONT: Final = 'font-family="sans-serif" font-size="12"'
 
 
 def histogram(values: Sequence[float], *, title: str, unit: str, bins: int = 40) -> str:
-    """How often values occur, with the median and the 99th percentile marked."""
+    """How often values occur, with the median and the 99th percentile marked. Values below 0 count as 0."""
     inside = [f'<text x="{WIDTH / 2}" y="22" text-anchor="middle" font-weight="bold">{escape(title)}</text>']
     if not values:
         inside.append(f'<text x="{WIDTH / 2}" y="{HEIGHT / 2}" text-anchor="middle">nothing to show</text>')
         return _svg(inside)
-    ordered = sorted(values)
+    ordered = sorted(max(value, 0.0) for value in values)
     most = _percentile(ordered, 0.995) or ordered[-1] or 1.0
     counts = [0] * bins
     for value in ordered:

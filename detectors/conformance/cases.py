@@ -35,7 +35,7 @@ from detectors.compilation import Consumption
 from detectors.conformance.event_text import parse_event
 from middleware.errors import DistcedError
 from middleware.events import Attribute, Event
-from middleware.eventtypes import EventType, Kind, event_type
+from middleware.eventtypes import EventType, event_type
 from middleware.mapping.shaping import shape
 from middleware.timestamps import Timestamp
 
@@ -118,7 +118,7 @@ class _Table(msgspec.Struct, forbid_unknown_fields=True):
     consumption: str = "ordered"
     let: dict[str, str] = {}
     publications: list[str] = []
-    types: dict[str, dict[str, Kind]] | None = None
+    types: dict[str, dict[str, str]] | None = None
     derive: list[str] = []
     events: list[str] = []
     expect: list[list[Any]] | None = None
@@ -198,7 +198,7 @@ def _case(table: _Table, place: str, where: str) -> Case:
     )
 
 
-def _types(tables: Mapping[str, Mapping[str, Kind]], where: str) -> dict[str, EventType]:
+def _types(tables: Mapping[str, Mapping[str, str]], where: str) -> dict[str, EventType]:
     try:
         return {name: event_type(name, attributes) for name, attributes in tables.items()}
     except DistcedError as error:

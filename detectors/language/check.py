@@ -185,14 +185,15 @@ class _Checker:
     def parallel(self, pattern: Parallel, scope: _Scope) -> _Scope:
         hidden = frozenset((*scope.variables, *scope.registers, *scope.timers)) | scope.beyond
         sides = []
-        for side in (pattern.left, pattern.right):
+        for side, other in ((pattern.left, pattern.right), (pattern.right, pattern.left)):
             if not any(_visible(side)):
                 raise self.error(
                     "a side of & that would match nothing: all it matches is hidden, or time events",
                     side.span,
                     advice="take a ~ away, or hide the whole: ~(... & ...)",
                 )
-            sides.append(self.pattern(side, _Scope(open=scope.open, beyond=hidden - _made(side), keys=scope.keys)))
+            beyond = (hidden | _made(other)) - _made(side)
+            sides.append(self.pattern(side, _Scope(open=scope.open, beyond=beyond, keys=scope.keys)))
         # Both sides are there behind it: what they bind hides what was bound before.
         both = self.after(scope, sides)
         variables = {**scope.variables, **both.variables}
@@ -542,9 +543,10 @@ def _visible(pattern: Pattern, timers: frozenset[str] = frozenset(), hidden: boo
     """For each atom whether what it matches can be a constituent."""
     match pattern:
         case Atom(label=label):
-            members = list(walk_set(label))
-            yield not hidden and any(
-                isinstance(each, AnySet) or (isinstance(each, TypeSet) and each.name not in timers) for each in members
+            named = [each for each in walk_set(label) if isinstance(each, AnySet | TypeSet)]
+            # An empty set is another matter: it is a pattern that can never match.
+            yield not hidden and (
+                not named or any(isinstance(each, AnySet) or each.name not in timers for each in named)
             )
         case Hidden(body=body):
             yield from _visible(body, timers, True)

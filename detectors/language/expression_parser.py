@@ -81,6 +81,8 @@ class ExpressionParser:
             return left
         operator = self.scanner.next().text
         right = self.sum()
+        if self.scanner.at(*COMPARISONS) and not (self.domain_may_follow and self.scanner.word.text == "<="):
+            raise self.scanner.unexpected("comparisons do not chain: write 1 < v and v < 3")
         return Binary(operator, left, right, self._span(start))
 
     def _separates_domain(self, left: Expression, closed: bool) -> bool:
@@ -131,6 +133,12 @@ class ExpressionParser:
                 return self._moment(name.text, start)
             if name.text in FUNCTIONS:
                 return self._call(name.text, start)
+            raise scanner.error(
+                "no function of this name",
+                Span(name.start, name.end),
+                given=name.text,
+                allowed=", ".join((*FUNCTIONS, "lo", "hi")),
+            )
         return Name(name.text, self._span(start))
 
     def _moment(self, end: str, start: int) -> Expression:
@@ -153,7 +161,7 @@ class ExpressionParser:
             raise self.scanner.error(
                 f"{function} takes {_count(known.least, known.most)}",
                 self._span(start),
-                given=f"{len(arguments)} arguments",
+                given=f"{len(arguments)} given",
             )
         return Call(function, tuple(arguments), self._span(start))
 
@@ -263,6 +271,5 @@ class ExpressionParser:
 
 
 def _count(least: int, most: int | None) -> str:
-    if most is None:
-        return f"at least {least}"
-    return f"{least}" if least == most else f"{least} to {most}"
+    count = f"at least {least}" if most is None else f"{least}" if least == most else f"{least} to {most}"
+    return f"{count} argument" if count[-2:] in ("1", " 1") else f"{count} arguments"

@@ -264,7 +264,8 @@ class Parser(ExpressionParser):
             return self._timing(inner, start)
         if self._at_reference():
             return Reference(scanner.next().text, self._span(start))
-        scanner.expected.append("a definition's name")
+        if self.definitions:
+            scanner.expected.append("a definition's name")
         if scanner.word.kind == "name":
             name = scanner.word.text
             raise scanner.error(
@@ -316,7 +317,7 @@ class Parser(ExpressionParser):
         if scanner.at_kind("duration"):
             return Relative(self.duration())
         if scanner.word.text != "at":
-            scanner.expected.append("'at'")
+            scanner.expected = ["a duration such as 5min", "'at' with a time of day or an instant"]
             raise scanner.unexpected()
         scanner.next()
         start = scanner.word.start
@@ -373,6 +374,8 @@ class Parser(ExpressionParser):
         self.domain_may_follow = False
         updates = self._assignments(self.sum) if self.scanner.take("set") else ()
         domain = self.set_list() if self.scanner.take("<=", "⊆") else None
+        if not self.scanner.at("]") and self.scanner.word.text in (";", "|", "~", "*", "+"):
+            raise self.scanner.unexpected("operators stand outside of brackets: [A] | [B]; a set of types is [A, B]")
         self.scanner.expect("]")
         return Atom(label, domain, variable, updates, self._span(start))
 

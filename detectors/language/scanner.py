@@ -136,6 +136,8 @@ class Scanner:
     def unexpected(self, advice: str | None = None) -> PatternError:
         """An error about the word at hand, with what would have been accepted."""
         given = self.word.text if self.word.kind != "end" else "the end of the pattern"
+        if advice is None and given in ("&", "|") and self.previous.text == given:
+            advice = f"write {given} once"
         allowed = ", ".join(dict.fromkeys(self.expected)) or None
         return self.error(
             "unexpected", Span(self.word.start, self.word.end), given=given, allowed=allowed, advice=advice
@@ -157,7 +159,8 @@ class Scanner:
         blank = _BLANK.match(self.text, position, self.end)
         start = blank.end() if blank else position
         if start >= self.end:
-            return Word("end", "", start, start)
+            # Where the last word ends, not behind the blank lines that follow.
+            return Word("end", "", position, position)
         symbol = _SYMBOLS.get(self.text[start])
         if symbol is not None:
             return Word("sign", symbol, start, start + 1)

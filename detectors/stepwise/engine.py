@@ -118,7 +118,10 @@ class StepwiseEngine:
     @property
     def behind(self) -> int:
         """How many events were behind what was consumed already."""
-        return max(self.late, max((unit.matcher.late for unit in self.units), default=0))
+        behind = self.late
+        for unit in self.units:
+            behind = max(behind, unit.matcher.late)
+        return behind
 
     def live_instances(self) -> int:
         """How many instances there are."""

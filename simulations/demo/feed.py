@@ -70,10 +70,7 @@ class RecordedFeed:
         self.rejected = reader.counts["rejected"]
         self.title = f"{path.name}, {len(self.events):,} events, {self.rejected:,} rows set aside"
         self.start = self.events[0].hi - 1
-        known = {each.name for each in reader.types}
-        # Recordings of the office hold published types only; the derived ones come with it.
-        derived = [each for each in TYPES if each.derived is not None and each.derived.base in known]
-        self.types = [*reader.types, *(each for each in derived if each.name not in known)]
+        self.types = _with_office_types(list(reader.types))
         published: dict[str, dict[str, None]] = {}
         for event in self.events:
             published.setdefault(event.source, {})[event.type] = None
@@ -94,3 +91,11 @@ class RecordedFeed:
 
     def places(self) -> dict[str, str]:
         return {}
+
+
+def _with_office_types(types: list[EventType]) -> list[EventType]:
+    """The types of a recording; where they are the office's, all of these, for patterns name more than has happened."""
+    office = {each.name: each for each in TYPES}
+    if all(each.name in office and each.same_as(office[each.name]) for each in types):
+        return list(TYPES)
+    return types

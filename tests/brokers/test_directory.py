@@ -120,13 +120,17 @@ def test_circles_are_found_however_long() -> None:
 
 def test_the_guarantee_reads_what_has_one() -> None:
     directory = Directory()
-    directory.detectors = {"c1": detector((), "B", "best-effort"), "c2": detector((), "C"), "c3": detector((), "C", "x")}
+    directory.detectors = {
+        "c1": detector((), "B", "best-effort"),
+        "c2": detector((), "C"),
+        "c3": detector((), "C", "x"),
+    }
     assert directory.publishers("C") == ["c2", "c3"]
     assert directory.publishers("C", "guaranteed") == ["c2"]
     assert directory.publishers("C", "best-effort") == ["c2", "c3"]
     directory.check_read(frozenset({"B", "C"}), "best-effort")
     directory.check_read(frozenset({"C", "unknown"}), "guaranteed")
-    with pytest.raises(DistcedError, match="best effort.*: B"):
+    with pytest.raises(DistcedError, match=r"best effort.*: B"):
         directory.check_read(frozenset({"B"}), "guaranteed")
     # Where the type is registered, sources may publish it.
     directory.types["B"] = event_type("B")

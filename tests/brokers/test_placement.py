@@ -1,4 +1,4 @@
-"""Who hosts a detector: one node, the same while it lives, another one when it is lost; and what nobody needs is cleared."""
+"""Who hosts a detector: one node, the same while it lives, another when it is lost; what nobody needs is cleared."""
 
 from __future__ import annotations
 
@@ -192,7 +192,9 @@ def test_two_nodes_that_host_the_same_agree_on_one() -> None:
     split.connect()
     network.run()
     after = placed(network, client)
-    assert all(chosen(client.detector(each), ("n1", "n2")) == host for each, host in after.items() if before[each] == "n1")
+    assert all(
+        chosen(client.detector(each), ("n1", "n2")) == host for each, host in after.items() if before[each] == "n1"
+    )
     works(network, client, 10)
 
 

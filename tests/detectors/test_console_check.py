@@ -132,7 +132,7 @@ MISTAKES = [
     ("type Seen = Pers where persn == 'Jean'\n[Seen]", (1, 24), "unknown attribute: persn"),
     ("type Seen = Pers where person == 3\n[Seen]", (1, 24), "compares a string with a number"),
     ("   \n\n[Pers where x == 1]", (3, 13), "unknown attribute: x"),
-    ("[Pers as s] ;\n[Temp]", (2, 1), "indent lines that go on"),
+    ("[Pers as s] ;\n[Temp]", (1, 14), "indent lines that go on"),
     ("X = [Pers]\n", None, "a pattern file that publishes nothing: X"),
     ("", None, "a pattern file without a statement"),
     ("# only\n  [Temp]", None, "a statement begins in the first column"),

@@ -125,7 +125,7 @@ def test_a_detector_resumed_from_its_snapshot_goes_on_as_if_nothing_had_happened
     compared = 0
     for seed, random, pattern in _patterns(SEEDS):
         policy = random.choice(("guaranteed", "guaranteed", "best-effort"))
-        events, names, arriving = _arrivals(random)
+        _, names, arriving = _arrivals(random)
         detectors = [Detector(pattern, detection_policy(policy)) for _ in range(2)]
         for detector in detectors:
             for name in names:

@@ -97,7 +97,7 @@ def test_types_are_registered_for_everybody(site: Site, eventually: Eventually) 
         other.register(event_type("A", {"k": "string"}))
     with pytest.raises(TypeRegistryError, match="derived from 'A'"):
         one.unregister("A")
-    with pytest.raises(TypeRegistryError, match="unknown event type: B .allowed: A, Slow"):
+    with pytest.raises(TypeRegistryError, match=r"unknown event type: B .allowed: A, Slow"):
         one.unregister("B")
     one.unregister("Slow")
     one.unregister("A")
@@ -122,7 +122,7 @@ def test_one_bad_type_in_the_directory_does_not_keep_others_out(site: Site, make
 def test_a_type_that_detectors_publish_cannot_be_registered_differently(site: Site) -> None:
     client, _ = site.ready()
     client.subscribe("[A as a] -> Out(k = a.k)")
-    with pytest.raises(TypeRegistryError, match="'Out' are published already, and differ: x .allowed: k"):
+    with pytest.raises(TypeRegistryError, match=r"'Out' are published already, and differ: x .allowed: k"):
         client.register(event_type("Out", {"x": "string"}))
     client.register(event_type("Out", {"k": "number"}))
 
@@ -150,7 +150,7 @@ def test_a_source_says_when_it_is_done(site: Site) -> None:
     source.heartbeat(20)
     other.close()
     eventually_watermark(subscription, 20)
-    with pytest.raises(DistcedError, match="not a source of this client: t .allowed: s"):
+    with pytest.raises(DistcedError, match=r"not a source of this client: t .allowed: s"):
         client.publish(Event("A", 30, 30, "t", 0, {"k": 1}))
 
 
@@ -342,7 +342,14 @@ def test_a_slow_application_loses_nothing_within_its_patience(site: Site, eventu
 
 @pytest.mark.parametrize(
     "quality",
-    [{"detection": "perhaps"}, {"consumption": "x"}, {"matches": "last"}, {"rate": 0}, {"queue": 0}, {"patience": -1.0}],
+    [
+        {"detection": "perhaps"},
+        {"consumption": "x"},
+        {"matches": "last"},
+        {"rate": 0},
+        {"queue": 0},
+        {"patience": -1.0},
+    ],
 )
 def test_qualities_of_service_that_cannot_be(quality: dict[str, Any]) -> None:
     with pytest.raises(DistcedError, match=str(next(iter(quality.values())))):
@@ -351,7 +358,9 @@ def test_qualities_of_service_that_cannot_be(quality: dict[str, Any]) -> None:
 
 def test_a_pattern_that_is_refused(site: Site) -> None:
     client, _ = site.ready()
-    with pytest.raises(SubscriptionError, match=r"(?s)unknown event type: X .*line 1, column 8.*\[A\] ; \[X\].*at node"):
+    with pytest.raises(
+        SubscriptionError, match=r"(?s)unknown event type: X .*line 1, column 8.*\[A\] ; \[X\].*at node"
+    ):
         client.subscribe("[A] ; [X]")
     with pytest.raises(SubscriptionError, match="line 1"):
         client.subscribe("[A] ; [")
@@ -370,9 +379,9 @@ def test_definitions_types_and_other_objects_are_patterns(site: Site) -> None:
 def test_without_a_broker_node_it_is_said_in_time(site: Site) -> None:
     client = site.client(patience=0.2)
     client.register(A)
-    with pytest.raises(SubscriptionError, match="no broker node has answered.*0 nodes are known.*start one"):
+    with pytest.raises(SubscriptionError, match=r"no broker node has answered.*0 nodes are known.*start one"):
         client.subscribe("[A]")
-    with pytest.raises(SubscriptionError, match="too few broker nodes: 0 .allowed: 1"):
+    with pytest.raises(SubscriptionError, match=r"too few broker nodes: 0 .allowed: 1"):
         client.wait_for_nodes(1, 0.1)
     # Nothing is left for a node that comes later.
     site.node()
@@ -414,13 +423,17 @@ def test_best_effort_and_epochs(site: Site) -> None:
 # Types by name.
 
 
-def test_events_of_a_type_come_from_every_source_checked(site: Site, make_bus: Callable[..., Bus], eventually: Eventually) -> None:
+def test_events_of_a_type_come_from_every_source_checked(
+    site: Site, make_bus: Callable[..., Bus], eventually: Eventually
+) -> None:
     client, source = site.ready()
     subscription = client.subscribe("A")
     assert (subscription.detector, subscription.node) == ("", "")
     send(source, ("A", 1), ("B", 2), ("A", 3), watermark=3)
     bus = make_bus(site.url)
-    wrong = encode_frame([Event("A", 5, 5, "raw", 1, {"k": "one"}), Event("A", 6, 6, "raw", 2, {"k": 1})], type="A", source="raw")
+    wrong = encode_frame(
+        [Event("A", 5, 5, "raw", 1, {"k": "one"}), Event("A", 6, 6, "raw", 2, {"k": 1})], type="A", source="raw"
+    )
     bus.publish(event_topic("A", "raw", root=site.root), wrong)
     bus.publish(event_topic("A", "raw", root=site.root), b"garbage")
     assert sorted(his(subscription, 3)) == [1, 3, 6]
@@ -450,7 +463,7 @@ def test_composite_events_come_by_the_name_of_their_type(site: Site, eventually:
 def test_nobody_publishes_under_a_derived_type(site: Site) -> None:
     client, _ = site.ready()
     client.register(derive(A, "Slow", where="k < 3"))
-    with pytest.raises(TypeRegistryError, match="subscribe to the pattern .Slow."):
+    with pytest.raises(TypeRegistryError, match=r"subscribe to the pattern .Slow."):
         client.subscribe("Slow")
     assert client.subscribe("[Slow]").detector
 
@@ -565,12 +578,14 @@ def test_everything_goes_on_after_the_server_was_restarted(
 
 def test_a_client_that_cannot_connect_says_so() -> None:
     client = Client("mqtt://127.0.0.1:1")
-    with pytest.raises(BusError, match="127.0.0.1:1"):
+    with pytest.raises(BusError, match=r"127.0.0.1:1"):
         client.start(0.5)
     client.stop()
 
 
-def test_nobody_answers_to_a_raw_subscription_of_an_absent_client(site: Site, make_bus: Callable[..., Bus], eventually: Eventually) -> None:
+def test_nobody_answers_to_a_raw_subscription_of_an_absent_client(
+    site: Site, make_bus: Callable[..., Bus], eventually: Eventually
+) -> None:
     site.ready()
     entry = SubscriptionEntry("nobody", "[A]")
     topic = directory_topic("subscription", "raw", root=site.root)

@@ -152,6 +152,6 @@ def test_local_nodes_that_cannot_connect_leave_none_running() -> None:
     nodes = LocalNodes("mqtt://127.0.0.1:1", ["a", "b"])
     for each in nodes._nodes:
         each.start = lambda start=each.start: start(0.2)  # type: ignore[method-assign, misc]
-    with pytest.raises(DistcedError, match="127.0.0.1:1"):
+    with pytest.raises(DistcedError, match=r"127.0.0.1:1"):
         nodes.start()
     assert not any(each.bus.connected for each in nodes._nodes)

@@ -285,5 +285,5 @@ def test_ids_are_remembered_for_a_while() -> None:
 def test_policies_have_names() -> None:
     assert isinstance(detection_policy("guaranteed"), Guaranteed)
     assert isinstance(detection_policy("best-effort"), BestEffort)
-    with pytest.raises(DistcedError, match="probably.*guaranteed"):
+    with pytest.raises(DistcedError, match=r"probably.*guaranteed"):
         detection_policy("probably")

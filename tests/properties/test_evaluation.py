@@ -177,9 +177,8 @@ def test_an_event_is_in_a_set_if_the_condition_of_its_type_holds(described: Any)
         for value in (None, 0, 1, 2):
             event = Event(type_name, 1, 1, "e", 0, {"v": value})
             # Other types are meant by `any` alone; a time event is no other type.
-            condition = compile_condition(
-                form.by_type.get("T", Literal(False)) if type_name == "T" else form.condition(type_name), Scope()
-            )
+            named = type_name != "T" or "T" in form.by_type
+            condition = compile_condition(form.condition(type_name), Scope()) if named else False
             found = condition if isinstance(condition, bool) else condition(event, (), ())
             assert found is _holds(described, event), (type_name, value, form)
 

@@ -80,6 +80,9 @@ def test_events_that_come_twice_count_once(seed: int) -> None:
 @settings(phases=ONE_AFTER_THE_OTHER)
 def test_of_ids_only_the_order_counts(seed: int) -> None:
     for pattern, events, _ in _made(seed):
+        if pattern.automaton.parts:
+            # Composite events of its sides that tie are ordered by their ids, which are digests.
+            continue
         renamed = [Event(e.type, e.lo, e.hi, f"s{e.seq // 3}", 10 * e.seq + 3, e.attributes) for e in events]
         back = {new.id: old.id for new, old in zip(renamed, events, strict=True)}
         found = by_engine(pattern, renamed)
