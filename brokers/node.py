@@ -29,6 +29,9 @@ from policies.detection import Guaranteed
 STATUS_EVERY: Final = 2 * SECOND
 """How often a node says how it is, ns."""
 
+ASK_EVERY: Final = SECOND // 2
+"""How often a node asks whether it has read the directory, until it has, ns."""
+
 CONFIRM_WITHIN: Final = 30 * SECOND
 """How long after a reconnection entries of the directory may stay away, ns."""
 
@@ -59,12 +62,14 @@ class Node:
         self.counts = self.detecting.counts
         self.dead_letters = self.detecting.dead_letters
         self._routes = self.detecting.routes
+        self._known_topic = administration_topic("known", name, root=root)
         self._status: bytes = b""
         self._status_at = now
         # Whether it is to end, and does not answer to its own farewell.
         self._stopped = False
-        # Whether the directory was read, once.
+        # Whether the directory was read, once; and since when the node waits for its end, None where it does not.
         self._settled = False
+        self._asked_at: int | None = None
         # Entries from before the connection was lost that have not shown up again, and until when they may.
         self._unconfirmed: set[tuple[str, str]] = set()
         self._confirm_until = now
@@ -79,17 +84,17 @@ class Node:
         if self.hosted:
             note = "connected again: events that were published meanwhile are missing"
             effects.append(Note("warning", note, {"detectors": len(self.hosted)}))
-        known = administration_topic("known", self.name, root=self.root)
+        self._asked_at = now
         return [
             *effects,
             Subscribe(area_filter(Area.DIRECTORY, root=self.root)),
             Subscribe(area_filter(Area.ADMINISTRATION, "heartbeat", root=self.root)),
             Subscribe(area_filter(Area.ADMINISTRATION, "ready", root=self.root)),
             Subscribe(area_filter(Area.ADMINISTRATION, "fence", root=self.root)),
-            Subscribe(known),
+            Subscribe(self._known_topic),
             self._announce(),
             # What the directory retains comes before what is sent behind the subscription to it.
-            Publish(known, b""),
+            Publish(self._known_topic, b""),
         ]
 
     def will(self) -> Publish:
@@ -127,6 +132,10 @@ class Node:
             return []
         again = now - self._status_at >= STATUS_EVERY
         effects = self.detecting.tick(now, tell_again=again)
+        if self._asked_at is not None and now - self._asked_at >= ASK_EVERY:
+            # A server may take a message before a subscription that was sent before it, and amqtt does.
+            self._asked_at = now
+            effects.append(Publish(self._known_topic, b""))
         if self._unconfirmed and now > self._confirm_until:
             missing, self._unconfirmed = self._unconfirmed, set()
             for kind, name in sorted(missing):
@@ -229,6 +238,9 @@ class Node:
 
     def _known(self, now: int) -> list[Effect]:
         """The directory was read."""
+        if self._asked_at is None:
+            return []
+        self._asked_at = None
         effects: list[Effect] = []
         if self._settled:
             # What has shown up again may say that others host what is here, and what has not is forgotten.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Final
 
 import msgspec
 
@@ -19,6 +20,9 @@ from middleware.directory import Change, Entries
 from middleware.errors import DistcedError
 from middleware.protocol import ClientEntry, encode
 from middleware.topics import Area, administration_topic, area_filter, directory_topic, parse_topic
+
+ASK_EVERY: Final = 0.5
+"""Seconds between questions whether the directory was read, until it was."""
 
 
 class Presence:
@@ -42,13 +46,15 @@ class Presence:
         self._clock = clock
         self._known_topic = administration_topic("known", name, root=root)
         self._own: dict[tuple[str, str], bytes] = {}
-        # What has shown up since the connection stands.
+        # What has shown up since the connection stands, and whether the directory is still being read.
         self._seen: set[tuple[str, str]] = set()
+        self._reading = False
 
     def listen(self) -> None:
         """Subscribe to what it hears; before the bus starts."""
         self._bus.subscribe(area_filter(Area.DIRECTORY, root=self._root), self._entry, qos=1)
         self._bus.subscribe(self._known_topic, self._read, qos=1)
+        self._bus.every(ASK_EVERY, self._ask)
 
     def put(self, kind: str, name: str, entry: msgspec.Struct) -> None:
         """Publish an entry, and stand behind it from now on."""
@@ -73,9 +79,16 @@ class Presence:
     def connected(self) -> None:
         """The connection stands, or stands again."""
         self._seen = set()
+        self._reading = True
         self.put("client", self._name, ClientEntry(self._clock.now()))
-        # What the directory retains comes before what is sent behind the subscription to it.
-        self._bus.publish(self._known_topic, b"", qos=1)
+        self._ask()
+
+    def _ask(self) -> None:
+        # What the directory retains comes before what is sent behind the subscription to it. A server may take a
+        # message before a subscription that was sent before it, and amqtt does; so it is asked again until there is an
+        # answer.
+        if self._reading and self._bus.connected:
+            self._bus.publish(self._known_topic, b"", qos=1)
 
     def _entry(self, topic: str, payload: bytes, retain: bool) -> None:
         with suppress(DistcedError):  # Broker nodes report what is no entry.
@@ -95,6 +108,9 @@ class Presence:
 
     def _read(self, topic: str, payload: bytes, retain: bool) -> None:
         """The directory was read: forget what is there no more, and put back what is missing."""
+        if not self._reading:
+            return
+        self._reading = False
         with self.changed:
             for kind, name in self.directory.names() - self._seen:
                 self.directory.table(kind).pop(name)

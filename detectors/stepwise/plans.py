@@ -155,6 +155,9 @@ class Planner:
     def plan(self, place: int, type_name: str, *, timer: bool = False) -> StatePlan | None:
         """The plan for events of this type in the state of this index; None where it does not look at them."""
         state = self.automaton.states[place]
+        domains = (self.automaton.positions[move.position].domain for move in state.moves)
+        if not any(type_name in domain.by_type or domain.others is not FALSE for domain in domains):
+            return None
         scope = self.scope(type_name)
         domain: list[DomainTest] = []
         moves: list[MovePlan] = []

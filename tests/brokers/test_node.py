@@ -262,16 +262,11 @@ def test_a_reader_that_comes_late_is_told_how_far_the_writer_is() -> None:
     subscribed(network, client, "q", "[A] -> Out()")
     client.heartbeat(50, "s")
     network.run()
-    client.source("t", ["B"], watermark=0)
-    subscribed(network, client, "r", "[Out] ; [B where k > 0]")
-    client.heartbeat(60, "t")
-    network.run()
+    subscribed(network, client, "r", "[Out] ; [Out]")
+    assert client.watermarks.get("r") != 50
     # The writer has nothing new to say, and its source neither.
-    assert client.watermarks.get("r", -1) < 50
     network.pass_time(3 * SECOND)
-    client.heartbeat(60, "s", "t")
-    network.run()
-    assert client.watermarks["r"] == 60
+    assert client.watermarks["r"] == 50
 
 
 def test_any_is_every_primitive_event_and_the_composite_ones_that_are_named() -> None:

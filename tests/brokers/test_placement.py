@@ -1,4 +1,4 @@
-"""Who hosts a detector: one node, the same while it lives, another when it is lost; what nobody needs is cleared."""
+"""Who hosts a detector: one node, the same while it lives, else another; and what nobody needs is cleared."""
 
 from __future__ import annotations
 
@@ -303,6 +303,40 @@ def test_everything_goes_on_after_the_server_has_lost_its_memory(seed: int) -> N
     assert placed(network, client) == before
     assert {topic for topic in network.retained if "/type/" in topic} == {"ced/d/type/A", "ced/d/type/B"}
     works(network, client, 10)
+
+
+def test_a_node_looks_whether_the_directory_knows_of_what_it_hosts() -> None:
+    network, client = prepared(0, nodes=2, patterns=6)
+    moved = [client.detector(each) for each, host in placed(network, client).items() if host == "n1"]
+    network.lose(named(network, "n1"), for_good=True)
+    survivor = named(network, "n2")
+    while not all(each in survivor.node.hosted for each in moved):
+        assert network.step()
+    # It has taken over, and nobody gets to know.
+    survivor.out.clear()
+    network.lose(survivor)
+    survivor.connect()
+    network.run()
+    assert set(placed_elsewhere(network, client)) == {"n2"}
+    network.restart()
+    for each in network.participants:
+        each.connect()
+    network.run()
+    assert set(placed_elsewhere(network, client)) == {"n2"}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_server_that_takes_messages_before_subscriptions_will_do(seed: int) -> None:
+    network = Network(seed, hasty=True)
+    client = network.client("c")
+    client.register(*TYPES)
+    network.run()
+    for number, pattern in enumerate(PATTERNS[:4]):
+        client.subscribe(f"q{number}", pattern)
+    network.node("n1")
+    network.node("n2")
+    network.pass_time(5 * SECOND)
+    placed(network, client)
 
 
 def test_nodes_say_how_they_are_when_that_has_changed() -> None:

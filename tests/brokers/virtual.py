@@ -98,12 +98,14 @@ class Network:
         notes: what nodes had logged.
         letters: the dead letters.
         again: how probably the server delivers an event frame twice.
+        hasty: whether the server takes messages before subscriptions that were sent before them, as amqtt may.
     """
 
-    def __init__(self, seed: int = 0, *, again: float = 0.0) -> None:
+    def __init__(self, seed: int = 0, *, again: float = 0.0, hasty: bool = False) -> None:
         self.random = Random(seed)
         self.now = 0
         self.again = again
+        self.hasty = hasty
         self.participants: list[Participant] = []
         self.retained: dict[str, bytes] = {}
         self.notes: list[Note] = []
@@ -151,7 +153,13 @@ class Network:
         if not ready:
             return False
         participant, queue = self.random.choice(ready)
-        item = queue.popleft()
+        if self.hasty and isinstance(queue[0], Subscribe) and self.random.random() < 0.5:
+            place = next((place for place, each in enumerate(queue) if isinstance(each, Publish)), 0)
+            queue.rotate(-place)
+            item = queue.popleft()
+            queue.rotate(place)
+        else:
+            item = queue.popleft()
         if isinstance(item, tuple):
             participant.receive(*item)
         else:

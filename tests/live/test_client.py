@@ -576,6 +576,18 @@ def test_everything_goes_on_after_the_server_was_restarted(
         assert sum(counts) < 20
 
 
+def test_the_embedded_server_will_do(amqtt: Server, root: str) -> None:
+    with ExitStack() as stack:
+        site = Site(amqtt.url, root, stack)
+        client, source = site.ready(nodes=2)
+        subscriptions = [client.subscribe(f"[A] ; [B] within {number}s") for number in range(1, 5)]
+        send(source, ("A", 1), ("B", 2), watermark=2)
+        assert [his(each, 1) for each in subscriptions] == [[2]] * 4
+        watching = site.client("watching")
+        assert set(watching.nodes) == {each.node.name for each in site.nodes}
+        assert set(watching.detectors) == {each.detector for each in subscriptions}
+
+
 def test_a_client_that_cannot_connect_says_so() -> None:
     client = Client("mqtt://127.0.0.1:1")
     with pytest.raises(BusError, match=r"127.0.0.1:1"):

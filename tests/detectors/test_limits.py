@@ -1,0 +1,160 @@
+"""Large patterns run, and those beyond measure are refused before they do harm."""
+
+from __future__ import annotations
+
+import pytest
+
+from detectors.compilation import compile_file, compile_pattern
+from detectors.language.parser import parse_publication
+from detectors.stepwise.engine import StepwiseEngine
+from middleware.errors import PatternError
+from middleware.events import Event
+
+
+def found(text: str, events: list[Event]) -> list[list[int]]:
+    engine = StepwiseEngine([compile_pattern(text)])
+    return [[each.seq for each in one.events] for one in [*engine.feed(events), *engine.finish()]]
+
+
+def events_of(*types: str, value: int = 0) -> list[Event]:
+    return [Event(name, seq, seq, "e", seq, {"v": value}) for seq, name in enumerate(types)]
+
+
+def test_a_thousand_atoms() -> None:
+    text = " ".join(f"[A{index}]" for index in range(1000))
+    assert found(text, events_of(*(f"A{index}" for index in range(1000)))) == [list(range(1000))]
+
+
+def test_a_thousand_atoms_in_a_sequence_of_one_type() -> None:
+    text = ";".join(["[A]"] * 1000)
+    assert found(text, events_of(*["A"] * 1001)) == [list(range(1000)), list(range(1, 1001))]
+
+
+def test_two_hundred_alternatives() -> None:
+    text = "([X] (" + "|".join(f"[A{index}]" for index in range(200)) + "))"
+    assert found(text, events_of("X", "A7", "A199", "A7")) == [[0, 1], [0, 2]]
+
+
+def test_two_hundred_alternatives_inside_an_iteration() -> None:
+    text = "(" + "|".join(f"[A{index}]" for index in range(200)) + "){2}"
+    assert found(text, events_of("A7", "A199")) == [[0, 1]]
+
+
+def test_a_thousand_conditions_in_one_label() -> None:
+    text = "[" + ", ".join(f"A where v == {index}" for index in range(1000)) + "]"
+    assert found(text, events_of("A", value=999)) == [[0]]
+    assert found(text, events_of("A", value=1000)) == []
+
+
+def test_a_chain_of_ninety_operators() -> None:
+    text = "[A where " + " or ".join(f"v == {index}" for index in range(90)) + "]"
+    assert found(text, events_of("A", value=89)) == [[0]]
+    assert found("[A where v" + " + 1" * 90 + " == 90]", events_of("A")) == [[0]]
+
+
+def test_hundreds_of_rounds() -> None:
+    assert found("[A]{400}", events_of(*["A"] * 400)) == [list(range(400))]
+    assert found("[A]{399,400}", events_of(*["A"] * 399)) == [list(range(399))]
+
+
+DEEP = {
+    "parentheses": lambda n: "(" * n + "[A]" + ")" * n,
+    "brackets": lambda n: "[" * n + "[A] <= A]" * n,
+    "hidings": lambda n: "~" * n + "[A]",
+    "timings": lambda n: "([A]," * n + "[A]" + ") @ T = 5s" * n,
+    "iterations": lambda n: "[A]" + "*" * n,
+    "windows": lambda n: "[A]" + " within 5s" * n,
+    "keys": lambda n: "[A]" + " by k" * n,
+    "registers": lambda n: "init n = 0 : " * n + "[A]",
+    "parallels": lambda n: "[A]" + " & [A]" * n,
+    "sets in parentheses": lambda n: "[" + "(" * n + "A" + ")" * n + "]",
+    "sets in braces": lambda n: "[" + "{" * n + "A" + "}" * n + "]",
+    "differences": lambda n: "[any" + " - A" * n + "]",
+    "filters": lambda n: "[A" + " where v" * n + "]",
+    "expressions in parentheses": lambda n: "[A where " + "(" * n + "v" + ")" * n + "]",
+    "negations": lambda n: "[A where " + "not " * n + "v]",
+    "minus signs": lambda n: "[A where " + "- " * n + "v > 1]",
+    "calls": lambda n: "[A where " + "abs(" * n + "v" + ")" * n + " > 1]",
+    "sums": lambda n: "[A where v" + " + v" * n + " > 1]",
+    "conditions": lambda n: "[A where v" + " and v" * n + "]",
+    "outputs": lambda n: "[A] -> Out(v = 1" + " + 1" * n + ")",
+    "final filters": lambda n: "[A] -> Out() where 1" + " + 1" * n + " > 1",
+}
+
+
+@pytest.mark.parametrize("kind", DEEP)
+@pytest.mark.parametrize("depth", [200, 10_000])
+def test_what_is_too_deep_is_refused(kind: str, depth: int) -> None:
+    with pytest.raises(PatternError, match="nested too deeply, or too many operators in a row") as caught:
+        parse_publication(DEEP[kind](depth))
+    assert caught.value.line == 1
+    assert "use definitions" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", DEEP)
+def test_what_is_quite_deep_is_compiled(kind: str) -> None:
+    text = DEEP[kind](20)
+    if kind in ("timings", "registers"):
+        # Each needs a name of its own.
+        for index in range(20):
+            text = text.replace("T =", f"T{index} =", 1).replace("n =", f"n{index} =", 1)
+    if kind == "differences":
+        text = text.replace("any - A", "any", 1)
+    if kind == "hidings":
+        text += "[A]"
+    compiled = compile_pattern(text)
+    assert parse_publication(compiled.text) == compiled.publication
+
+
+def test_definitions_that_build_on_one_another() -> None:
+    chain = "D0 = [A]\n" + "".join(f"D{index} = [A] | D{index - 1} ; [B]\n" for index in range(1, 20))
+    (compiled,) = compile_file(chain + "D19 -> Out()\n")
+    assert parse_publication(compiled.text) == compiled.publication
+    longer = "D0 = [A]\n" + "".join(f"D{index} = ([A] | D{index - 1})*\n" for index in range(1, 2000))
+    with pytest.raises(PatternError, match="nested too deeply"):
+        compile_file(longer + "D1999 -> Out()\n")
+
+
+def test_definitions_that_multiply() -> None:
+    text = "D0 = [A]\n" + "".join(f"D{index} = D{index - 1} D{index - 1}\n" for index in range(1, 40))
+    with pytest.raises(PatternError, match="definitions that multiply beyond measure"):
+        compile_file(text + "D39 -> Out()\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("([A]{1000}){1000}", "up to 10000 atoms"),
+        ("(([A]{100}){100}){100}", "up to 10000 atoms"),
+        (" ".join(["[A]"] * 10_001), "up to 10000 atoms"),
+        ("([A]*){600}", "up to 100000 ways"),
+        ("(" + "|".join(f"[A{index}]" for index in range(400)) + ")*", "up to 100000 ways"),
+        (
+            "(" + "|".join(f"[A{index}]*" for index in range(20)) + "){4}[B]",
+            "alternations combine to too many instances",
+        ),
+    ],
+)
+def test_what_is_too_large_is_refused(text: str, told: str) -> None:
+    with pytest.raises(PatternError, match=told):
+        compile_pattern(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" + "x" * 100_000,
+        "9" * 100_000,
+        "[A where v == '" + "x" * 100_000,
+        "[A where v > " + "9" * 100_000 + "]",
+        "[A] within " + "9" * 100_000 + "s",
+        "[A] within 0." + "1" * 100_000 + "s",
+        "[A]{" + "1" * 100_000 + "}",
+        "#" * 100_000,
+        "\n" * 100_000 + "]",
+    ],
+)
+def test_huge_texts_give_short_errors(text: str) -> None:
+    with pytest.raises(PatternError) as caught:
+        parse_publication(text)
+    assert len(str(caught.value)) < 1000
