@@ -49,7 +49,8 @@ def _send(client: VirtualClient, message: Message) -> None:
 
 def test_what_is_found_does_not_depend_on_who_detects_it_or_on_what_arrives_when() -> None:
     found = read = 0
-    for seed in range(200):
+    # In the last one a side of a `&` reads `any`, and the other the composite events.
+    for seed in (*range(200), 628):
         random = Random(seed)
         registry = TypeRegistry(KINDS)
         first = _pattern(random, "Out0", registry)

@@ -195,6 +195,12 @@ def test_best_effort_consumes_a_frame_in_order() -> None:
     assert detected.disordered == 0
 
 
+def test_best_effort_does_not_wait_for_the_instant_to_be_over() -> None:
+    detector = Detector(compile_pattern("[A] & [B]"), BestEffort())
+    assert detector.receive("s", [Event("B", 1, 1, "s", 0, {})], None, 0).events == []
+    assert [each.lo for each in detector.receive("s", [Event("A", 2, 2, "s", 1, {})], None, 0).events] == [1]
+
+
 def test_time_events_wait_for_the_watermark_not_for_the_next_event() -> None:
     observer = Observer(Detector(compile_pattern("([A], [T]) @ T = 5ns"), Guaranteed()))
     observer.detector.join("s", 0, 0)

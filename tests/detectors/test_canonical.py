@@ -1,0 +1,161 @@
+"""Canonical ids: equal patterns share one, whatever their names and layout; patterns that differ do not."""
+
+from __future__ import annotations
+
+import re
+from random import Random
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from detectors.compilation import Compiled, compile_pattern, compile_publication
+from detectors.language.canonical import canonical_text
+from detectors.language.printer import format_publication
+from detectors.stepwise.engine import StepwiseEngine
+from middleware.errors import PatternError
+from middleware.events import Event, composite_digest
+from tests.generate import FEATURES, PatternMaker
+
+
+def id_of(text: str, **options: object) -> str:
+    return compile_pattern(text, **options).automaton.canonical_id  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("[A] ; [B]", "[A];[B] # the same"),
+        ("[A, B]", "[{B, A}]"),
+        ("[A]", "[A <= A]"),
+        ("[A, A]", "[A]"),
+        ("[!A <= {A, B}]", "[B <= {A, B}]"),
+        ("([A][B])[C]", "[A]([B][C])"),
+        ("[A];([B];[C])", "[A];[B];[C]"),
+        ("[A]|([B]|[C])", "[C]|[B]|[A]"),
+        ("[A]|[A]", "[A]"),
+        ("[A]&[B]", "[B]&[A]"),
+        ("[A]{1}", "[A]"),
+        ("[A]+", "[A]{1,}"),
+        ("~~[A][B]", "~[A][B]"),
+        ("[ [A][B] <= C ]", "[A <= {A, C}][B <= {B, C}]"),
+        ("[ [ [A] <= B ] <= C ]", "[ [A] <= {B, C} ]"),
+        ("[A as x][B where v == x.v]", "[A as first][B where v == first.v]"),
+        ("[A as unread][B]", "[A][B]"),
+        ("init n = 0 : [A set n = n + 1]", "init count = 0 : [A set count = count + 1]"),
+        ("([A],[T]) @ T = 60s", "([A],[Timeout]) @ Timeout = 1min"),
+        ("[A] by (a, b)", "[A] by (b, a)"),
+        ("[A as x] -> Out(v = x.v, w = 1)", "[A as y] -> Out(w = 1, v = y.v)"),
+        ("[any - A]", "[any - {A}]"),
+    ],
+)
+def test_equal_patterns(one: str, other: str) -> None:
+    assert id_of(one) == id_of(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("[A][B]", "[A];[B]"),
+        ("[A]&[B]&[C]", "[A]&([B]&[C])"),
+        ("[A]", "~[B][A]"),
+        ("[A]*", "[A]+"),
+        ("[A where v == 1]", "[A where v == 1.0]"),
+        ("[A where v == 1]", "[A where v == true]"),
+        ("[A where v == '1']", "[A where v == 1]"),
+        ("[A] by k", "[A] by (k, l)"),
+        ("[A] by (k, l)", "[A] by `k, l`"),
+        ("[A] -> Out()", "[A] -> Other()"),
+        ("[A] -> Out()", "[A]"),
+        ("[A] within 5s", "[A] within 6s"),
+        ("([A],[T]) @ T = 5s", "([A],[T]) @ T = 6s"),
+        ("([A],[T]) @ T = at 19:00", "([A],[T]) @ T = at 19:00+01:00"),
+        ("[A as x][A as y][B where v == x.v]", "[A as x][A as y][B where v == y.v]"),
+        # An attribute called as canonical forms call a register or a variable.
+        ("init n = 0 : [A where n > 1]", "init n = 0 : [A where r0 > 1]"),
+        ("init n = 0 : [A where n > 1]", "init n = 0 : [A where `0` > 1]"),
+        ("[A as x][B where v == x.v]", "[A as x][B where v == x0]"),
+        # A variable that is read before it is bound, called as canonical forms would call another.
+        (
+            "([A as p][B where v == x0.v and v == p.v][C as x0])* -> Out(v = x0.v)",
+            "([A as p][B where v == p.v and v == p.v][C as q])* -> Out(v = q.v)",
+        ),
+        # Registers of one name, and one that comes after them.
+        (
+            "(init n = 0 : [A set n = n + 1]) (init n = 5 : [B]) (init m = 7 : [C]) -> Out(v = n)",
+            "(init n = 0 : [A set n = n + 1]) (init n = 5 : [B]) (init m = 7 : [C]) -> Out(v = m)",
+        ),
+        ("[ [A]*[B] <= C ]", "[ [A]* <= C ][B]"),
+        ("init n = 0 : [A as x set n = x.v]", "init n = 0 : [A as x set n = x.w]"),
+    ],
+)
+def test_patterns_that_differ(one: str, other: str) -> None:
+    assert id_of(one) != id_of(other)
+
+
+def test_consumption_is_part_of_it() -> None:
+    assert id_of("[A]") != id_of("[A]", consumption="epoch")
+
+
+def test_an_id_is_the_same_everywhere() -> None:
+    """Ids travel between nodes and go into checkpoints: a change of these is a change of the wire."""
+    assert canonical_text(compile_pattern("[A as x] ; [B where v == x.v <= {B, C}] by k").publication) == (
+        "(([{A} as x0 <= {A}] ; [{B where v == x0.v} <= {B, C}]) by k)"
+    )
+    assert id_of("[A] ; [B]") == "ca9bb71ac451c6e90"
+
+
+SEEDS = st.integers(min_value=0, max_value=2**32)
+
+
+@given(SEEDS)
+@settings(phases=(Phase.explicit, Phase.reuse, Phase.generate))
+def test_names_and_layout_make_no_difference(seed: int) -> None:
+    random = Random(seed)
+    for _ in range(10):
+        # Without registers: where none of the name is known, a bare name is an attribute, which must keep its own.
+        publication = PatternMaker(random, FEATURES - {"register"}).publication(random.randrange(1, 8))
+        try:
+            compiled = compile_publication(publication)
+        except PatternError:
+            continue
+        text = format_publication(publication)
+        for old, new in (("x", "ecks"), ("y", "x"), ("T1", "S"), ("T2", "T1")):
+            text = re.sub(rf"\b{old}\b", new, text)
+        renamed = compile_pattern(text.replace(" ", "\n  "))
+        assert renamed.automaton.canonical_id == compiled.automaton.canonical_id, text
+
+
+def test_composite_ids_depend_on_constituents_and_attributes_alone() -> None:
+    digest = composite_digest((("e", 1), ("e", 2)), {"v": 1})
+    assert digest == composite_digest((("e", 1), ("e", 2)), {"v": 1})
+    others = [
+        composite_digest((("e", 2), ("e", 1)), {"v": 1}),
+        composite_digest((("e", 1), ("e", 2)), {}),
+        composite_digest((("e", 1), ("e", 2)), {"v": 1.0}),
+        composite_digest((("e", 1), ("e", 2)), {"v": True}),
+        composite_digest((("e", 1), ("e", 2)), {"w": 1}),
+        composite_digest((("e", 12),), {"v": 1}),
+        composite_digest((("e", 2**70), ("e", 2)), {"v": 1}),
+        composite_digest((), {}),
+    ]
+    assert len({digest, *others}) == len(others) + 1
+    assert composite_digest((), {"a": 1, "b": 2}) == composite_digest((), {"b": 2, "a": 1})
+
+
+def found_ids(compiled: Compiled, events: list[Event]) -> set[tuple[str, int]]:
+    engine = StepwiseEngine([compiled])
+    return {each.id for each in [*engine.feed(events), *engine.finish()]}
+
+
+def test_the_same_detection_has_the_same_id() -> None:
+    events = [
+        Event("A", 1, 1, "e", 0, {"v": 1}),
+        Event("B", 2, 2, "e", 1, {"v": 1}),
+        Event("B", 3, 3, "e", 2, {"v": 1}),
+    ]
+    one = found_ids(compile_pattern("[A as x] ; [B where v == x.v] -> Out(v = x.v)"), events)
+    other = found_ids(compile_pattern("[A as y];[B where v == y.v] -> Out(v = y.v)"), events)
+    assert one == other
+    assert len(one) == 1
+    assert found_ids(compile_pattern("[A as x] ; [B where v == x.v] -> Out(v = 2)"), events) != one

@@ -1,0 +1,141 @@
+"""Derived types: filters written out, thinning as a stage before the automata, marks that nobody sees."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from detectors.compilation import compile_file, compile_pattern, register_derived
+from detectors.language.derived import Thinning, without_derived
+from detectors.language.parser import parse_expression, parse_file, parse_pattern
+from detectors.language.printer import format_pattern
+from detectors.stepwise.engine import StepwiseEngine
+from detectors.stepwise.thinning import Thinner, marked, unmarked
+from middleware.errors import DistcedError
+from middleware.events import Event
+from middleware.eventtypes import EventType, TypeRegistry
+from middleware.sets.expressions import TRUE
+from middleware.timestamps import MINUTE, SECOND
+
+PERS = EventType("Pers", {"person": "string", "room": "string"})
+
+
+def registry(*statements: str) -> TypeRegistry:
+    known = TypeRegistry([PERS])
+    register_derived(parse_file("\n".join(statements)), known)
+    return known
+
+
+def pers(seq: int, seconds: int, **attributes: str) -> Event:
+    return Event("Pers", seconds * SECOND, seconds * SECOND, "e", seq, {"person": None, "room": None, **attributes})
+
+
+def test_filters_are_written_out() -> None:
+    known = registry("type Peter = Pers where person == 'p'", "type PeterHere = Peter where room == 'a' or room == 'b'")
+    plain, thinnings = without_derived(parse_pattern("[PeterHere <= {Peter, Pers}]"), known)
+    assert plain == parse_pattern(
+        "[Pers where person == 'p' where room == 'a' or room == 'b' <= {Pers where person == 'p', Pers}]"
+    )
+    assert thinnings == ()
+
+
+def test_thinnings_are_marks_in_order() -> None:
+    known = registry(
+        "type Seen = Pers every 1min by (room, person)",
+        "type SeenHere = Seen where room == 'a'",
+        "type Seldom = SeenHere every 1h",
+    )
+    plain, thinnings = without_derived(parse_pattern("[Seldom] [Seen]"), known)
+    seen, seldom = thinnings
+    assert seen == Thinning(seen.mark, "Pers", TRUE, MINUTE, ("person", "room"))
+    assert (seldom.type_name, seldom.every, seldom.by) == ("Pers", 60 * MINUTE, ())
+    # The one builds on the other, which is why it comes later.
+    assert seen.mark in str(seldom.condition)
+    assert " " in seen.mark
+    assert format_pattern(plain) == f"[Pers where `{seldom.mark}`] [Pers where `{seen.mark}`]"
+
+
+def test_equal_thinnings_are_one() -> None:
+    known = registry("type One = Pers every 1min by (room, person)", "type Other = Pers every 60s by (person, room)")
+    _, thinnings = without_derived(parse_pattern("[One] [Other]"), known)
+    assert len(thinnings) == 1
+    one, other = compile_pattern("[One]", known), compile_pattern("[Other]", known)
+    assert one.automaton.canonical_id == other.automaton.canonical_id
+
+
+def test_the_thinner_passes_one_of_each_interval_and_key() -> None:
+    thinner = Thinner(Thinning("m", "Pers", parse_expression("room != 'x'"), MINUTE, ("person",)))
+    passes = [
+        thinner.passes(each)
+        for each in (
+            pers(0, 0, person="p", room="x"),
+            pers(1, 1, person="p", room="a"),
+            pers(2, 59, person="p", room="a"),
+            pers(3, 59, person="q", room="a"),
+            pers(4, 60, person="p", room="a"),
+            pers(5, 61, room="a"),
+            pers(6, 59, person="p", room="a"),
+        )
+    ]
+    assert passes == [False, True, False, True, True, False, False]
+
+
+@given(st.lists(st.tuples(st.integers(0, 300), st.sampled_from(["p", "q", None])), max_size=30))
+def test_one_of_each_minute_and_person(drawn: list[tuple[int, str | None]]) -> None:
+    events = sorted(
+        (Event("Pers", at * SECOND, at * SECOND, "e", seq, {"person": who}) for seq, (at, who) in enumerate(drawn)),
+        key=lambda event: event.key,
+    )
+    thinner = Thinner(Thinning("m", "Pers", TRUE, MINUTE, ("person",)))
+    passed = [event for event in events if thinner.passes(event)]
+    first: dict[tuple[int, object], Event] = {}
+    for event in events:
+        if event.attributes["person"] is not None:
+            first.setdefault((event.hi // MINUTE, event.attributes["person"]), event)
+    assert passed == list(first.values())
+
+
+def test_the_thinner_forgets_what_is_over() -> None:
+    thinner = Thinner(Thinning("m", "Pers", TRUE, MINUTE, ("person",)))
+    for seq in range(20_000):
+        assert thinner.passes(pers(seq, seq, person=f"p{seq}"))
+    assert len(thinner.passed) < 5000
+
+
+def test_marks_do_not_show() -> None:
+    event = pers(0, 1, person="p")
+    assert marked(event, "thinned x").attributes == {**event.attributes, "thinned x": True}
+    assert unmarked(marked(event, "thinned x")) == event
+    assert unmarked(event) is event
+    known = registry("type Seen = Pers every 1min")
+    engine = StepwiseEngine([compile_pattern("[Seen as x] -> Out(person = x.person)", known)])
+    (composite,) = engine.feed([event, pers(1, 2)])
+    assert composite.events == (event,)
+    assert composite.attributes == {"person": "p"}
+
+
+def test_derived_types_of_a_file() -> None:
+    patterns = compile_file(
+        "type Seen = Pers where person == 'p' every 1min\n[Seen] -> Out()\n[Seen] ; [Out] -> Two()\n"
+    )
+    engine = StepwiseEngine(patterns)
+    found = [*engine.feed([pers(0, 1, person="q"), pers(1, 2, person="p"), pers(2, 3, person="p")]), *engine.finish()]
+    assert [(each.type, each.constituents) for each in found] == [("Out", (("e", 1),))]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("type Seen = Prs every 1min", "unknown event type: Prs"),
+        ("type Seen = Pers every 1min by floor", "no attribute to thin by: floor"),
+        ("type Seen = Pers where floor == 1", "floor"),
+        ("type Seen = Pers where person == 1", "compares a string with a number"),
+        ("type Pers = Pers where person == 'p'", "Pers"),
+        ("type One = Pers every 1s\ntype One = Pers every 2s", "One"),
+    ],
+)
+def test_derived_types_that_are_refused(text: str, told: str) -> None:
+    with pytest.raises(DistcedError) as caught:
+        compile_file(f"{text}\n[Pers] -> Out()\n", TypeRegistry([PERS]))
+    assert told in str(caught.value)
