@@ -35,12 +35,14 @@ class Compiled:
         automaton: what engines run.
         thinnings: what has to be run before it.
         publishes: the type of its composite events, with the kinds of their attributes where these are known.
+        plain: the tree over published types alone, derived ones written out.
     """
 
     publication: Publication
     automaton: Automaton
     thinnings: tuple[Thinning, ...]
     publishes: EventType
+    plain: Publication
 
     def reads(self, registry: TypeRegistry) -> frozenset[str] | None:
         """The published types it looks at, those behind derived ones; None where it looks at `any`."""
@@ -104,7 +106,8 @@ def compile_publication(
     check_output_depth(publication.output, text=text)
     publishes = check(publication, known, text=text)
     plain, thinnings = without_derived(publication.pattern, known)
-    automaton = build(Publication(plain, publication.output), epochs=consumption == "epoch")
+    whole = Publication(plain, publication.output)
+    automaton = build(whole, epochs=consumption == "epoch")
     if not can_match(automaton):
         raise error_at(
             text,
@@ -112,7 +115,7 @@ def compile_publication(
             "a pattern that can never match: no event is in a label and in its domain on every way through",
             given=format_pattern(publication.pattern),
         )
-    return Compiled(publication, automaton, thinnings, publishes)
+    return Compiled(publication, automaton, thinnings, publishes, whole)
 
 
 def register_derived(file: PatternFile, registry: TypeRegistry, *, text: str = "") -> None:
@@ -148,7 +151,7 @@ def _readers_last(publications: tuple[Publication, ...]) -> list[tuple[int, Publ
 
 def _names(automaton: Automaton) -> frozenset[str]:
     named = {name for position in automaton.positions for name in position.domain.by_type}
-    inside = (_names(part) for part in automaton.parts)
+    inside = (_names(part) for part in automaton.inner)
     return frozenset(name for name in named if name[0] not in (TIMER_PREFIX, PART_PREFIX)).union(*inside)
 
 

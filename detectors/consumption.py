@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from middleware.events import Event
+from middleware.events import CompositeEvent, Event, EventId
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,13 @@ class Released:
     late: list[Event] = field(default_factory=list)
     duplicates: int = 0
     fenced: list[str] = field(default_factory=list)
+
+
+def delivery_id(event: Event) -> EventId:
+    """What tells a second delivery of an event. Found again with further records, it is no second delivery."""
+    if isinstance(event, CompositeEvent) and event.again:
+        return (f"{event.source} again {event.hi}", event.seq)
+    return event.id
 
 
 class DetectionPolicy(Protocol):

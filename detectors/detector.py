@@ -19,7 +19,7 @@ from detectors.packing import seal, unseal
 from detectors.stepwise.engine import StepwiseEngine
 from detectors.stepwise.snapshot import restore, snapshot
 from middleware.errors import SnapshotError
-from middleware.events import CompositeEvent, Event
+from middleware.events import Attribute, CompositeEvent, Event, OpenGap
 from middleware.eventtypes import Kind
 
 FORMAT: Final = "distced detector"
@@ -75,19 +75,36 @@ class Detector:
         compiled: Compiled,
         policy: DetectionPolicy,
         kinds: Callable[[str], Mapping[str, Kind] | None] = lambda _: None,
+        *,
+        records: bool = False,
     ) -> None:
+        """
+        Args:
+            records: say of each composite event how it came about, for the patterns it is part of.
+        """
         self.id = detector_id(compiled, policy.name)
         self.compiled = compiled
         self.policy = policy
-        self.engine = StepwiseEngine([compiled], kinds)
+        self.engine = StepwiseEngine([compiled], kinds, records=records)
         self.statistics = DetectorStatistics()
         self._at_once = policy.name == "best-effort"
+        # What delegated parts said of the gaps still open, until everything up to that watermark is consumed.
+        self._opens: dict[str, tuple[int, dict[tuple[Attribute, ...], OpenGap]]] = {}
         # How many events the engine had consumed behind their place when it was asked last.
         self._behind = 0
 
     def receive(self, source: str, events: Sequence[Event], watermark: int | None, now: int) -> Detected:
         """Events of a source have arrived, with its watermark if it gave one."""
         return self._consume(self.policy.receive(source, events, watermark, now))
+
+    def hear_open(self, part: str, opens: Iterable[OpenGap], watermark: int) -> None:
+        """The detector of a part has said how far its records are complete, along with a watermark."""
+        _, known = self._opens.get(part, (watermark, {}))
+        self._opens[part] = (watermark, known | {each.key: each for each in opens})
+
+    def open_gaps(self) -> list[OpenGap]:
+        """How far its own records are complete, as far as that is news since it was asked last."""
+        return self.engine.open_gaps()
 
     def heartbeat(self, sources: Iterable[str], watermark: int, now: int) -> Detected:
         """Sources have been heard beyond a watermark, without events."""
@@ -149,6 +166,10 @@ class Detector:
                 disordered, self._behind = behind - self._behind, behind
         if released.watermark is not None and released.watermark > self.engine.clock:
             found += self.engine.advance(released.watermark)
+            for part, (heard, opens) in list(self._opens.items()):
+                if heard <= self.engine.clock:
+                    self.engine.hear_open(part, opens.values())
+                    del self._opens[part]
         counts = self.statistics
         counts.consumed += len(released.events)
         counts.found += len(found)

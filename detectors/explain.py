@@ -87,4 +87,4 @@ def facts_of(compiled: Compiled, derived: Mapping[str, str] | None = None) -> Fa
 
 
 def _timers(automaton: Automaton) -> list[Timer]:
-    return [*automaton.timers, *(timer for part in automaton.parts for timer in _timers(part))]
+    return [*automaton.timers, *(timer for part in automaton.inner for timer in _timers(part))]

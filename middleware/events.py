@@ -70,6 +70,60 @@ class Event(msgspec.Struct, frozen=True, gc=False):
         return (self.hi, self.lo, self.rank, self.source, self.seq)
 
 
+class Gap(msgspec.Struct, frozen=True, gc=False):
+    """What went before a match: tells whether it began with the first start event after some other one.
+
+    Design, section 2, "Cutting". What counts are the earlier events in the domain of the start alternative the match
+    began in: an alternation at its start has one for each branch, a key one for each value.
+
+    Attributes:
+        previous: the order key of the previous one; None where there was none.
+        greatest_lo: the greatest `lo` of all of them, ns; None where there was none.
+    """
+
+    previous: OrderKey | None = None
+    greatest_lo: int | None = None
+
+
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """One way a composite event came about, for the detector of a pattern it is part of.
+
+    Order keys are of events that were *matched*, hidden ones and time events included; that of a time event is
+    `(due, due, TIME, "@", 0)`.
+
+    Attributes:
+        first, last: the order keys of the first and the last event matched; they hold the timestamps.
+        lo: the least `lo` of all events matched, ns. The greatest `hi` is that of the last.
+        gap: what went before the first.
+        key: the values of the detector's key, in the order of its attributes; empty without a key.
+        bound: the events bound to the variables that are read outside, by canonical name.
+        counted: the values of the registers that are read outside, by canonical name.
+    """
+
+    first: OrderKey
+    last: OrderKey
+    lo: int
+    gap: Gap
+    key: tuple[Attribute, ...] = ()
+    bound: dict[str, Event] = {}
+    counted: dict[str, Attribute] = {}
+
+
+class OpenGap(msgspec.Struct, frozen=True, gc=False):
+    """How far a detector's answers are complete: no record it is still to give has a lesser gap, in either part.
+
+    It says so of one value of its key, along with a watermark. A detector that waits for records may give up where
+    every one to come would begin too late.
+
+    Attributes:
+        key: the values of the detector's key, in the order of its attributes; empty without a key.
+        gap: the least `previous` and the least `greatest_lo` of all that is still open; None for no bound.
+    """
+
+    key: tuple[Attribute, ...]
+    gap: Gap
+
+
 class CompositeEvent(Event, frozen=True, gc=False, kw_only=True):
     """A composite event: what a detector found.
 
@@ -81,10 +135,14 @@ class CompositeEvent(Event, frozen=True, gc=False, kw_only=True):
     Attributes:
         constituents: the ids of the events it is made of, in order of consumption, each once.
         events: these events themselves where the subscription asked for them, else empty.
+        records: the ways it came about, for the detectors that read it as part of a pattern of theirs; else empty.
+        again: whether it was found before and comes again with further records. Subscribers see it once.
     """
 
     constituents: tuple[EventId, ...]
     events: tuple[Event, ...] = ()
+    records: tuple[Record, ...] = ()
+    again: bool = False
 
     rank: ClassVar[int] = COMPOSITE
 

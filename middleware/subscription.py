@@ -32,7 +32,7 @@ class SubscriptionStatistics(msgspec.Struct):
 
     Attributes:
         received: events given to the application or waiting for it.
-        duplicates: events that had come before.
+        duplicates: events that had come before, those among them that come again with further records.
         limited: events left out because of the upper rate.
         dropped: events left out because the application was too slow.
         errors: messages that could not be read, events that are none of the type, and exceptions of the callback.
@@ -207,7 +207,8 @@ class Subscription:
     def _is_wanted(self, event: Event, now: int) -> bool:
         if self._ended:
             return False
-        if event.id in self._seen:
+        # What comes again is not always remembered: it may have been found long ago, or before this subscription began.
+        if event.id in self._seen or (isinstance(event, CompositeEvent) and event.again):
             self.statistics.duplicates += 1
             return False
         self._seen[event.id] = None
@@ -227,9 +228,12 @@ class Subscription:
         return True
 
     def _give(self, event: Event, now: int) -> None:
-        if isinstance(event, CompositeEvent) and event.events and not self.quality.constituents:
+        if isinstance(event, CompositeEvent):
             # Somebody else who shares the detector wants them.
-            event = replace(event, events=())
+            if event.events and not self.quality.constituents:
+                event = replace(event, events=())
+            if event.records:
+                event = replace(event, records=())
         with self._change:
             if len(self._waiting) >= self.quality.queue and not self._overflowing:
                 # The bus waits, so that the server holds back what comes next; but only once for an application that

@@ -2,13 +2,17 @@
 
 A frame is an array, in two kinds that its first element tells apart:
 
-    ["e", 1, type, source, watermark, [row, ...]]   primitive events; row = [lo, hi, seq, attributes]
-    ["c", 1, type, source, watermark, [row, ...]]   composite events; row = [lo, hi, digest, attributes, ids, events]
+    ["e", 1, type, source, watermark, [row, ...]]         primitive events
+    ["c", 1, type, source, watermark, [row, ...], open]   composite events
+
+    [lo, hi, seq, attributes]                                   a row of primitive events
+    [lo, hi, digest, attributes, ids, events, records, again]   a row of composite events
 
 `lo`, `hi` and the watermark are nanoseconds since the Unix epoch in 64 bits, `digest` is the 96-bit sequence number of
 a composite event as 12 bytes, big endian. `ids` are the constituents' `[source, seq]`, where `seq` is an integer or
-such a digest, and `events` the constituents themselves where they travel along, each as
-`[type, lo, hi, source, seq, attributes]`, a composite one with its own `ids` and `events` appended.
+such a digest, and `events` the constituents themselves where they travel along (`wire_events`). `records` are the ways
+the event came about, `again` tells that only these are new, and `open` how far they are complete (`wire_records`): who
+did not ask for them finds rows of six and frames of six, as ever.
 The watermark promises that no further event of this source has `hi <= watermark`; nil promises nothing. A frame without
 rows is a heartbeat.
 
@@ -18,22 +22,50 @@ does not know, who reads a newer one fills in what is missing. The version is ra
 
 Maps with field names were rejected: names would be half of each message. So were columns: most messages hold one event.
 One bad row does not lose the others: a frame is decoded in one typed sweep by msgspec, and row by row only where that
-has failed. Numbers have 64 bits and are never NaN; sequence numbers of primitive events stay below 2^63.
+has failed. Where `open` is bad, the events stay, but neither it nor the watermark promises anything: a gap passed over
+would be taken for one that is closed. Numbers have 64 bits and are never NaN; sequence numbers of primitive events stay
+below 2^63.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Final, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, TypeAlias
 
 import msgspec
-from msgspec import Meta
 
 from middleware.errors import DistcedError, FrameError
-from middleware.events import DIGEST_BYTES, TIME, Attribute, CompositeEvent, Event, EventId, check_event
+from middleware.events import DIGEST_BYTES, Attribute, CompositeEvent, Event, OpenGap, check_event
 from middleware.timestamps import INSTANT_MAX, INSTANT_MIN
+from middleware.wire_events import (
+    Checked,
+    Digest,
+    Id,
+    Instant,
+    Name,
+    PackedConstituent,
+    PackedEvent,
+    Unchecked,
+    V,
+    bad_span,
+    check_all,
+    pack_constituent,
+    pack_event,
+    pack_id,
+    unpack_constituent,
+    unpack_ids,
+)
 from middleware.wire_json import SEQUENCE_MAX, decode_json
+from middleware.wire_records import (
+    PackedOpenGap,
+    PackedRecord,
+    check_open_gap,
+    check_record,
+    pack_open_gap,
+    pack_record,
+    unpack_open_gap,
+    unpack_record,
+)
 
 __all__ = ["SEQUENCE_MAX", "VERSION", "Frame", "Kind", "Rejected", "decode", "decode_any", "decode_json", "encode"]
 
@@ -42,60 +74,33 @@ VERSION: Final = 1
 Kind: TypeAlias = Literal["e", "c"]
 """What a frame carries: primitive events or composite ones, as in their topics."""
 
-_Instant = Annotated[int, Meta(ge=INSTANT_MIN, le=INSTANT_MAX)]
-_Name = Annotated[str, Meta(min_length=1)]
-_Sequence = Annotated[int, Meta(ge=0, le=SEQUENCE_MAX)]
-_Digest = Annotated[bytes, Meta(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
-_Id = tuple[_Name, _Sequence | _Digest]
-# msgspec has no constraint against NaN, but NaN fails any bound. So does minus infinity, which is a number: the second
-# look therefore reads attributes without bounds and leaves them to check_event.
-_Number = Annotated[float, Meta(ge=-sys.float_info.max)]
-_Checked = dict[str, _Instant | _Number | str | bool | None]
-_Unchecked = dict[str, int | float | str | bool | None]
-_A = TypeVar("_A")
 
-
-class _Row(msgspec.Struct, Generic[_A], array_like=True, gc=False):
-    lo: _Instant
-    hi: _Instant
-    seq: _Sequence
-    attributes: _A
-
-
-class _Constituent(msgspec.Struct, Generic[_A], array_like=True, gc=False):
-    type: _Name
-    lo: _Instant
-    hi: _Instant
-    source: _Name
-    seq: _Sequence | _Digest
-    attributes: _A
-    ids: list[_Id] | None = None
-    events: list[_Constituent[_A]] = []
-
-
-class _CompositeRow(msgspec.Struct, Generic[_A], array_like=True, gc=False):
-    lo: _Instant
-    hi: _Instant
-    seq: _Digest
-    attributes: _A
-    ids: list[_Id]
-    events: list[_Constituent[_A]] = []
+class _CompositeRow(msgspec.Struct, Generic[V], array_like=True, gc=False):
+    lo: Instant
+    hi: Instant
+    seq: Digest
+    attributes: dict[str, V]
+    ids: list[Id]
+    events: list[PackedConstituent[V]] = []
+    records: tuple[PackedRecord[V], ...] = ()
+    again: bool = False
 
 
 class _Frame(msgspec.Struct, array_like=True, gc=False, tag_field="kind", tag="e"):
     version: Literal[1]
-    type: _Name
-    source: _Name
-    watermark: _Instant | None
-    rows: list[_Row[_Checked]]
+    type: Name
+    source: Name
+    watermark: Instant | None
+    rows: list[PackedEvent[Checked]]
 
 
 class _CompositeFrame(msgspec.Struct, array_like=True, gc=False, tag_field="kind", tag="c"):
     version: Literal[1]
-    type: _Name
-    source: _Name
-    watermark: _Instant | None
-    rows: list[_CompositeRow[_Checked]]
+    type: Name
+    source: Name
+    watermark: Instant | None
+    rows: list[_CompositeRow[Checked]]
+    open: tuple[PackedOpenGap[Checked], ...] = ()
 
 
 class _Version(msgspec.Struct, array_like=True, gc=False):
@@ -106,22 +111,24 @@ class _Version(msgspec.Struct, array_like=True, gc=False):
 class _Head(msgspec.Struct, array_like=True, gc=False):
     kind: Literal["e", "c"]
     version: Literal[1]
-    type: _Name
-    source: _Name
-    watermark: _Instant | None
+    type: Name
+    source: Name
+    watermark: Instant | None
     rows: list[msgspec.Raw]
+    # Of a frame of composite events: in the other kind it would be a field of a later format.
+    open: msgspec.Raw = msgspec.Raw()
 
 
 class Rejected(msgspec.Struct, frozen=True, gc=False):
-    """An event of a frame that is none.
+    """An event of a frame that is none; or the frame's open gaps, where one of them is none.
 
     Attributes:
-        row: its position in the frame, from 0.
+        row: the event's position in the frame, from 0; None for the open gaps.
         reason: what is wrong with it.
         raw: its bytes, msgpack.
     """
 
-    row: int
+    row: int | None
     reason: str
     raw: bytes
 
@@ -135,6 +142,7 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
         watermark: no further event of this source will have `hi <= watermark`; None promises nothing.
         events: the valid events in the order sent: `Event`, or `CompositeEvent` where the kind is "c".
         rejected: the invalid ones, for a dead letter.
+        open: how far the records of composite events are complete.
     """
 
     kind: Kind
@@ -143,6 +151,7 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
     watermark: int | None
     events: list[Event]
     rejected: tuple[Rejected, ...] = ()
+    open: tuple[OpenGap, ...] = ()
 
 
 def encode(
@@ -153,25 +162,29 @@ def encode(
     watermark: int | None = None,
     kind: Kind | None = None,
     check: bool = True,
+    open: Sequence[OpenGap] = (),  # noqa: A002
 ) -> bytes:
     """A frame of events of one type from one source; without events a heartbeat.
 
     Args:
         events: all `Event`, or all `CompositeEvent`, of this type and source.
         watermark: nanoseconds since the Unix epoch, or None.
-        kind: tells what a heartbeat's source sends; "e" where left out. Events tell by themselves.
+        kind: tells what a heartbeat's source sends; "e" where left out. Events and open gaps tell by themselves.
         check: look at each attribute; False saves half the time, for events that `EventType.create` made.
+        open: how far the records are complete; of composite events only.
 
     Raises:
         FrameError: for an event that is none or does not belong here; it names the row.
     """
     if kind is None:
-        kind = "c" if events and isinstance(events[0], CompositeEvent) else "e"
+        kind = "c" if open or (events and isinstance(events[0], CompositeEvent)) else "e"
+    if open and kind == "e":
+        raise FrameError("open gaps in a frame of primitive events", given=open, allowed="composite events")
     if not type or not source:
         raise FrameError("a frame without type or source", given=f"type {type!r}, source {source!r}")
     if watermark is not None and not INSTANT_MIN <= watermark <= INSTANT_MAX:
         raise FrameError("a watermark beyond 64 bits", given=watermark, allowed="nanoseconds since the Unix epoch")
-    pack: Callable[[Any], Any] = _pack if kind == "e" else _pack_composite
+    pack: Callable[[Any], Any] = pack_event if kind == "e" else _pack_composite
     rows: list[Any] = []
     try:
         for event in events:
@@ -180,10 +193,14 @@ def encode(
             if check:
                 check_event(event)
             rows.append(pack(event))
-        return _encoder.encode((_Frame if kind == "e" else _CompositeFrame)(VERSION, type, source, watermark, rows))
+        frame = [kind, VERSION, type, source, watermark, rows]
+        if open:
+            frame.append([pack_open_gap(one) for one in open])
+        return _encoder.encode(frame)
     except DistcedError as error:
+        place = f"row {len(rows)}" if len(rows) < len(events) else "open gaps"
         raise FrameError(
-            error.problem, given=error.given, allowed=error.allowed, where=f"row {len(rows)}", advice=error.advice
+            error.problem, given=error.given, allowed=error.allowed, where=place, advice=error.advice
         ) from None
     except (TypeError, ValueError, OverflowError, AttributeError, RecursionError) as error:
         raise FrameError("not to be put in a frame", given=str(error), allowed="checked events of one kind") from None
@@ -210,6 +227,9 @@ def decode(payload: bytes, *, where: str | None = None) -> Frame:
                 events.append(Event(type_, lo, hi, source, row.seq, row.attributes))
             return Frame("e", type_, source, frame.watermark, events)
         events.extend([_unpack_composite(row, type_, source) for row in frame.rows])
+        if frame.open:
+            open_ = tuple([unpack_open_gap(one) for one in frame.open])
+            return Frame("c", type_, source, frame.watermark, events, (), open_)
         return Frame("c", type_, source, frame.watermark, events)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, FrameError):
         return _sift(payload, where)
@@ -259,7 +279,15 @@ def _sift(payload: bytes, where: str | None) -> Frame:
             events.append(unpack(raw, head.type, head.source))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, DistcedError) as error:
             rejected.append(Rejected(number, _reason(error), bytes(raw)))
-    return Frame(head.kind, head.type, head.source, head.watermark, events, tuple(rejected))
+    watermark = head.watermark
+    open_: tuple[OpenGap, ...] = ()
+    if head.kind == "c" and head.open:
+        try:
+            open_ = _sift_open(head.open)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, DistcedError) as error:
+            rejected.append(Rejected(None, _reason(error), bytes(head.open)))
+            watermark = None
+    return Frame(head.kind, head.type, head.source, watermark, events, tuple(rejected), open_)
 
 
 def _sift_row(raw: msgspec.Raw, type_: str, source: str) -> Event:
@@ -269,96 +297,51 @@ def _sift_row(raw: msgspec.Raw, type_: str, source: str) -> Event:
 
 def _sift_composite(raw: msgspec.Raw, type_: str, source: str) -> Event:
     event = _unpack_composite(_composite_row_decoder.decode(raw), type_, source)
-    return _check_all(event)
+    for record in event.records:
+        check_record(record)
+    return check_all(event)
 
 
-def _check_all(event: Event) -> Event:
-    for inner in event.events if isinstance(event, CompositeEvent) else ():
-        _check_all(inner)
-    return check_event(event)
+def _sift_open(raw: msgspec.Raw) -> tuple[OpenGap, ...]:
+    gaps = tuple([unpack_open_gap(packed) for packed in _open_decoder.decode(raw)])
+    for one in gaps:
+        check_open_gap(one)
+    return gaps
 
 
-def _pack(event: Event) -> _Row[dict[str, Attribute]]:
-    if isinstance(event, CompositeEvent) or event.rank == TIME:
-        raise FrameError("an event of another kind in a frame of primitive events", given=event)
-    if event.lo > event.hi:
-        raise FrameError("a timestamp with lo > hi", given=f"[{event.lo}, {event.hi}]", allowed="lo <= hi")
-    if event.seq > SEQUENCE_MAX:
-        raise FrameError("a sequence number beyond 63 bits", given=event.seq, allowed=f"up to {SEQUENCE_MAX}")
-    return _Row(event.lo, event.hi, event.seq, event.attributes)
-
-
-def _pack_composite(event: Event) -> _CompositeRow[dict[str, Attribute]]:
+def _pack_composite(event: Event) -> list[Any]:
     if not isinstance(event, CompositeEvent):
         raise FrameError("a primitive event in a frame of composite ones", given=event)
     if event.lo > event.hi:
-        raise FrameError("a timestamp with lo > hi", given=f"[{event.lo}, {event.hi}]", allowed="lo <= hi")
-    return _CompositeRow(
+        raise bad_span(event.lo, event.hi)
+    row: list[Any] = [
         event.lo,
         event.hi,
         event.seq.to_bytes(DIGEST_BYTES, "big"),
         event.attributes,
-        [_pack_id(one) for one in event.constituents],
-        [_pack_constituent(one) for one in event.events],
-    )
+        [pack_id(one) for one in event.constituents],
+        [pack_constituent(one) for one in event.events],
+    ]
+    if event.records or event.again:
+        row.append([pack_record(one) for one in event.records])
+        if event.again:
+            row.append(True)
+    return row
 
 
-def _pack_constituent(event: Event) -> _Constituent[dict[str, Attribute]]:
-    seq = event.seq.to_bytes(DIGEST_BYTES, "big") if isinstance(event, CompositeEvent) else event.seq
-    packed = _Constituent(event.type, event.lo, event.hi, event.source, seq, event.attributes)
-    check_event(event)
-    if isinstance(event, CompositeEvent):
-        packed.ids = [_pack_id(one) for one in event.constituents]
-        packed.events = [_pack_constituent(one) for one in event.events]
-    else:
-        _pack(event)
-    return packed
-
-
-def _pack_id(identity: EventId) -> tuple[str, int | bytes]:
-    source, seq = identity
-    if not source or seq < 0:
-        raise FrameError("not the id of an event", given=identity, allowed="a source and a number from 0")
-    return source, seq if seq <= SEQUENCE_MAX else seq.to_bytes(DIGEST_BYTES, "big")
-
-
-def _unpack_composite(row: _CompositeRow[dict[str, Attribute]], type_: str, source: str) -> CompositeEvent:
-    return _composite(type_, row.lo, row.hi, source, row.seq, row.attributes, row.ids, row.events)
-
-
-def _composite(
-    type_: str,
-    lo: int,
-    hi: int,
-    source: str,
-    digest: bytes,
-    attributes: dict[str, Attribute],
-    ids: list[tuple[str, int | bytes]],
-    events: list[_Constituent[dict[str, Attribute]]],
-) -> CompositeEvent:
+def _unpack_composite(row: _CompositeRow[Attribute], type_: str, source: str) -> CompositeEvent:
+    lo, hi = row.lo, row.hi
     if lo > hi:
-        raise FrameError("a timestamp with lo > hi", given=f"[{lo}, {hi}]", allowed="lo <= hi")
-    return CompositeEvent(
-        type_,
-        lo,
-        hi,
-        source,
-        int.from_bytes(digest, "big"),
-        attributes,
-        constituents=tuple([(name, seq if isinstance(seq, int) else int.from_bytes(seq, "big")) for name, seq in ids]),
-        events=tuple([_unpack_constituent(one) for one in events]) if events else (),
-    )
-
-
-def _unpack_constituent(row: _Constituent[dict[str, Attribute]]) -> Event:
-    seq = row.seq
-    if isinstance(seq, bytes):
-        if row.ids is None:
-            raise FrameError("a composite event among the constituents that does not name its own", given=row.source)
-        return _composite(row.type, row.lo, row.hi, row.source, seq, row.attributes, row.ids, row.events)
-    if row.lo > row.hi:
-        raise FrameError("a timestamp with lo > hi", given=f"[{row.lo}, {row.hi}]", allowed="lo <= hi")
-    return Event(row.type, row.lo, row.hi, row.source, seq, row.attributes)
+        raise bad_span(lo, hi)
+    seq, ids = int.from_bytes(row.seq, "big"), unpack_ids(row.ids)
+    events = tuple([unpack_constituent(one) for one in row.events]) if row.events else ()
+    if row.records or row.again:
+        records = tuple([unpack_record(one) for one in row.records])
+        return CompositeEvent(
+            type_, lo, hi, source, seq, row.attributes,
+            constituents=ids, events=events, records=records, again=row.again,
+        )  # fmt: skip
+    return CompositeEvent(type_, lo, hi, source, seq, row.attributes, constituents=ids, events=events)
 
 
 def _reason(error: Exception) -> str:
@@ -375,5 +358,6 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(_Frame | _CompositeFrame)
 _version_decoder = msgspec.msgpack.Decoder(_Version)
 _head_decoder = msgspec.msgpack.Decoder(_Head)
-_row_decoder = msgspec.msgpack.Decoder(_Row[_Unchecked])
-_composite_row_decoder = msgspec.msgpack.Decoder(_CompositeRow[_Unchecked])
+_row_decoder = msgspec.msgpack.Decoder(PackedEvent[Unchecked])
+_composite_row_decoder = msgspec.msgpack.Decoder(_CompositeRow[Unchecked])
+_open_decoder = msgspec.msgpack.Decoder(tuple[PackedOpenGap[Unchecked], ...])

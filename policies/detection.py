@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any, Final
 
-from detectors.consumption import DetectionPolicy, Released
+from detectors.consumption import DetectionPolicy, Released, delivery_id
 from detectors.packing import pack_event, pack_id, unpack_event, unpack_id
 from middleware.errors import DistcedError
 from middleware.events import Event, EventId, OrderKey
@@ -102,7 +102,7 @@ class BestEffort:
     def receive(self, source: str, events: Sequence[Event], watermark: int | None, now: int) -> Released:
         self.sources.add(source)
         recent = self.recent
-        kept = [event for event in events if recent.add(event.id)]
+        kept = [event for event in events if recent.add(delivery_id(event))]
         if len(kept) > 1:
             kept.sort(key=_order)
         return Released(kept, self._heard(watermark), duplicates=len(events) - len(kept))
@@ -181,7 +181,7 @@ class Guaranteed:
         duplicates = 0
         for event in events:
             key = event.key
-            if not recent.add(event.id) or key in waiting:
+            if not recent.add(delivery_id(event)) or key in waiting:
                 duplicates += 1
             elif event.hi <= floor or fenced:
                 late.append(event)

@@ -164,7 +164,7 @@ class Oracle:
         elif isinstance(pattern, Parallel):
             for where, side in (("left", pattern.left), ("right", pattern.right)):
                 made = frozenset((*all_variables(side), *all_registers(side)))
-                exports = made & referenced(self.pattern, self.output, without=side)
+                exports = made & (referenced(self.pattern, self.output, without=side) | self.exports)
                 name = f"&{len(self.parts)}"
                 self.parts[id(pattern), where] = name
                 inner = Oracle(

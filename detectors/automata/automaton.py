@@ -12,11 +12,10 @@ An automaton is a value: it holds no events and no functions, and every engine r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from detectors.language.tree import Instant, Output, Relative, TimeOfDay, When
+from detectors.language.tree import Delegated, Instant, Output, Relative, TimeOfDay, When
 from middleware.sets.describable import EMPTY, ConditionByType, union
 from middleware.sets.expressions import Expression
 
@@ -42,9 +41,9 @@ class Position:
         windows: the windows it stands in; each counts the span of what was matched inside it.
         keys: the keys inside the pattern (not the one of the whole) it stands in.
         timers: the time events in whose scope it stands.
-        part: the side of a `&` whose composite events it matches; None for an atom.
+        part: the part whose composite events it matches; None for an atom.
         after_first: whether it takes the second side of a `&`; the bound of the joint then holds for it, too.
-        joint: which `&` it belongs to; None for an atom.
+        joint: which `&` it belongs to; None for an atom and for a delegated part that is no side.
     """
 
     label: ConditionByType
@@ -142,7 +141,7 @@ class Automaton:
         timers: by index.
         inner_keys: for each key inside the pattern its attributes.
         key: the attributes the whole pattern is keyed by; empty for none.
-        parts: the automata of the sides of `&`, by index.
+        parts: by index, the automata of the sides of `&`, and what is delegated to detectors of their own.
         joints: how many `&` there are.
         exports: for a side of a `&`: the variables and registers whose values its composite events carry.
         output: what is published; None for a composite event without a name.
@@ -161,12 +160,22 @@ class Automaton:
     timers: tuple[Timer, ...] = ()
     inner_keys: tuple[tuple[str, ...], ...] = ()
     key: tuple[str, ...] = ()
-    parts: tuple[Automaton, ...] = ()
+    parts: tuple[Automaton | Delegated, ...] = ()
     joints: int = 0
     exports: frozenset[str] = frozenset()
     output: Output | None = None
     epochs: bool = False
-    part_names: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def inner(self) -> tuple[Automaton, ...]:
+        """The parts that are run along with it."""
+        return tuple(part for part in self.parts if isinstance(part, Automaton))
+
+    @property
+    def delegated(self) -> tuple[Delegated, ...]:
+        """The parts that detectors of their own detect, those of its inner automata included."""
+        own = tuple(part for part in self.parts if isinstance(part, Delegated))
+        return own + tuple(each for part in self.inner for each in part.delegated)
 
     def domain(self, state: State) -> ConditionByType:
         """The input domain of a state: the union of its positions'."""
@@ -183,7 +192,7 @@ class Automaton:
             if found is None:
                 return None
             names |= {name for name in found if name[0] not in (TIMER_PREFIX, PART_PREFIX)}
-        for part in self.parts:
+        for part in self.inner:
             found = part.type_names()
             if found is None:
                 return None
@@ -197,12 +206,13 @@ def timer_type(index: int) -> str:
 
 
 def part_type(index: int) -> str:
-    """The type under which the composite events of a side of a `&` are known inside its automaton."""
+    """The type under which the composite events of a part are known inside its automaton."""
     return f"{PART_PREFIX}{index}"
 
 
 __all__ = [
     "Automaton",
+    "Delegated",
     "Instant",
     "Move",
     "Position",

@@ -25,12 +25,14 @@ from detectors.automata.entries import (
     single,
 )
 from detectors.language.canonical import canonical_id
+from detectors.language.inlining import undelegated
 from detectors.language.names import all_registers, all_variables, referenced
 from detectors.language.printer import format_pattern
 from detectors.language.tree import (
     Alternation,
     Atom,
     Concatenation,
+    Delegated,
     Hidden,
     Init,
     Iteration,
@@ -69,11 +71,24 @@ Onward: TypeAlias = Callable[[], Entry]
 """The way on behind a node; asked for when all positions are there, because an iteration leads back into itself."""
 
 
-def build(publication: Publication, *, epochs: bool = False) -> Automaton:
-    """The automaton of a pattern whose definitions are inlined and that has been checked."""
+def build(
+    publication: Publication,
+    *,
+    epochs: bool = False,
+    name: str | None = None,
+    key: tuple[str, ...] = (),
+    exports: frozenset[str] = frozenset(),
+) -> Automaton:
+    """The automaton of a pattern whose definitions are inlined and that has been checked.
+
+    Args:
+        name: that of its canonical form where it is known already.
+        key: what the pattern is keyed by from outside.
+        exports: variables and registers that are read outside the pattern.
+    """
     output = publication.output
-    wanted = referenced(publication.pattern, output)
-    return _Builder(publication.pattern, output, wanted, frozenset(), epochs).automaton()
+    wanted = referenced(publication.pattern, output) | exports
+    return _Builder(publication.pattern, output, wanted, exports, epochs, key, name).automaton()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +130,9 @@ class _Builder:
         exports: frozenset[str],
         epochs: bool,
         outer_key: tuple[str, ...] = (),
+        name: str | None = None,
     ) -> None:
+        self.name = name
         self.pattern = pattern
         self.output = output
         self.epochs = epochs
@@ -128,7 +145,7 @@ class _Builder:
         self.windows: list[int] = []
         self.timers: list[Timer] = []
         self.inner_keys: list[tuple[str, ...]] = []
-        self.parts: list[Automaton] = []
+        self.parts: list[Automaton | Delegated] = []
         self.joints = 0
         self.inits = 0
         self.key = outer_key
@@ -164,7 +181,8 @@ class _Builder:
         start_places = tuple(dict.fromkeys(place(replace(each, holes=frozenset())) for each in starts if each.items))
         arrival_places = tuple(tuple(dict.fromkeys(map(place, entry))) for entry in arrivals)
         return Automaton(
-            canonical_id=canonical_id(Publication(self.pattern, self.output), key=self.key, epochs=self.epochs),
+            canonical_id=self.name
+            or canonical_id(Publication(undelegated(self.pattern), self.output), key=self.key, epochs=self.epochs),
             positions=tuple(self.positions),
             states=tuple(places),
             starts=start_places,
@@ -236,8 +254,30 @@ class _Builder:
                 return _Node(lambda: marked(node.entry(), lambda i: replace(i, keys=i.keys | {key})))
             case Init():
                 return self._init(pattern, around, onward)
+            case Delegated():
+                return self._delegated(pattern, around, onward)
             case Reference(name=name):
                 raise TypeError(f"{name} was not inlined")
+
+    def _delegated(self, part: Delegated, around: _Surroundings, onward: Onward) -> _Node:
+        """One position for the whole sub-pattern. Its own states have the scopes and time events; this one has none."""
+        index = self._part(part)
+        position = Position(
+            label=self._of_part(index),
+            domain=self._of_part(index),
+            text=f"[{part.detector}]",
+            hidden=around.hidden,
+            windows=around.windows,
+            keys=around.keys,
+            part=index,
+        )
+        return self._position(position, onward)
+
+    def _part(self, part: Delegated) -> int:
+        for _, register in part.counted:
+            self._register(register)
+        self.parts.append(part)
+        return len(self.parts) - 1
 
     def _atom(self, atom: Atom, around: _Surroundings, onward: Onward) -> _Node:
         label = self._form(atom.label, around)
@@ -381,13 +421,16 @@ class _Builder:
         return self._position(position, onward)
 
     def _side(self, side: Pattern, around: _Surroundings) -> int:
+        if isinstance(side, Delegated):
+            return self._part(side)
         made = frozenset((*all_variables(side), *all_registers(side)))
-        exports = made & referenced(self.pattern, self.output, without=side)
+        exports = made & (referenced(self.pattern, self.output, without=side) | self.exports)
         key = tuple(dict.fromkeys((*self.key, *(name for key in around.keys for name in self.inner_keys[key]))))
         builder = _Builder(side, None, referenced(side, None) | exports, exports, self.epochs, key)
-        self.parts.append(builder.automaton())
+        automaton = builder.automaton()
+        self.parts.append(automaton)
         # A register set inside a side is readable behind the `&`: it gets a place here, filled when the side is taken.
-        for register in self.parts[-1].registers:
+        for register in automaton.registers:
             if register.name in exports:
                 self._register(register.name)
         return len(self.parts) - 1

@@ -9,7 +9,7 @@ from middleware.sets.expressions import FALSE
 
 def can_match(automaton: Automaton) -> bool:
     """Whether a generative state can be reached by events that are in the domains on the way."""
-    if not all(can_match(part) for part in automaton.parts):
+    if not all(can_match(part) for part in automaton.inner):
         return False
     seen = set(automaton.starts)
     waiting = list(seen)

@@ -9,6 +9,7 @@ from detectors.language.tree import (
     Alternation,
     Atom,
     Concatenation,
+    Delegated,
     Hidden,
     Init,
     Iteration,
@@ -84,6 +85,8 @@ def _heading(pattern: Pattern) -> tuple[str, str]:
             return "atom", format_pattern(pattern)
         case Reference(name=name):
             return "reference", name
+        case Delegated(detector=detector):
+            return "delegated", f"detected by {detector}"
         case Concatenation():
             return "concatenation", "one after the other, weakly: they may overlap"
         case Sequence():

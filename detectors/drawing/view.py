@@ -169,6 +169,7 @@ def _view(automaton: Automaton, title: str, prefix: str, thinned: Mapping[str, s
         sides=tuple(
             _view(part, side, f"{number}.", thinned)
             for part, side, number in zip(automaton.parts, sides, numbers, strict=True)
+            if isinstance(part, Automaton)
         ),
     )
 

@@ -1,194 +1,196 @@
-"""The name of a pattern: equal patterns share it, whatever they call their variables and however they are laid out.
+"""The canonical form of a pattern: one tree for all patterns that are certainly the same, and its id.
 
-The name goes into the ids of composite events and tells detectors apart (design, section 1, "Events and describable
-sets"). It is a digest of the canonical text: scoped domains pushed down to the atoms, negation and shorthand written
-out, sets as a condition for each type, nested joints flattened, alternatives in order and each once, the sides of `&`
-in order, and variables, registers and time events numbered as they come.
+Sub-patterns are compared in canonical form, so that one detector serves everyone who needs it, and the id goes into the
+ids of composite events (design, section 1, "Events and describable sets"; section 2, "Sharing"). What is written
+otherwise and has the same form means the same; what has another form may still mean the same, where that would take a
+proof. The laws are in `canonical_trees`, `canonical_sets` and `canonical_conditions`, what names mean in
+`canonical_names`, the order in `canonical_pieces`.
+
+The form is a tree and not only a text, because parts are cut out of it: a part without names from outside has, by
+itself, the form it has in its place.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Final
 
-from detectors.language.names import referenced
-from detectors.language.printer import format_when
-from detectors.language.tree import (
-    Alternation,
-    Atom,
-    Concatenation,
-    Hidden,
-    Init,
-    Iteration,
-    Keyed,
-    Output,
-    Parallel,
-    Pattern,
-    Publication,
-    Reference,
-    Scope,
-    Sequence,
-    Timing,
-    Window,
-)
-from middleware.sets.describable import EMPTY, ConditionByType, DescribableSet, normal_form, union
-from middleware.sets.expressions import (
-    FALSE,
-    TRUE,
-    Expression,
-    Field,
-    Moment,
-    Name,
-    format_expression,
-    quote_name,
-    transform,
-)
+from detectors.language.canonical_conditions import REGISTER, TIMER, VARIABLE
+from detectors.language.canonical_names import Places, Space, resolve
+from detectors.language.canonical_pieces import Place, Way, combined, mark, numbering
+from detectors.language.canonical_trees import Trees, renamed, renamed_output
+from detectors.language.printer import format_publication
+from detectors.language.tree import Atom, Pattern, Publication, walk
 
-_DIGEST_BYTES = 8
+_DIGEST_BYTES: Final = 8
+
+_PREFIXES: Final = {VARIABLE: "x", REGISTER: "n_", TIMER: "T_"}
+"""How canonical names begin. A register may not be called as an attribute, a time event not as a type, not even as one
+that only the registry knows: hence names that nobody gives."""
 
 
-def canonical_id(publication: Publication, *, key: tuple[str, ...] = (), epochs: bool = False) -> str:
-    """The name of a pattern with its output, whatever it is keyed by from outside, and its consumption."""
-    text = canonical_text(publication, key=key, epochs=epochs)
-    return "c" + blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
-
-
-def canonical_text(publication: Publication, *, key: tuple[str, ...] = (), epochs: bool = False) -> str:
-    """The text the name is a digest of."""
-    writer = _Writer(referenced(publication.pattern, publication.output))
-    text = writer.write(publication.pattern, EMPTY)
-    if key:
-        text = f"{text} by {', '.join(map(quote_name, sorted(key)))}"
-    if epochs:
-        text = f"{text} by epochs"
-    return text if publication.output is None else f"{text} -> {writer.output(publication.output)}"
-
-
-@dataclass
-class _Writer:
-    """Writes canonical text.
+@dataclass(frozen=True, slots=True)
+class CanonicalForm:
+    """The canonical form of a pattern.
 
     Attributes:
-        read: the names that are read anywhere; a variable that is not says nothing.
-        variables, registers, timers: the canonical name of each, given in the order they are met, read or made. That of
-            a register is no name of an attribute, which would look alike.
+        publication: its tree; it prints, and reads back as the same tree.
+        names: the canonical name of each variable and register by the one it was given. Variables that nobody reads
+            have none. Of names that mean several things, because a side of `&` has its own, the outermost is told.
+        text: what the id is a digest of: the printed tree, and remarks.
+        id: the name of the pattern.
     """
 
-    read: frozenset[str]
-    variables: dict[str, str] = field(default_factory=dict)
-    registers: dict[str, str] = field(default_factory=dict)
-    timers: dict[str, str] = field(default_factory=dict)
-
-    def write(self, pattern: Pattern, scope: ConditionByType) -> str:
-        match pattern:
-            case Atom():
-                return self.atom(pattern, scope)
-            case Concatenation() | Sequence():
-                sign = " ; " if isinstance(pattern, Sequence) else " "
-                return "(" + sign.join(self.write(part, scope) for part in _flat(pattern)) + ")"
-            case Alternation():
-                parts = dict.fromkeys(self.write(part, scope) for part in _flat(pattern))
-                return "(" + " | ".join(sorted(parts)) + ")" if len(parts) > 1 else next(iter(parts))
-            case Parallel(left=left, right=right):
-                return "(" + " & ".join(sorted(self.write(side, EMPTY) for side in (left, right))) + self.scope(scope)
-            case Iteration(body=body, least=1, most=1):
-                return self.write(body, scope)
-            case Iteration(body=body, least=least, most=most):
-                return f"{self.write(body, scope)}{{{least},{'' if most is None else most}}}"
-            case Timing(first=first, second=second, timer=timer, when=when):
-                before = self.write(first, scope)
-                outer = dict(self.timers)
-                self.timers[timer] = f"@{len(self.timers)}"
-                named = ConditionByType({self.timers[timer]: TRUE}, FALSE)
-                after = self.write(second, union(scope, named))
-                self.timers = outer
-                return f"({before}, {after}) @ {format_when(when)}"
-            case Scope(body=body, domain=domain):
-                return self.write(body, union(scope, self.form(domain)))
-            case Hidden(body=Hidden() as body):
-                return self.write(body, scope)
-            case Hidden(body=body):
-                return f"~{self.write(body, scope)}"
-            case Window(body=body, length=length):
-                return f"({self.write(body, scope)} within {length})"
-            case Keyed(body=body, attributes=attributes):
-                return f"({self.write(body, scope)} by {', '.join(map(quote_name, sorted(set(attributes))))})"
-            case Init(registers=registers, body=body):
-                return self.init(registers, body, scope)
-            case Reference(name=name):
-                raise TypeError(f"{name} was not inlined")
-
-    def atom(self, atom: Atom, scope: ConditionByType) -> str:
-        label = self.form(atom.label)
-        domain = union(label if atom.domain is None else self.form(atom.domain), scope)
-        # Only what is in the domain can match, so the rest of a label says nothing.
-        text = f"[{_format_form(label)}"
-        if atom.updates:
-            text += " set " + ", ".join(
-                f"{self.registers[name]} = {self.expression(value, atom.variable)}" for name, value in atom.updates
-            )
-        if atom.variable in self.read:
-            text += f" as {self.variable(atom.variable)}"
-        return f"{text} <= {_format_form(domain)}]"
-
-    def init(self, registers: tuple[tuple[str, Expression], ...], body: Pattern, scope: ConditionByType) -> str:
-        values = [self.expression(initial) for _, initial in registers]
-        for name, _ in registers:
-            # A name in back-quotes cannot hold one.
-            self.registers.setdefault(name, f"`{len(self.registers)}")
-        names = [self.registers[name] for name, _ in registers]
-        pairs = ", ".join(f"{name} = {value}" for name, value in zip(names, values, strict=True))
-        return f"(init {pairs} : {self.write(body, scope)})"
-
-    def output(self, output: Output) -> str:
-        pairs = sorted((name, self.expression(value)) for name, value in output.attributes)
-        text = f"{quote_name(output.type_name)}({', '.join(f'{name} = {value}' for name, value in pairs)})"
-        return text if output.condition is None else f"{text} where {self.expression(output.condition)}"
-
-    def scope(self, scope: ConditionByType) -> str:
-        return ")" if scope == EMPTY else f" <= {_format_form(scope)})"
-
-    def form(self, described: DescribableSet) -> ConditionByType:
-        form = normal_form(described, self.timers)
-        by_type = {self.timers.get(name, name): self._renamed(each) for name, each in form.by_type.items()}
-        return ConditionByType(by_type, self._renamed(form.others))
-
-    def expression(self, expression: Expression, own: str = "") -> str:
-        return format_expression(self._renamed(expression, own))
-
-    def variable(self, name: str) -> str:
-        return self.variables.setdefault(name, f"x{len(self.variables)}")
-
-    def _renamed(self, expression: Expression, own: str = "") -> Expression:
-        """The expression with canonical names. `own` is the variable the event at hand is bound to, if it has any."""
-
-        def rename(node: Expression) -> Expression:
-            match node:
-                case Name(name=name) if name in self.registers:
-                    return Name(self.registers[name])
-                case Field(variable=variable, attribute=attribute):
-                    return Field("$" if variable == own else self.variable(variable), attribute)
-                case Moment(end=end, variable=variable) if variable:
-                    return Moment(end, "$" if variable == own else self.variable(variable))
-                case _:
-                    return node
-
-        return transform(expression, rename)
+    publication: Publication
+    names: Mapping[str, str]
+    text: str
+    id: str
 
 
-def _flat(pattern: Concatenation | Sequence | Alternation) -> list[Pattern]:
-    parts: list[Pattern] = []
-    for part in pattern.parts:
-        parts += _flat(part) if type(part) is type(pattern) else [part]
-    return parts
+def canonical_form(
+    publication: Publication,
+    *,
+    key: tuple[str, ...] = (),
+    exports: frozenset[str] = frozenset(),
+    epochs: bool = False,
+) -> CanonicalForm:
+    """The canonical form of a pattern whose definitions are inlined.
+
+    Args:
+        key: the attributes it is keyed by from outside.
+        exports: variables and registers, as given, that somebody outside reads.
+        epochs: whether events are consumed by epochs.
+    """
+    names: dict[str, str] = {name: name for name in exports}
+    first = True
+    while True:
+        before = publication
+        publication, found, settled = _once(
+            publication, key, frozenset(names[each] for each in exports if each in names)
+        )
+        names = found if first else {given: found[name] for given, name in names.items() if name in found}
+        if settled or publication == before:
+            break
+        # What fell away may have been the last that read a variable, or an attribute called as a name to be given.
+        key, first = (), False
+    text = format_publication(publication)
+    if shown := sorted({names[name] for name in exports if name in names}):
+        text += f" # exporting {', '.join(shown)}"
+    if epochs:
+        text += " # by epochs"
+    identity = "c" + blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+    return CanonicalForm(publication, names, text, identity)
 
 
-def _format_form(form: ConditionByType) -> str:
-    members = [
-        name if condition == TRUE else f"{name} where {format_expression(condition)}"
-        for name, condition in sorted(form.by_type.items())
-        if condition != form.others
-    ]
-    if form.others != FALSE:
-        members.append("any" if form.others == TRUE else f"any where {format_expression(form.others)}")
-    return "{" + ", ".join(members) + "}"
+def canonical_id(
+    publication: Publication,
+    *,
+    key: tuple[str, ...] = (),
+    exports: frozenset[str] = frozenset(),
+    epochs: bool = False,
+) -> str:
+    """The name of a pattern with its output, its key, what is read of it outside, and its consumption."""
+    return canonical_form(publication, key=key, exports=exports, epochs=epochs).id
+
+
+def canonical_text(
+    publication: Publication,
+    *,
+    key: tuple[str, ...] = (),
+    exports: frozenset[str] = frozenset(),
+    epochs: bool = False,
+) -> str:
+    """The text the name is a digest of."""
+    return canonical_form(publication, key=key, exports=exports, epochs=epochs).text
+
+
+def _once(
+    publication: Publication, key: tuple[str, ...], exports: frozenset[str]
+) -> tuple[Publication, dict[str, str], bool]:
+    """The form, the canonical names by the given ones, and whether nothing more can come of it."""
+    space, places = resolve(publication, exports)
+    trees = Trees(space, places)
+    piece = trees.pattern(publication.pattern, key)
+    if publication.output is not None:
+        piece = combined("", [[piece, trees.output(publication.output)]], tuple)
+        way = _least(piece.ways, _exported(space, exports))
+        pattern, output = way.node
+    else:
+        way = _least(piece.ways, _exported(space, exports))
+        pattern, output = way.node, None
+    prefixes = {kind: _free_prefix(prefix, trees.given) for kind, prefix in _PREFIXES.items()}
+    canonical = _canonical_names(way.names, places, prefixes)
+    if canonical:
+        marks = {mark(place): name for place, name in canonical.items()}
+        unread = _unread(pattern, way, places, _exported(space, exports))
+        pattern = renamed(pattern, marks)
+        output = None if output is None else renamed_output(output, marks)
+    else:
+        unread = False
+    settled = not unread and prefixes == _PREFIXES
+    return Publication(pattern, output), _by_given(space, canonical), settled
+
+
+def _exported(space: Space, exports: Iterable[str]) -> frozenset[Place]:
+    found = [each.get(name) for name in exports for each in (space.variables, space.registers)]
+    return frozenset(place for place in found if place is not None)
+
+
+def _least(ways: Sequence[Way], exported: frozenset[Place]) -> Way:
+    """Of several orders that are equal but for names: those read outside come first."""
+    if len(ways) == 1 or not exported:
+        return ways[0]
+
+    def numbers(way: Way) -> list[int]:
+        return sorted({n for n, place in zip(numbering(way.names), way.names, strict=True) if place in exported})
+
+    return min(ways, key=numbers)
+
+
+def _unread(pattern: Pattern, way: Way, places: Places, exported: frozenset[Place]) -> bool:
+    """Whether a variable is left that nobody reads any more."""
+    if not places.read:
+        return False
+    bound = Counter(node.variable for node in walk(pattern) if isinstance(node, Atom) and node.variable)
+    met = Counter(way.names)
+    return any(
+        met[place] == bound[mark(place)] for place in met if places.kinds[place] == VARIABLE and place not in exported
+    )
+
+
+def _canonical_names(names: Iterable[Place], places: Places, prefixes: Mapping[str, str]) -> dict[Place, str]:
+    """Names in the order in which they are met."""
+    counts = dict.fromkeys(prefixes, 0)
+    found: dict[Place, str] = {}
+    for place in names:
+        if place not in found:
+            kind = places.kinds[place]
+            found[place] = f"{prefixes[kind]}{counts[kind]}"
+            counts[kind] += 1
+    return found
+
+
+def _by_given(space: Space, canonical: Mapping[Place, str]) -> dict[str, str]:
+    """The canonical names by those given: the pattern's own before those of its sides."""
+    found: dict[str, str] = {}
+    for names in (space.variables, space.registers):
+        for name, place in names.items():
+            if place in canonical:
+                found.setdefault(name, canonical[place])
+    for side in space.sides:
+        for name, given in _by_given(side, canonical).items():
+            found.setdefault(name, given)
+    return found
+
+
+def _free_prefix(prefix: str, given: Iterable[str]) -> str:
+    """The prefix, lengthened until no name that stays looks like one made with it."""
+    looks = re.compile(rf"{prefix}_*\d+")
+    taken = {name.rstrip("0123456789") for name in given if looks.fullmatch(name)}
+    while prefix in taken:
+        prefix += "_"
+    return prefix

@@ -18,6 +18,7 @@ from detectors.language.tree import (
     Alternation,
     Atom,
     Concatenation,
+    Delegated,
     Hidden,
     Init,
     Iteration,
@@ -148,6 +149,8 @@ class _Checker:
                 return self.init(pattern, scope)
             case Reference(name=name):
                 raise self.error("no definition of this name", pattern.span, given=name)
+            case Delegated(whole=whole):
+                return self.pattern(whole, scope)
 
     def key_begins(self, body: Pattern, scope: _Scope) -> None:
         """A key takes its value from the event that a match of it begins with, and a time event has none."""
@@ -533,7 +536,7 @@ def _first_atoms(pattern: Pattern) -> Iterator[Atom]:
                 yield from _first_atoms(part)
         case Timing(first=first):
             yield from _first_atoms(first)
-        case Parallel() | Reference():
+        case Parallel() | Reference() | Delegated():
             return
         case _:
             yield from _first_atoms(pattern.body)
@@ -561,5 +564,5 @@ def _visible(pattern: Pattern, timers: frozenset[str] = frozenset(), hidden: boo
                 yield from _visible(side, timers, hidden)
         case Iteration(body=body) | Scope(body=body) | Window(body=body) | Keyed(body=body) | Init(body=body):
             yield from _visible(body, timers, hidden)
-        case Reference():
+        case Reference() | Delegated():
             yield True

@@ -12,6 +12,7 @@ from detectors.language.tree import (
     Alternation,
     Atom,
     Concatenation,
+    Delegated,
     Hidden,
     Init,
     Iteration,
@@ -50,7 +51,7 @@ def inline_file(file: PatternFile, *, text: str = "") -> tuple[Publication, ...]
 def rebuild(pattern: Pattern, change: Callable[[Pattern], Pattern]) -> Pattern:
     """The pattern with `change` applied to each pattern directly inside it."""
     match pattern:
-        case Atom() | Reference():
+        case Atom() | Reference() | Delegated():
             return pattern
         case Concatenation(parts=parts) | Sequence(parts=parts) | Alternation(parts=parts):
             return replace(pattern, parts=tuple(change(part) for part in parts))
@@ -67,6 +68,11 @@ def rebuild(pattern: Pattern, change: Callable[[Pattern], Pattern]) -> Pattern:
             | Init(body=body)
         ):
             return replace(pattern, body=change(body))
+
+
+def undelegated(pattern: Pattern) -> Pattern:
+    """The pattern with what was cut out of it put back."""
+    return pattern.whole if isinstance(pattern, Delegated) else rebuild(pattern, undelegated)
 
 
 class _Inliner:

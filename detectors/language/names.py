@@ -4,19 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from detectors.language.tree import Atom, Init, Output, Pattern, Scope, children, walk
+from detectors.language.tree import Atom, Delegated, Init, Output, Pattern, Scope, children, walk
 from middleware.sets.describable import conditions
 from middleware.sets.expressions import Expression, names, variables
 
 
 def all_variables(pattern: Pattern) -> tuple[str, ...]:
     """The names events are bound to, in the order they are written."""
-    return tuple(dict.fromkeys(node.variable for node in walk(pattern) if isinstance(node, Atom) and node.variable))
+    return tuple(dict.fromkeys(name for node in walk(pattern) for name in _bound_by(node)))
 
 
 def all_registers(pattern: Pattern) -> tuple[str, ...]:
     """The names of registers, in the order they are written."""
-    return tuple(dict.fromkeys(name for node in walk(pattern) if isinstance(node, Init) for name, _ in node.registers))
+    return tuple(dict.fromkeys(name for node in walk(pattern) for name in _begun_by(node)))
+
+
+def _bound_by(node: Pattern) -> tuple[str, ...]:
+    match node:
+        case Atom(variable=variable) if variable:
+            return (variable,)
+        case Delegated(bound=bound):
+            return tuple(name for _, name in bound)
+        case _:
+            return ()
+
+
+def _begun_by(node: Pattern) -> tuple[str, ...]:
+    match node:
+        case Init(registers=registers):
+            return tuple(name for name, _ in registers)
+        case Delegated(counted=counted):
+            return tuple(name for _, name in counted)
+        case _:
+            return ()
 
 
 def expressions_of(pattern: Pattern) -> Iterator[Expression]:

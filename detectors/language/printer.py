@@ -11,6 +11,7 @@ from detectors.language.tree import (
     Alternation,
     Atom,
     Concatenation,
+    Delegated,
     DerivedType,
     Hidden,
     Init,
@@ -119,6 +120,8 @@ def _format(pattern: Pattern) -> tuple[str, int]:
             return f"~{format_pattern(body, _HIDDEN)}", _HIDDEN
         case Window(body=body, length=length):
             return f"{format_pattern(body)} within {format_duration(length)}", _WHOLE
+        case Delegated(whole=whole):
+            return _format(whole)
         case Keyed(body=body, attributes=attributes):
             return f"{format_pattern(body)} by {_attributes(attributes)}", _WHOLE
         case Init(registers=registers, body=body):

@@ -185,6 +185,29 @@ class Init:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Delegated:
+    """A sub-pattern that a detector of its own detects; made by cutting, never written.
+
+    Attributes:
+        whole: the sub-pattern, in the names of the pattern around it.
+        detector: the id of its detector.
+        source: the name of the sub-pattern's canonical form; its composite events sort under it.
+        key: the attributes the detector is keyed by, in order: those in force where it stands, and its own.
+        bound, counted: the variables and registers that are read outside, each as (canonical name, name here).
+        repeats: whether a composite event of it may be found again later, in another way.
+    """
+
+    whole: Pattern
+    detector: str
+    source: str
+    key: tuple[str, ...] = ()
+    bound: tuple[tuple[str, str], ...] = ()
+    counted: tuple[tuple[str, str], ...] = ()
+    repeats: bool = False
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
 Pattern: TypeAlias = (
     Atom
     | Reference
@@ -199,6 +222,7 @@ Pattern: TypeAlias = (
     | Window
     | Keyed
     | Init
+    | Delegated
 )
 
 
@@ -290,7 +314,7 @@ def walk(pattern: Pattern) -> Iterator[Pattern]:
 def nullable(pattern: Pattern) -> bool:
     """Whether the pattern can match the empty sequence."""
     match pattern:
-        case Atom() | Reference() | Parallel():
+        case Atom() | Reference() | Parallel() | Delegated():
             return False
         case Concatenation(parts=parts) | Sequence(parts=parts):
             return all(nullable(part) for part in parts)

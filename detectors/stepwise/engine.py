@@ -4,6 +4,8 @@ Where nothing depends on anything else each automaton is offered each event as i
 reads what another publishes, and consumption by epochs need more care: a composite event has the `hi` of its last event
 but an earlier `lo`, so it may sort before events that were already there. Such patterns are run one instant after the
 other: all events of an instant are at hand before the first is consumed, and whoever is read runs before its readers.
+So are patterns with delegated parts, whose records arrive as composite events and count in the place of their last
+event.
 """
 
 from __future__ import annotations
@@ -12,12 +14,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from detectors.automata.automaton import Automaton, part_type
+from msgspec import structs
+
+from detectors.automata.automaton import Automaton, Delegated, part_type
 from detectors.compilation import Compiled
+from detectors.stepwise.inner_events import PartMatch, part_event, part_match
 from detectors.stepwise.instance import BEFORE_ALL
 from detectors.stepwise.matcher import Matcher
 from detectors.stepwise.thinning import Thinner, marked, unmarked
-from middleware.events import CompositeEvent, Event, OrderKey
+from middleware.events import CompositeEvent, Event, OpenGap, OrderKey
 from middleware.eventtypes import Kind
 from middleware.timestamps import INSTANT_MAX
 
@@ -31,12 +36,14 @@ class _Unit:
             that `any` means the same in all its parts.
         readers: the units that read its composite events.
         publishes: whether its composite events leave the engine.
+        delegated: its delegated parts, by the type they are known by inside its automaton.
         inbox: composite events of the instant at hand that it still has to consume.
     """
 
     matcher: Matcher
     reads: frozenset[str]
     publishes: bool
+    delegated: dict[str, Delegated]
     readers: list[_Unit] = field(default_factory=list)
     inbox: list[Event] = field(default_factory=list)
 
@@ -56,9 +63,18 @@ class StepwiseEngine:
     """
 
     def __init__(
-        self, patterns: Sequence[Compiled], kinds: Callable[[str], Mapping[str, Kind] | None] = lambda _: None
+        self,
+        patterns: Sequence[Compiled],
+        kinds: Callable[[str], Mapping[str, Kind] | None] = lambda _: None,
+        *,
+        records: bool = False,
     ) -> None:
+        """
+        Args:
+            records: say of each composite event how it came about, for the patterns it is part of.
+        """
         self.patterns = tuple(patterns)
+        self._records = records
         self.units: list[_Unit] = []
         thinnings = {each.mark: each for pattern in patterns for each in pattern.thinnings}
         self.thinners = [Thinner(thinning) for thinning in thinnings.values()]
@@ -68,7 +84,15 @@ class StepwiseEngine:
         for pattern in _in_order(self.patterns):
             self._add(pattern.automaton, kinds, None, pattern.names())
         self._link()
-        self._by_instants = any(unit.readers or unit.matcher.automaton.epochs for unit in self.units)
+        self._from_outside: dict[str, list[tuple[_Unit, str, Delegated]]] = {}
+        for unit in self.units:
+            for type_name, part in unit.delegated.items():
+                self._from_outside.setdefault(part.detector, []).append((unit, type_name, part))
+        self._by_instants = (
+            records
+            or bool(self._from_outside)
+            or any(unit.readers or unit.matcher.automaton.epochs for unit in self.units)
+        )
         self._thinned = frozenset(thinning.type_name for thinning in thinnings.values())
 
     def feed(self, events: Iterable[Event]) -> list[CompositeEvent]:
@@ -115,6 +139,21 @@ class StepwiseEngine:
         """No event will come any more, and time goes on for ever: every time event fires."""
         return self.advance(INSTANT_MAX)
 
+    def open_gaps(self) -> list[OpenGap]:
+        """How far the records of its pattern are complete, as far as that is news since it was asked last.
+
+        To be asked between two calls; it then holds for everything with `hi` beyond the clock.
+        """
+        (unit,) = [unit for unit in self.units if unit.publishes]
+        return unit.matcher.open_gaps()
+
+    def hear_open(self, detector: str, opens: Iterable[OpenGap]) -> None:
+        """The detector of a delegated part has said how far its records are complete: give up what waits in vain."""
+        for unit, type_name, part in self._from_outside.get(detector, ()):
+            if unit.matcher.awaits_matches(type_name):
+                for each in opens:
+                    unit.matcher.hear_open(type_name, part, each)
+
     @property
     def behind(self) -> int:
         """How many events were behind what was consumed already."""
@@ -154,22 +193,44 @@ class StepwiseEngine:
         self.clock = max(self.clock, limit)
 
     def _run_instant(self, instant: int, events: list[Event]) -> None:
+        if self._from_outside:
+            events = self._sort_out(events)
         for unit in self.units:
             inbox, unit.inbox = unit.inbox, []
-            offered = sorted((*events, *inbox), key=_order) if inbox else events
+            offered = sorted((*events, *inbox), key=_place) if inbox else events
             matcher = unit.matcher
             if matcher.automaton.epochs:
                 matcher.offer_together(offered)
             elif inbox:
                 # What two sides of a `&` find alike is one event that is in both sets.
-                for _, same in groupby(offered, key=_order):
-                    matcher.offer_together(same)
+                for (_, is_match), same in groupby(offered, key=_place):
+                    if is_match:
+                        for match in same:
+                            matcher.offer_match(match)  # type: ignore[arg-type]
+                    else:
+                        matcher.offer_together(same)
             else:
                 for event in events:
                     matcher.offer(event)
             matcher.fire(instant)
             if unit.readers:
                 self._hand_on(unit)
+
+    def _sort_out(self, events: list[Event]) -> list[Event]:
+        """Put what other detectors found for delegated parts into the inboxes; the other events."""
+        others: list[Event] = []
+        for event in events:
+            readers = self._from_outside.get(event.type)
+            if readers is None or not isinstance(event, CompositeEvent):
+                others.append(event)
+                continue
+            for unit, type_name, part in readers:
+                if unit.matcher.awaits_matches(type_name):
+                    unit.inbox += [part_match(event, record, type_name, part) for record in event.records]
+                elif not event.again:
+                    # A side of a `&` is read as its composite events: the first way to one counts.
+                    unit.inbox.append(part_event(event, type_name, part))
+        return others
 
     def _hand_on(self, unit: _Unit) -> None:
         found = unit.matcher.findings.take()
@@ -188,8 +249,16 @@ class StepwiseEngine:
         own_type: str | None,
         reads: frozenset[str],
     ) -> _Unit:
-        parts = [self._add(part, kinds, part_type(index), reads) for index, part in enumerate(automaton.parts)]
-        unit = _Unit(Matcher(automaton, kinds, own_type=own_type), reads, own_type is None)
+        parts = [
+            self._add(part, kinds, part_type(index), reads)
+            for index, part in enumerate(automaton.parts)
+            if isinstance(part, Automaton)
+        ]
+        delegated = {
+            part_type(index): part for index, part in enumerate(automaton.parts) if isinstance(part, Delegated)
+        }
+        matcher = Matcher(automaton, kinds, own_type=own_type, records=self._records and own_type is None)
+        unit = _Unit(matcher, reads, own_type is None, delegated)
         for part in parts:
             part.readers.append(unit)
         self.units.append(unit)
@@ -242,17 +311,17 @@ def _in_order(patterns: Sequence[Compiled]) -> list[Compiled]:
 
 def _as_published(composite: CompositeEvent) -> CompositeEvent:
     events = tuple(each if isinstance(each, CompositeEvent) else unmarked(each) for each in composite.events)
-    return CompositeEvent(
-        composite.type,
-        composite.lo,
-        composite.hi,
-        composite.source,
-        composite.seq,
-        composite.attributes,
-        constituents=composite.constituents,
-        events=events,
+    records = tuple(
+        structs.replace(each, bound={name: unmarked(event) for name, event in each.bound.items()})
+        for each in composite.records
     )
+    return structs.replace(composite, events=events, records=records)
 
 
 def _order(event: Event) -> OrderKey:
     return event.key
+
+
+def _place(event: Event) -> tuple[OrderKey, bool]:
+    """Where an event is consumed: a match of a delegated part right behind its last event."""
+    return event.key, isinstance(event, PartMatch)

@@ -2,8 +2,9 @@
 
 Two composite events with one id are one (design, section 1), and the earliest counts: the first in the order of
 detection and, among those one event completes, the one that began first. An id can come again later only where a match
-may end in something that is no constituent, or where a side of a `&` brings old constituents; only then ids are
-remembered.
+may end in something that is no constituent, or where a part brings old constituents; only then ids are remembered.
+
+For a detector whose composite events are parts of other patterns every way to one counts: each leaves a record.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from msgspec import structs
+
 from detectors.automata.automaton import Automaton
-from detectors.stepwise.inner_events import PartEvent
-from detectors.stepwise.instance import Chain, Instance, chain_events
-from middleware.events import TIME, Attribute, CompositeEvent, Event, EventId, OrderKey, composite_digest
+from detectors.stepwise.inner_events import PartEvent, PartMatch
+from detectors.stepwise.instance import Chain, Instance, Origin, chain_events
+from middleware.events import TIME, Attribute, CompositeEvent, Event, EventId, Gap, OrderKey, Record, composite_digest
 from middleware.sets.evaluation import Scope, compile_condition, compile_value
 
 _REMEMBER_LEAST: Final = 4096
@@ -30,19 +33,19 @@ class Findings:
         reported: the constituents, and the `lo`, of composite events that may be found again, by id.
     """
 
-    def __init__(self, automaton: Automaton, scope: Scope, part_type: str | None) -> None:
+    def __init__(self, automaton: Automaton, scope: Scope, part_type: str | None, *, records: bool = False) -> None:
         self.automaton = automaton
+        self._records = records
         self.found: list[CompositeEvent] = []
         self.now: Event = _NO_EVENT
         self.reported: dict[EventId, tuple[tuple[EventId, ...], int]] = {}
         self._part_type = part_type
-        self._may_repeat = bool(automaton.parts) or any(
-            automaton.states[state].accepting and (position.hidden or _matches_timer(position.label.by_type))
-            for position, arrival in zip(automaton.positions, automaton.arrivals, strict=True)
-            for state in arrival
-        )
-        # What the event at hand has brought so far: the place in `found` by digest.
+        self._may_repeat = may_repeat(automaton)
+        # Only then: who takes one more constituent takes a later one, unless a part brings it.
+        self._old_constituents = automaton.joints > 0 or any(part.repeats for part in automaton.delegated)
+        # What the moment at hand has brought so far: the place in `found` by digest.
         self._by: Event = _NO_EVENT
+        self._moment: tuple[object, ...] = ()
         self._places: dict[int, int] = {}
         self._forget_at = _REMEMBER_LEAST
         output = automaton.output
@@ -66,6 +69,7 @@ class Findings:
         bindings: tuple[Event | None, ...],
         registers: tuple[Attribute, ...],
         key: object,
+        origin: Origin | None,
     ) -> None:
         """A match is complete: report its composite event, unless the final filter rules it out."""
         events = chain_events(chain)
@@ -85,11 +89,13 @@ class Findings:
             if self._condition is False or not self._condition(shown, bindings, registers):
                 return
         source, digest = self.automaton.canonical_id, composite_digest(constituents, attributes)
-        self._report(
-            CompositeEvent(
-                self._type, lo, hi, source, digest, attributes, constituents=constituents, events=tuple(events)
-            )
+        composite = CompositeEvent(
+            self._type, lo, hi, source, digest, attributes, constituents=constituents, events=tuple(events)
         )
+        if self._records and origin is not None:
+            self._report_record(composite, self._record(lo, bindings, registers, key, origin))
+        else:
+            self._report(composite)
 
     def forget(self, floor: int, instances: Callable[[], Iterable[Instance]]) -> None:
         """Forget ids that cannot come again, now and then.
@@ -103,7 +109,7 @@ class Findings:
         self.reported = {
             identity: (constituents, lo)
             for identity, (constituents, lo) in self.reported.items()
-            if lo >= floor and (self.automaton.parts or not constituents or constituents in held)
+            if lo >= floor and (self._old_constituents or not constituents or constituents in held)
         }
         self._forget_at = max(_REMEMBER_LEAST, 2 * len(self.reported))
 
@@ -119,8 +125,42 @@ class Findings:
     ) -> PartEvent:
         """What a side of a `&` found. Its id says nothing of what it hands on, which is the pattern's around it."""
         automaton = self.automaton
+        bound, counted = self._handed_on(bindings, registers)
+        return PartEvent(
+            self._part_type or "",
+            lo,
+            hi,
+            automaton.canonical_id,
+            composite_digest(constituents, {}),
+            dict(zip(automaton.key, key_values(automaton.key, key), strict=True)),
+            constituents=constituents,
+            events=events,
+            bound=bound,
+            counted=counted,
+        )
+
+    def _record(
+        self,
+        lo: int,
+        bindings: tuple[Event | None, ...],
+        registers: tuple[Attribute, ...],
+        key: object,
+        origin: Origin,
+    ) -> Record:
+        first, previous, greatest_lo = origin
+        values = key_values(self.automaton.key, key)
+        bound, counted = self._handed_on(bindings, registers)
+        return Record(first, _place(self.now), lo, Gap(previous, greatest_lo), values, bound, counted)
+
+    def _handed_on(
+        self, bindings: tuple[Event | None, ...], registers: tuple[Attribute, ...]
+    ) -> tuple[dict[str, Event], dict[str, Attribute]]:
+        """What is read outside: events by variable, values by register."""
+        automaton = self.automaton
+        if not automaton.exports:
+            return {}, {}
         bound = {
-            name: event
+            name: _fired(event) if event.rank == TIME else event
             for name, event in zip(automaton.variables, bindings, strict=True)
             if name in automaton.exports and event is not None
         }
@@ -129,25 +169,37 @@ class Findings:
             for place, register in enumerate(automaton.registers)
             if register.name in automaton.exports
         }
-        return PartEvent(
-            self._part_type or "",
-            lo,
-            hi,
-            automaton.canonical_id,
-            composite_digest(constituents, {}),
-            _key_attributes(automaton.key, key),
-            constituents=constituents,
-            events=events,
-            bound=bound,
-            counted=counted,
-        )
+        return bound, counted
+
+    def _report_record(self, composite: CompositeEvent, record: Record) -> None:
+        """Note one more way to a composite event. Those of one instant go together."""
+        if self._by.hi != self.now.hi:
+            self._places.clear()
+        self._by = self.now
+        place = self._places.get(composite.seq)
+        if place is None:
+            again = self._may_repeat and composite.id in self.reported
+            if self._may_repeat and not again:
+                self.reported[composite.id] = (composite.constituents, composite.lo)
+            self._places[composite.seq] = len(self.found)
+            self.found.append(structs.replace(composite, records=(record,), again=again))
+            return
+        known = self.found[place]
+        if record in known.records:
+            return
+        # The first moment counts and, among those of one moment, the one that began first.
+        earliest = composite if (record.last, composite.lo) < (known.records[0].last, known.lo) else known
+        records = tuple(sorted((*known.records, record), key=_order_of_record))
+        self.found[place] = structs.replace(earliest, records=records, again=known.again)
 
     def _report(self, composite: CompositeEvent) -> None:
         if self._by is not self.now:
             # Time events of several instances that are due together are one moment.
-            if self._by.rank != TIME or self.now.rank != TIME or self._by.hi != self.now.hi:
-                self._places.clear()
             self._by = self.now
+            moment = _place(self.now)
+            if moment != self._moment:
+                self._places.clear()
+                self._moment = moment
         digest = composite.seq
         place = self._places.get(digest)
         if place is not None:
@@ -162,6 +214,34 @@ class Findings:
         self.found.append(composite)
 
 
+def may_repeat(automaton: Automaton) -> bool:
+    """Whether a composite event may be found again later: where a match may end in what is no constituent, or a part
+    of it may."""
+    if automaton.joints or any(part.repeats for part in automaton.delegated):
+        return True
+    return any(
+        automaton.states[state].accepting and (position.hidden or _matches_timer(position.label.by_type))
+        for position, arrival in zip(automaton.positions, automaton.arrivals, strict=True)
+        for state in arrival
+    )
+
+
+def _place(event: Event) -> OrderKey:
+    """The order key of an event that was matched. Time events that are due together are one moment."""
+    if isinstance(event, PartMatch):
+        return event.record.last
+    return (event.hi, event.hi, TIME, "@", 0) if event.rank == TIME else event.key
+
+
+def _fired(event: Event) -> Event:
+    """A time event as others see it: what its number was here means nothing there."""
+    return Event("@", event.hi, event.hi, "@", max(event.hi, 0), {})
+
+
+def _order_of_record(record: Record) -> tuple[object, ...]:
+    return record.last, record.lo, record.first
+
+
 def _earlier(one: CompositeEvent, other: CompositeEvent) -> bool:
     """Which of two ways to the same composite event counts: the one that began first, else any, but always the same."""
     if one.lo != other.lo or not isinstance(one, PartEvent) or not isinstance(other, PartEvent):
@@ -173,12 +253,12 @@ def _matches_timer(by_type: Mapping[str, object]) -> bool:
     return any(name[0] == "@" for name in by_type)
 
 
-def _key_attributes(names: tuple[str, ...], key: object) -> dict[str, Attribute]:
-    """The attributes a key was made of: one value or several, booleans set apart in tuples."""
+def key_values(names: tuple[str, ...], key: object) -> tuple[Attribute, ...]:
+    """The attributes' values a key was made of: one value or several, booleans set apart in tuples."""
     if not names:
-        return {}
+        return ()
     values = key if len(names) > 1 and isinstance(key, tuple) else (key,)
-    return {name: value[0] if isinstance(value, tuple) else value for name, value in zip(names, values, strict=True)}
+    return tuple(value[0] if isinstance(value, tuple) else value for value in values)
 
 
 def _order(event: Event) -> OrderKey:

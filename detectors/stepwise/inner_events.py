@@ -1,8 +1,13 @@
-"""Events that exist inside an engine only: timers that fired, and what the sides of a `&` found."""
+"""Events that exist inside an engine only: timers that fired, and what the parts of a pattern found."""
 
 from __future__ import annotations
 
-from middleware.events import TIME, Attribute, CompositeEvent, Event, EventId
+from typing import TypeVar
+
+from detectors.automata.automaton import Delegated
+from middleware.events import TIME, Attribute, CompositeEvent, Event, EventId, OrderKey, Record
+
+_V = TypeVar("_V")
 
 
 class TimeEvent(Event, frozen=True, gc=False):
@@ -26,3 +31,71 @@ class PartEvent(CompositeEvent, frozen=True, gc=False, kw_only=True):
         """What it hands on, in a form that can be ordered."""
         bound = sorted((name, event.id) for name, event in self.bound.items())
         return bound, sorted((name, repr(value)) for name, value in self.counted.items())
+
+
+class PartMatch(PartEvent, frozen=True, gc=False, kw_only=True):
+    """One record of a delegated part: a whole match of a sub-pattern, in the place of its last event.
+
+    Attributes:
+        record: when it began and ended.
+    """
+
+    record: Record
+
+    @property
+    def key(self) -> OrderKey:
+        """The place of the last event matched, behind which the pattern around it goes on; not that of the union."""
+        return self.record.last
+
+    def follows(self, last: Event | None, *, strong: bool) -> bool:
+        """Whether this match began with the first start event after `last`, as design, section 2 decides it."""
+        if last is None:
+            return True
+        first, gap = self.record.first, self.record.gap
+        if strong:
+            return (gap.greatest_lo is None or gap.greatest_lo <= last.hi) and last.hi < first[1]
+        place = last.key
+        return (gap.previous is None or gap.previous <= place) and place < first
+
+
+def part_match(composite: CompositeEvent, record: Record, type_name: str, part: Delegated) -> PartMatch:
+    """A record of a delegated part as the automaton that waits for it sees it."""
+    return PartMatch(
+        type_name,
+        record.lo,
+        record.last[0],
+        part.source,
+        composite.seq,
+        dict(zip(part.key, record.key, strict=True)),
+        constituents=composite.constituents,
+        events=composite.events,
+        bound=_renamed(record.bound, part.bound),
+        counted=_renamed(record.counted, part.counted),
+        record=record,
+    )
+
+
+def part_event(composite: CompositeEvent, type_name: str, part: Delegated) -> PartEvent:
+    """A composite event of a delegated side of a `&`. Of its ways the first counts, as inside one engine."""
+    moment = composite.records[0].last
+    ways = [_side(composite, record, type_name, part) for record in composite.records if record.last == moment]
+    return min(ways, key=lambda way: (way.lo, way.carried()))
+
+
+def _side(composite: CompositeEvent, record: Record, type_name: str, part: Delegated) -> PartEvent:
+    return PartEvent(
+        type_name,
+        record.lo,
+        record.last[0],
+        part.source,
+        composite.seq,
+        dict(zip(part.key, record.key, strict=True)),
+        constituents=composite.constituents,
+        events=composite.events,
+        bound=_renamed(record.bound, part.bound),
+        counted=_renamed(record.counted, part.counted),
+    )
+
+
+def _renamed(values: dict[str, _V], names: tuple[tuple[str, str], ...]) -> dict[str, _V]:
+    return {name: values[canonical] for canonical, name in names if canonical in values}

@@ -11,8 +11,11 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from middleware.events import Attribute, Event
+from middleware.events import Attribute, Event, OrderKey
 from middleware.timestamps import INSTANT_MAX, INSTANT_MIN
+
+Origin: TypeAlias = tuple[OrderKey, OrderKey | None, int | None]
+"""Where a match began: the order key of its first event, and the two parts of the gap before it."""
 
 Chain: TypeAlias = Any
 """The constituents so far as `(chain before, event)`, the last first; None for none."""
@@ -37,6 +40,7 @@ class Instance(msgspec.Struct, eq=False, gc=False):
         timers: the instant each time event is due, ns; None while it is not set off.
         bounds: for each `&` the `hi` its second side must strongly follow, ns; None for none.
         spent: the values of inner keys that may be entered whose instances have gone their own way.
+        origin: where it began; None where no records are kept.
         alive: False once it has moved or failed; time events that were set off for it then come to nothing.
     """
 
@@ -52,6 +56,7 @@ class Instance(msgspec.Struct, eq=False, gc=False):
     timers: tuple[int | None, ...]
     bounds: tuple[int | None, ...]
     spent: frozenset[tuple[frozenset[int], tuple[object, ...]]]
+    origin: Origin | None = None
     alive: bool = True
 
     def moved(self, state: int, chain: Chain, lo: int, event: Event) -> Instance:
@@ -69,6 +74,7 @@ class Instance(msgspec.Struct, eq=False, gc=False):
             self.timers,
             self.bounds,
             self.spent,
+            self.origin,
         )
 
     def same_as(self, other: Instance) -> bool:
@@ -76,7 +82,8 @@ class Instance(msgspec.Struct, eq=False, gc=False):
         return (
             self.state == other.state
             and self.lo == other.lo
-            and self.last is other.last
+            and (self.last is other.last or _same_last(self.last, other.last))
+            and self.origin == other.origin
             and self.timers == other.timers
             and self.windows == other.windows
             and self.bounds == other.bounds
@@ -108,6 +115,11 @@ def same_chain(one: Chain, other: Chain) -> bool:
             return False
         one, other = one[0], other[0]
     return True
+
+
+def _same_last(one: Event | None, other: Event | None) -> bool:
+    """Two parts may end with the same event; nothing but its place and type matters to the instance."""
+    return one is not None and other is not None and one.key == other.key and one.rank == other.rank
 
 
 def _same_values(one: tuple[Attribute, ...], other: tuple[Attribute, ...]) -> bool:

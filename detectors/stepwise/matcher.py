@@ -13,18 +13,21 @@ from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
-from detectors.automata.automaton import Automaton, timer_type
+from detectors.automata.automaton import Automaton, Delegated, part_type, timer_type
 from detectors.automata.due import due_instant
-from detectors.stepwise.findings import Findings
-from detectors.stepwise.inner_events import PartEvent, TimeEvent
-from detectors.stepwise.instance import AFTER_ALL, BEFORE_ALL, Instance
+from detectors.stepwise.findings import Findings, key_values
+from detectors.stepwise.gaps import KeyValues, StartGaps, least
+from detectors.stepwise.inner_events import PartEvent, PartMatch, TimeEvent
+from detectors.stepwise.instance import AFTER_ALL, BEFORE_ALL, Instance, Origin
 from detectors.stepwise.plans import KeyGroup, MovePlan, Planner, StatePlan, Target, key_of
-from middleware.events import TIME, Attribute, Event
+from middleware.events import TIME, Attribute, Event, Gap, OpenGap
 from middleware.eventtypes import Kind
 
 Pool = dict[object, list[Instance]]
 
 _SWEEP_LEAST: Final = 16_384
+_NO_GAP: Final = Gap()
+_NOTHING_SPENT: Final[frozenset[tuple[frozenset[int], tuple[object, ...]]]] = frozenset()
 
 
 class TypePlan(NamedTuple):
@@ -33,10 +36,12 @@ class TypePlan(NamedTuple):
     Attributes:
         starts: the moves out of start states that may begin an instance, each with its reasons to be in the domain.
         visits: the states that look at such events, with their pools.
+        looks: the start states that look at such events, by index.
     """
 
     starts: tuple[tuple[MovePlan, StatePlan], ...]
     visits: tuple[tuple[Pool, StatePlan], ...]
+    looks: tuple[tuple[int, StatePlan], ...]
 
 
 class Matcher:
@@ -51,6 +56,7 @@ class Matcher:
         live: how many instances there are, dead ones not yet swept out included.
         late: how many events came late.
         numbers: how many time events were set off or have fired; tells those with one instant apart.
+        gaps: what went before every match that may begin; None where no records are kept.
     """
 
     def __init__(
@@ -59,14 +65,21 @@ class Matcher:
         kinds: Callable[[str], Mapping[str, Kind] | None] = lambda _: None,
         *,
         own_type: str | None = None,
+        records: bool = False,
     ) -> None:
         self.automaton = automaton
+        self.gaps = StartGaps() if records else None
         self.pools: tuple[Pool, ...] = tuple({} for _ in automaton.states)
         self.alarms: list[tuple[int, int, int, Instance]] = []
         self.latest: Event | None = None
         self.live = 0
         self.late = 0
         self._planner = Planner(automaton, kinds)
+        self._match_types = frozenset(
+            part_type(position.part)
+            for position in automaton.positions
+            if position.part is not None and position.joint is None
+        )
         self._plans: dict[str, TypePlan | None] = {}
         self._timer_plans: dict[tuple[int, int], StatePlan | None] = {}
         self._latest_hi = BEFORE_ALL
@@ -89,9 +102,9 @@ class Matcher:
             (None,) * len(automaton.windows),
             (None,) * len(automaton.timers),
             (None,) * automaton.joints,
-            frozenset(),
+            _NOTHING_SPENT,
         )
-        self.findings = Findings(automaton, self._planner.scope(), own_type)
+        self.findings = Findings(automaton, self._planner.scope(), own_type, records=records)
         self._emit = self.findings.add
 
     # What is offered.
@@ -132,7 +145,7 @@ class Matcher:
                     kept = [instance for instance in bucket if not self._take(instance, event, state)]
                 if len(kept) != len(bucket):
                     self._keep(pool, key, bucket, kept)
-        if plan.starts:
+        if plan.looks:
             self._start(event, plan, key)
         if self._born:
             self._settle()
@@ -163,6 +176,33 @@ class Matcher:
                     self._keep(pool, key, bucket, [each for each in bucket if id(each) not in affected])
         self._settle_splits(affected)
         self._settle(one_key=False)
+
+    def offer_match(self, match: PartMatch) -> None:
+        """Consume a match of a delegated part, after every event up to its last one.
+
+        The instances that wait for it stay: several matches may begin with one event.
+        """
+        plan = self._plans[match.type] if match.type in self._plans else self._plan(match.type)
+        key = self._key(match) if self._key is not None else None
+        if plan is None or (key is None and self._key is not None):
+            return
+        self.findings.now = match
+        if match.hi > self._latest_hi:
+            self._latest_hi = match.hi
+        for pool, state in plan.visits:
+            (move,) = state.moves
+            for instance in pool.get(key, ()):
+                follows = instance.alive and match.follows(instance.last, strong=move.strong)
+                if follows and self._labelled(instance, match, move):
+                    self._follow(instance, match, move)
+        root, record = self._root, match.record
+        for move, _ in plan.starts:
+            root.key = key
+            if self.gaps is not None:
+                # A prefix hands its gap upwards.
+                root.origin = (record.first, record.gap.previous, record.gap.greatest_lo)
+            self._follow(root, match, move)
+        self._settle()
 
     def fire(self, until: int) -> None:
         """Let every time event that is due at or before `until` happen, in order."""
@@ -209,6 +249,62 @@ class Matcher:
                 self.numbers += 1
                 heappush(self.alarms, (due, timer, self.numbers, instance))
 
+    def open_gaps(self) -> list[OpenGap]:
+        """The least gap of all records that are still to come, for each key of which there is news."""
+        gaps = self.gaps
+        if gaps is None:
+            return []
+        open_now: dict[object, list[Gap]] = {}
+        for instance in self.instances():
+            if instance.origin is not None and instance.key in gaps.touched:
+                open_now.setdefault(instance.key, []).append(Gap(*instance.origin[1:]))
+        news: list[OpenGap] = []
+        for key in list(gaps.touched):
+            gap = least(
+                [*open_now.get(key, ()), *(self._start_gap(state, key, gaps) for state in self.automaton.starts)]
+            )
+            if key not in open_now:
+                gaps.touched.discard(key)
+            if gap != gaps.told.get(key, _NO_GAP):
+                gaps.told[key] = gap
+                news.append(OpenGap(key_values(self.automaton.key, key), gap))
+        return news
+
+    def hear_open(self, type_name: str, part: Delegated, news: OpenGap) -> None:
+        """Give up instances that no record of a part can answer any more."""
+        if set(part.key) != set(self.automaton.key):
+            return
+        key = self._key_from(part.key, news.key)
+        if self.gaps is not None:
+            self.gaps.answered[type_name, key] = news.gap
+            self.gaps.touched.add(key)
+        plan = self._plans[type_name] if type_name in self._plans else self._plan(type_name)
+        for pool, state in () if plan is None else plan.visits:
+            bucket = pool.get(key)
+            if bucket:
+                (move,) = state.moves
+                self._keep(pool, key, bucket, [each for each in bucket if not _in_vain(each, news.gap, move.strong)])
+
+    def _start_gap(self, state: int, key: object, gaps: StartGaps) -> Gap:
+        """The least gap of a match that begins from now on in a start state."""
+        at = self.automaton.states[state]
+        positions = [self.automaton.positions[move.position] for move in at.moves]
+        if any(move.keys for move in at.moves):
+            return _NO_GAP
+        (position, *_) = positions
+        if position.part is not None:
+            return gaps.answered.get((part_type(position.part), key), _NO_GAP)
+        return Gap(*gaps.before(state, key, frozenset(), {}))
+
+    def _key_from(self, names: tuple[str, ...], values: tuple[Attribute, ...]) -> object:
+        if self._key is None:
+            return None
+        return self._key(Event("", 0, 0, "", 0, dict(zip(names, values, strict=True))))
+
+    def awaits_matches(self, type_name: str) -> bool:
+        """Whether the part known by this type is no side of a `&`, so that each of its matches counts."""
+        return type_name in self._match_types
+
     # The three rules.
 
     def _take(self, instance: Instance, event: Event, plan: StatePlan) -> bool:
@@ -248,7 +344,7 @@ class Matcher:
         """
         kept: list[Instance] = []
         event_lo, event_hi, window, born = event.lo, event.hi, self._window, self._born
-        seen: set[tuple[int, int]] = set()
+        seen: set[tuple[int, int, Origin | None]] = set()
         for instance in bucket:
             apart = event_lo > instance.hi
             if plan.strong and not apart:
@@ -264,13 +360,15 @@ class Matcher:
                 longer = chain if move.hidden else (chain, event)
                 for target in move.targets:
                     if target.accepting:
-                        self._emit(longer, lo, event_hi, instance.bindings, instance.registers, instance.key)
+                        self._emit(
+                            longer, lo, event_hi, instance.bindings, instance.registers, instance.key, instance.origin
+                        )
                     if target.goes_on:
                         born.append(instance.moved(target.state, longer, lo, event))
             # Nobody else holds the instance, so one that stays need not be made anew. Those that have become equal
             # share their chain, or had different states when it last grew, which bounds how many there can be.
-            if plan.stays and (id(chain), lo) not in seen:
-                seen.add((id(chain), lo))
+            if plan.stays and (id(chain), lo, instance.origin) not in seen:
+                seen.add((id(chain), lo, instance.origin))
                 instance.lo, instance.hi, instance.last = lo, event_hi, event
                 kept.append(instance)
         return kept
@@ -340,6 +438,9 @@ class Matcher:
 
     def _start(self, event: Event, plan: TypePlan, key: object) -> None:
         """Start states are always active: whatever an event does there, they stay."""
+        if self.gaps is not None:
+            self._start_recorded(event, plan, key, self.gaps)
+            return
         root = self._root
         root.key = key
         for move, state in plan.starts:
@@ -348,6 +449,35 @@ class Matcher:
             looked_at = state.alike or state.everything or self._in_domain(root, event, state, state.keys_of(event))
             if looked_at and self._labelled(root, event, move):
                 self._follow(root, event, move)
+
+    def _start_recorded(self, event: Event, plan: TypePlan, key: object, gaps: StartGaps) -> None:
+        """The same, and what went before is noted: for each alternative a match may begin in."""
+        root = self._root
+        root.key = key
+        for index, state in plan.looks:
+            values: KeyValues = {group.keys: group.values(event) for group in state.opens}
+            values = {keys: each for keys, each in values.items() if None not in each}
+            shown = {keys for keys in self._shown(event, state) if not keys or keys in values}
+            if not shown:
+                continue
+            for move in state.moves:
+                entered = frozenset(inner for inner, _ in move.entered_keys)
+                if (entered and entered not in values) or not self._labelled(root, event, move):
+                    continue
+                for alternative in _least({entered | keys for keys in shown}):
+                    root.origin = (event.key, *gaps.before(index, key, alternative, values))
+                    self._follow(root, event, move)
+            for keys in shown:
+                gaps.note(index, key, keys, values, event)
+
+    def _shown(self, event: Event, state: StatePlan) -> set[frozenset[int]]:
+        """The reasons why a start state looks at an event: the inner keys each needs to be chosen."""
+        root = self._root
+        return {
+            test.entered_keys
+            for test in state.domain
+            if test.condition is True or test.condition(event, root.bindings, _initialised(root, event, test.inits))  # type: ignore[operator]
+        }
 
     # Moves.
 
@@ -361,7 +491,7 @@ class Matcher:
         chain = instance.chain if move.hidden else (instance.chain, event)
         for target in move.targets:
             if target.accepting:
-                self._emit(chain, lo, event.hi, instance.bindings, instance.registers, instance.key)
+                self._emit(chain, lo, event.hi, instance.bindings, instance.registers, instance.key, instance.origin)
             if target.goes_on:
                 self._born.append(instance.moved(target.state, chain, lo, event))
 
@@ -386,7 +516,7 @@ class Matcher:
             bounds = (*bounds[: move.joint], None, *bounds[move.joint + 1 :])
         for target in move.targets:
             if target.accepting:
-                self._emit(chain, lo, event.hi, bindings, registers, instance.key)
+                self._emit(chain, lo, event.hi, bindings, registers, instance.key, instance.origin)
             if target.goes_on:
                 self._born.append(
                     Instance(
@@ -401,7 +531,8 @@ class Matcher:
                         tuple(each if place in target.windows else None for place, each in enumerate(windows)),
                         self._timers(instance, event, target),
                         bounds,
-                        self._root.spent,
+                        _NOTHING_SPENT,
+                        instance.origin,
                     )
                 )
 
@@ -545,17 +676,19 @@ class Matcher:
     def _plan(self, type_name: str) -> TypePlan | None:
         automaton = self.automaton
         starts: list[tuple[MovePlan, StatePlan]] = []
+        looks: list[tuple[int, StatePlan]] = []
         for index in automaton.starts:
             plan = self._planner.plan(index, type_name)
             if plan is not None:
                 starts += [(move, plan) for move in plan.moves]
+                looks.append((index, plan))
         reached = {state for arrival in automaton.arrivals for state in arrival}
         visits: list[tuple[Pool, StatePlan]] = []
         for index in sorted(reached):
             plan = self._planner.plan(index, type_name)
             if plan is not None:
                 visits.append((self.pools[index], plan))
-        made = TypePlan(tuple(starts), tuple(visits)) if starts or visits else None
+        made = TypePlan(tuple(starts), tuple(visits), tuple(looks)) if looks or visits else None
         self._plans[type_name] = made
         return made
 
@@ -564,6 +697,20 @@ class Matcher:
         if place not in self._timer_plans:
             self._timer_plans[place] = self._planner.plan(state, timer_type(timer), timer=True)
         return self._timer_plans[place]
+
+
+def _in_vain(instance: Instance, gap: Gap, strong: bool) -> bool:
+    """Whether every record to come begins too late for an instance that waits."""
+    if instance.last is None:
+        return False
+    if strong:
+        return gap.greatest_lo is not None and instance.hi < gap.greatest_lo
+    return gap.previous is not None and instance.last.key < gap.previous
+
+
+def _least(sets: set[frozenset[int]]) -> list[frozenset[int]]:
+    """Those that hold no other one."""
+    return [each for each in sets if not any(other < each for other in sets)]
 
 
 def _unions(groups: list[frozenset[int]]) -> set[frozenset[int]]:

@@ -10,47 +10,8 @@ from hypothesis import strategies as st
 
 from middleware.errors import FrameError
 from middleware.events import CompositeEvent, Event
-from middleware.timestamps import INSTANT_MAX, INSTANT_MIN
-from middleware.wire import SEQUENCE_MAX, Frame, decode, decode_any, decode_json, encode
-
-TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
-NAME = TEXT.filter(bool)
-INSTANT = st.integers(INSTANT_MIN, INSTANT_MAX)
-ATTRIBUTES = st.dictionaries(
-    TEXT,
-    st.none() | st.booleans() | st.integers(INSTANT_MIN, INSTANT_MAX) | st.floats(allow_nan=False) | TEXT,
-    max_size=4,
-)
-SPAN = st.tuples(INSTANT, INSTANT).map(sorted)
-SEQ = st.integers(0, SEQUENCE_MAX)
-DIGEST = st.integers(0, 2**96 - 1)
-IDS = st.lists(st.tuples(NAME, SEQ | DIGEST), max_size=3).map(tuple)
-
-
-@st.composite
-def primitive_events(draw: st.DrawFn, type_: str | None = None, source: str | None = None) -> Event:
-    lo, hi = draw(SPAN)
-    return Event(type_ or draw(NAME), lo, hi, source or draw(NAME), draw(SEQ), draw(ATTRIBUTES))
-
-
-@st.composite
-def composite_events(
-    draw: st.DrawFn, type_: str | None = None, source: str | None = None, depth: int = 2
-) -> CompositeEvent:
-    lo, hi = draw(SPAN)
-    inner: st.SearchStrategy[Event] = primitive_events()
-    if depth:
-        inner |= composite_events(depth=depth - 1)
-    return CompositeEvent(
-        type_ or draw(NAME),
-        lo,
-        hi,
-        source or draw(NAME),
-        draw(DIGEST),
-        draw(ATTRIBUTES),
-        constituents=draw(IDS),
-        events=tuple(draw(st.lists(inner, max_size=2))),
-    )
+from middleware.wire import Frame, decode, decode_any, decode_json, encode
+from tests.middleware.wire_strategies import ANYTHING, INSTANT, composite_events, open_gaps, primitive_events
 
 
 @settings(deadline=None)
@@ -244,6 +205,10 @@ def only_frame_errors(payload: bytes) -> None:
             made = read(payload)
         except FrameError:
             continue
+        if isinstance(made, Frame):
+            # Whatever is read can be sent, so nothing was let through that is no event, record or gap.
+            sent = encode(made.events, type=made.type, source=made.source, kind=made.kind, open=made.open)
+            assert decode(sent) == Frame(made.kind, made.type, made.source, None, made.events, (), made.open)
         for event in made.events if isinstance(made, Frame) else [made]:
             assert event.lo <= event.hi
             assert event.source
@@ -262,20 +227,13 @@ def test_mutated_frames_raise_nothing_but_frame_errors(data: st.DataObject) -> N
     if data.draw(st.booleans()):
         payload = encode(data.draw(st.lists(primitive_events("A", "s"), max_size=3)), type="A", source="s", watermark=5)
     else:
-        composite = data.draw(st.lists(composite_events("A", "s", depth=1), max_size=2))
-        payload = encode(composite, type="A", source="s", kind="c")
+        composite = data.draw(st.lists(composite_events("A", "s", depth=1, recorded=True), max_size=2))
+        payload = encode(composite, type="A", source="s", watermark=5, kind="c", open=data.draw(open_gaps()))
     changed = bytearray(payload)
     for _ in range(data.draw(st.integers(1, 4))):
         changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.integers(0, 255))
     only_frame_errors(bytes(changed[: data.draw(st.integers(0, len(changed)))]))
     only_frame_errors(bytes(changed))
-
-
-ANYTHING = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | TEXT | st.binary(max_size=13),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=3),
-    max_leaves=12,
-)
 
 
 @settings(deadline=None)

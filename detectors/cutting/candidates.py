@@ -1,0 +1,326 @@
+"""Which sub-patterns of a pattern may become detectors of their own, and why the others may not.
+
+Design, section 2, "Cutting", is the rule; composite-event-framework-2004, "Decomposition", would also cut inside
+iterations, which this rule does not. A sub-pattern is a node of the canonical tree, or a run of neighbouring parts of a
+joint. Conditions (a) and (b) speak of the state that waits for the sub-pattern; where nothing waits, because the
+sub-pattern begins the pattern or is a side of a `&`, they hold of themselves.
+
+Every condition can be left out by its name: the tests show that each of them is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal, TypeAlias
+
+from detectors.cutting.joints import Joint, ends_open, joint_of, opens_parallel, opens_strong
+from detectors.cutting.uses import Uses, uses_of, uses_of_output
+from detectors.language.printer import format_pattern
+from detectors.language.tree import (
+    Alternation,
+    Atom,
+    Concatenation,
+    Delegated,
+    Hidden,
+    Init,
+    Iteration,
+    Keyed,
+    Parallel,
+    Pattern,
+    Publication,
+    Scope,
+    Sequence,
+    Timing,
+    Window,
+    nullable,
+    walk,
+)
+
+Path: TypeAlias = tuple[int, ...]
+"""Which child, from the root on; a joint is one node, however it is nested, and its children are its parts."""
+
+Stand: TypeAlias = Literal["whole", "prefix", "branch", "side", "timed", "right-hand side", "nowhere"]
+"""Where a sub-pattern stands in its pattern."""
+
+CONDITIONS: Final = {
+    "stand": "a prefix, an operand of | at the start, a side of &, the first part of a timing, or a right-hand side",
+    "closed": "no variable, register or time event of it is bound outside",
+    "empty": "it cannot match the empty sequence",
+    "a": "what precedes it does not end in an iteration or in an optional part",
+    "b": "it does not open with an optional part before a `;`, nor with `&`",
+    "c": "it does not end in an iteration or in an optional part, unless nothing follows it",
+}
+"""The conditions a sub-pattern has to meet, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A condition that is not met.
+
+    Attributes:
+        condition: one of the `CONDITIONS`.
+        reason: why, in words.
+    """
+
+    condition: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A sub-pattern in its place.
+
+    Attributes:
+        path: the node, or the joint it is a run of.
+        run: of a joint, which parts: from, to before; None for the whole node.
+        pattern: the sub-pattern itself.
+        stand: where it stands.
+        failures: why it may not become a detector of its own; empty if it may.
+        key: the attributes of the keys around it, sorted; they go down into the detector.
+        window: the length of the shortest window around it, ns; None for none. What spans more is of no use.
+        exports: the variables and registers it makes that are read outside.
+    """
+
+    path: Path
+    run: tuple[int, int] | None
+    pattern: Pattern
+    stand: Stand
+    failures: tuple[Failure, ...]
+    key: tuple[str, ...]
+    window: int | None
+    exports: frozenset[str]
+
+    @property
+    def allowed(self) -> bool:
+        """Whether it may become a detector of its own."""
+        return not self.failures
+
+    @property
+    def size(self) -> int:
+        """How many atoms it has."""
+        return size_of(self.pattern)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a node stands in, as far as cutting is concerned.
+
+    Attributes:
+        stand: where a sub-pattern that begins where the node begins stands.
+        uses: the uses in the automaton it belongs to, and those of its exports.
+        nowhere: the reason for a stand of `nowhere`.
+        inside: why nothing in it may be cut at all; empty if it may.
+        before: why condition (a) fails where it begins; empty where it does not.
+        waiting: whether some state waits for what begins there, so that (b) matters.
+        followed: what follows it, in words; empty for nothing.
+        timers: the time events in scope.
+        key, window: as in `Candidate`.
+    """
+
+    stand: Stand
+    uses: Uses
+    nowhere: str = ""
+    inside: str = ""
+    before: str = ""
+    waiting: bool = False
+    followed: str = ""
+    timers: tuple[str, ...] = ()
+    key: tuple[str, ...] = ()
+    window: int | None = None
+
+
+@dataclass(slots=True)
+class JointView:
+    """A joint in its place, prepared so that each of its runs is judged at once.
+
+    Attributes:
+        joint: its parts; a node that is no joint is one of a single part.
+        context: what it stands in.
+        uses: of each part; None where no part makes or uses names, so that every run is closed.
+    """
+
+    path: Path
+    joint: Joint
+    context: Context
+    uses: list[Uses] | None = None
+    _nullable: list[bool] = field(default_factory=list)
+    _open: list[bool] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._nullable = [nullable(part) for part in self.joint.parts]
+        self._open = [empty or ends_open(part) for part, empty in zip(self.joint.parts, self._nullable, strict=True)]
+        if not self.context.uses.nothing:
+            self.uses = [uses_of(part) for part in self.joint.parts]
+
+    def context_at(self, start: int, stop: int) -> Context:
+        """What the run from `start` to before `stop` stands in."""
+        context, parts = self.context, self.joint.parts
+        if stop < len(parts):
+            context = replace(context, followed=f"followed by {_short(parts[stop])}")
+        if start == 0:
+            at_start = not context.waiting and stop < len(parts)
+            return replace(context, stand="prefix") if at_start else context
+        before = f"{_short(parts[start - 1])} before it may go on or be left out" if self._open[start - 1] else ""
+        return replace(context, stand="right-hand side", nowhere="", before=before, waiting=True)
+
+    def failures(self, start: int, stop: int, without: frozenset[str] = frozenset()) -> tuple[Failure, ...]:
+        """Which conditions the run does not meet."""
+        context = self.context_at(start, stop)
+        found: list[Failure] = []
+        if context.inside or context.nowhere:
+            found.append(Failure("stand", context.inside or context.nowhere))
+        if context.timers:
+            found.append(Failure("closed", f"the time event {', '.join(context.timers)} is set off outside"))
+        foreign = self._foreign(start, stop)
+        if foreign:
+            found.append(Failure("closed", f"{', '.join(foreign)} {_are(foreign)} bound outside, too"))
+        if all(self._nullable[start:stop]):
+            found.append(Failure("empty", "it can match the empty sequence"))
+        if context.before:
+            found.append(Failure("a", context.before))
+        if context.waiting:
+            opening = self.joint.run(start, stop)
+            if opens_strong(opening):
+                found.append(Failure("b", "it opens with an optional part before a `;`"))
+            if opens_parallel(opening):
+                found.append(Failure("b", "it opens with `&`"))
+        if context.followed and self._open[stop - 1]:
+            found.append(Failure("c", f"it may go on, or end earlier, and is {context.followed}"))
+        return tuple(each for each in found if each.condition not in without)
+
+    def exports(self, start: int, stop: int) -> frozenset[str]:
+        """What a run makes that is read outside."""
+        if self.uses is None:
+            return frozenset()
+        return self._uses(start, stop).exported(self.context.uses)
+
+    def candidate(self, start: int, stop: int, without: frozenset[str] = frozenset()) -> Candidate:
+        """A run as a candidate."""
+        whole = stop - start == len(self.joint.parts)
+        single = stop - start == 1 and not whole
+        path = (*self.path, start) if single else self.path
+        context = self.context_at(start, stop)
+        return Candidate(
+            path,
+            None if whole or single else (start, stop),
+            self.joint.run(start, stop),
+            context.stand,
+            self.failures(start, stop, without),
+            context.key,
+            context.window,
+            self.exports(start, stop),
+        )
+
+    def _uses(self, start: int, stop: int) -> Uses:
+        uses = Uses()
+        for each in (self.uses or [])[start:stop]:
+            uses.add(each)
+        return uses
+
+    def _foreign(self, start: int, stop: int) -> list[str]:
+        return [] if self.uses is None else self._uses(start, stop).foreign(self.context.uses)
+
+
+def views(publication: Publication, *, exports: frozenset[str] = frozenset()) -> Iterator[JointView]:
+    """Every joint of a pattern, and every other node as a joint of one part, outermost first.
+
+    Args:
+        publication: in canonical form.
+        exports: what is read outside the pattern.
+    """
+    yield from _views(publication.pattern, (), outermost(publication, exports))
+
+
+def outermost(publication: Publication, exports: frozenset[str]) -> Context:
+    """What a pattern as a whole stands in."""
+    uses = uses_of(publication.pattern)
+    uses.add(uses_of_output(publication.output))
+    uses.read.update(exports)
+    return Context("whole", uses)
+
+
+def candidates(
+    publication: Publication, *, exports: frozenset[str] = frozenset(), without: frozenset[str] = frozenset()
+) -> Iterator[Candidate]:
+    """Every sub-pattern there is: each node, and each run of a joint, whether it may be cut out or not.
+
+    Args:
+        publication: in canonical form.
+        exports: what is read outside the pattern.
+        without: conditions to leave out.
+    """
+    for view in views(publication, exports=exports):
+        count = len(view.joint.parts)
+        for start in range(count):
+            for stop in range(start + 1, count + 1):
+                # A single part of a joint has a view of its own.
+                if count == 1 or stop - start > 1:
+                    yield view.candidate(start, stop, without)
+
+
+def size_of(pattern: Pattern) -> int:
+    """How many atoms a pattern has."""
+    return sum(isinstance(node, Atom | Delegated) for node in walk(pattern))
+
+
+def _views(pattern: Pattern, path: Path, context: Context) -> Iterator[JointView]:
+    view = JointView(path, joint_of(pattern), context)
+    yield view
+    if isinstance(pattern, Concatenation | Sequence):
+        for place, part in enumerate(view.joint.parts):
+            yield from _views(part, (*path, place), view.context_at(place, place + 1))
+        return
+    for place, (child, around) in enumerate(inside(pattern, context)):
+        yield from _views(child, (*path, place), around)
+
+
+def inside(pattern: Pattern, context: Context) -> list[tuple[Pattern, Context]]:
+    """The nodes directly inside one that is no joint, with what each stands in."""
+    match pattern:
+        case Alternation(parts=parts):
+            branch = replace(context, stand="branch")
+            if context.waiting:
+                branch = replace(context, stand="nowhere", nowhere="an operand of | that is not at the start")
+            return [(part, branch) for part in parts]
+        case Parallel(left=left, right=right):
+            return [(side, _side_context(side, pattern, context)) for side in (left, right)]
+        case Scope(body=Parallel() as body):
+            # The scope belongs to the `&`; what can be cut is both together.
+            return [(body, replace(context, stand="nowhere", nowhere="its scope belongs to it"))]
+        case Timing(first=first, second=second, timer=timer):
+            timed = replace(context, followed=f"followed by the rest of the timing {timer}")
+            if timed.stand in ("whole", "prefix", "branch"):
+                timed = replace(timed, stand="timed")
+            before = f"{_short(first)} before it may go on or be left out" if ends_open(first) else ""
+            rest = replace(
+                context, stand="right-hand side", before=before, waiting=True, timers=(*context.timers, timer)
+            )
+            return [(first, timed), (second, rest)]
+        case Iteration(body=body):
+            return [(body, replace(context, stand="nowhere", inside="inside an iteration"))]
+        case Window(body=body, length=length):
+            window = length if context.window is None else min(length, context.window)
+            return [(body, replace(context, window=window))]
+        case Keyed(body=body, attributes=attributes):
+            return [(body, replace(context, key=tuple(sorted({*context.key, *attributes}))))]
+        case Hidden(body=body) | Scope(body=body) | Init(body=body):
+            return [(body, context)]
+        case _:
+            return []
+
+
+def _side_context(side: Pattern, parallel: Parallel, context: Context) -> Context:
+    """A side is detected on its own, from a fresh start; of the surroundings only the keys go into it."""
+    uses = uses_of(side)
+    uses.read.update(uses.exported(context.uses))
+    return Context("side", uses, key=context.key)
+
+
+def _short(pattern: Pattern) -> str:
+    text = format_pattern(pattern)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def _are(names: list[str]) -> str:
+    return "is" if len(names) == 1 else "are"

@@ -1,0 +1,220 @@
+"""What is detected already: running detectors, found by the canonical form of what they detect.
+
+Design, section 2, "Sharing". A pattern of a hundred atoms has five thousand runs that a detector might exist for;
+hashing each of them would take longer than the plan may. So the catalogue is a trie: a joint is the sequence of its
+parts, each with the sign before it, and a walk from each part of a new pattern goes as far as there are detectors that
+begin alike. A pattern that is no joint is a sequence of one. Keys and windows around the whole are kept beside the
+sequence, because a detector with a longer window serves as well.
+
+Names are numbered along the sequence as they are met. So equal sub-patterns are found wherever they stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, TypeAlias
+
+from detectors.cutting.graph import DetectorPlan
+from detectors.cutting.joints import Joint, joint_of
+from detectors.cutting.uses import uses_of
+from detectors.language.canonical import canonical_form
+from detectors.language.names import all_registers, expressions_of
+from detectors.language.printer import format_pattern
+from detectors.language.tree import Init, Keyed, Pattern, Publication, Timing, Window, walk
+from detectors.stepwise.findings import may_repeat
+from middleware.sets.expressions import Literal
+from middleware.sets.expressions import variables as read_variables
+
+NULL: Final = Literal(None)
+
+Sign: TypeAlias = bool | None
+"""Whether a part follows the one before strongly; None for the first."""
+
+Token: TypeAlias = tuple[Sign, str, tuple[int, ...]]
+"""A part in a sequence: the sign before it, its own canonical text, and for each name in it the number of the name."""
+
+
+class Word(NamedTuple):
+    """A part by itself: its canonical text, and the names in it in the order they are met."""
+
+    text: str
+    names: tuple[str, ...]
+
+
+class Core(NamedTuple):
+    """A pattern without the keys and windows around the whole of it.
+
+    Attributes:
+        key: the attributes of the keys, sorted.
+        window: the length of the shortest window, ns; None for none.
+    """
+
+    pattern: Pattern
+    key: tuple[str, ...]
+    window: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A detector that can be reused.
+
+    Attributes:
+        id, source: as in `DetectorPlan`.
+        key: the attributes it is keyed by, in order.
+        window: the length of the window around the whole, ns; None for none.
+        names: the canonical name of each variable and register, by its number in the sequence.
+        exports: the numbers of the names its records hand on.
+        registers: the numbers of those that are registers.
+        repeats: whether a composite event of it may be found again.
+        size: how many parts its sequence has.
+    """
+
+    id: str
+    source: str
+    key: tuple[str, ...]
+    window: int | None
+    names: tuple[str, ...]
+    exports: frozenset[int]
+    registers: frozenset[int]
+    repeats: bool
+    size: int
+
+
+@dataclass(slots=True)
+class _Node:
+    """A place in the trie: what sequences go on with, and the detectors of the sequence that ends here."""
+
+    onward: dict[Token, _Node] = field(default_factory=dict)
+    entries: list[Entry] = field(default_factory=list)
+
+
+class Catalogue:
+    """Running detectors by canonical form.
+
+    Attributes:
+        plans: by id.
+    """
+
+    def __init__(self) -> None:
+        self.plans: dict[str, DetectorPlan] = {}
+        self._root = _Node()
+
+    def __len__(self) -> int:
+        return len(self.plans)
+
+    def __contains__(self, detector: str) -> bool:
+        return detector in self.plans
+
+    def add(self, plan: DetectorPlan) -> None:
+        """A detector runs. One that publishes under a name, or consumes by epochs, is found by its id only."""
+        if plan.id in self.plans:
+            return
+        self.plans[plan.id] = plan
+        if _is_part(plan):
+            entry, tokens = _entry(plan)
+            node = self._root
+            for token in tokens:
+                node = node.onward.setdefault(token, _Node())
+            node.entries.append(entry)
+
+    def remove(self, detector: str) -> None:
+        """A detector is gone."""
+        plan = self.plans.pop(detector, None)
+        if plan is None or not _is_part(plan):
+            return
+        way = [self._root]
+        _, tokens = _entry(plan)
+        for token in tokens:
+            way.append(way[-1].onward[token])
+        way[-1].entries = [each for each in way[-1].entries if each.id != detector]
+        for token, node, child in reversed(list(zip(tokens, way[:-1], way[1:], strict=True))):
+            if not child.entries and not child.onward:
+                del node.onward[token]
+
+    def find(self, words: list[Word], joint: Joint, start: int) -> Iterator[tuple[int, Entry, tuple[str, ...]]]:
+        """The detectors of runs that begin with a part: where each ends, the detector, and the names by number.
+
+        Args:
+            words: of the joint's parts.
+        """
+        node = self._root
+        numbers: dict[str, int] = {}
+        for stop in range(start, len(words)):
+            child = node.onward.get(token_of(words[stop], joint.strong[stop - 1] if stop > start else None, numbers))
+            if child is None:
+                return
+            node = child
+            for entry in node.entries:
+                yield stop + 1, entry, tuple(numbers)
+
+
+def core_of(pattern: Pattern) -> Core:
+    """What stands inside the keys and windows around the whole."""
+    key: set[str] = set()
+    window: int | None = None
+    while isinstance(pattern, Keyed | Window):
+        if isinstance(pattern, Keyed):
+            key |= set(pattern.attributes)
+        else:
+            window = pattern.length if window is None else min(window, pattern.length)
+        pattern = pattern.body
+    return Core(pattern, tuple(sorted(key)), window)
+
+
+def words_of(joint: Joint, registers: frozenset[str]) -> list[Word]:
+    """The parts of a joint of a canonical tree, each by itself.
+
+    Args:
+        registers: those that are begun anywhere in the pattern; any other bare name is an attribute.
+    """
+    return [_word(part, registers) for part in joint.parts]
+
+
+def _word(part: Pattern, registers: frozenset[str]) -> Word:
+    uses = uses_of(part)
+    foreign = tuple(sorted(name for name in {*uses.read, *uses.updated} if name in registers and not uses.begun[name]))
+    variables = {name for node in walk(part) for each in expressions_of(node) for name in read_variables(each)}
+    names = frozenset((*uses.bound, *uses.begun, *variables, *foreign))
+    if not names and not any(isinstance(node, Timing) for node in walk(part)):
+        return Word(format_pattern(part), ())
+    # A register from elsewhere would be taken for an attribute.
+    closed = Init(tuple((name, NULL) for name in foreign), part) if foreign else part
+    form = canonical_form(Publication(closed), exports=names)
+    given = {canonical: name for name, canonical in form.names.items()}
+    return Word(form.text, tuple(given[canonical] for canonical in sorted(given)))
+
+
+def token_of(word: Word, sign: Sign, numbers: dict[str, int]) -> Token:
+    """A part in its place in a sequence; the names it is the first to have are numbered."""
+    if not word.names:
+        return (sign, word.text, ())
+    return (sign, word.text, tuple(numbers.setdefault(name, len(numbers)) for name in word.names))
+
+
+def _is_part(plan: DetectorPlan) -> bool:
+    return plan.compiled.automaton.output is None and not plan.compiled.automaton.epochs
+
+
+def _entry(plan: DetectorPlan) -> tuple[Entry, list[Token]]:
+    automaton = plan.compiled.automaton
+    pattern, _, window = core_of(plan.compiled.plain.pattern)
+    joint = joint_of(pattern)
+    registers = frozenset(all_registers(pattern))
+    numbers: dict[str, int] = {}
+    tokens = [
+        token_of(word, joint.strong[place - 1] if place else None, numbers)
+        for place, word in enumerate(words_of(joint, registers))
+    ]
+    entry = Entry(
+        plan.id,
+        plan.source,
+        automaton.key,
+        window,
+        tuple(numbers),
+        frozenset(numbers[name] for name in plan.exports),
+        frozenset(number for name, number in numbers.items() if name in registers),
+        may_repeat(automaton),
+        len(tokens),
+    )
+    return entry, tokens

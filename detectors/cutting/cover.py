@@ -1,0 +1,153 @@
+"""The cheapest cover of a pattern by detectors that are there already; what is missing goes into one new detector.
+
+composite-event-framework-2004, "Distribution Policies" (decomposition and reuse); design, section 3, "for reuse". A
+cover is a choice of sub-patterns without overlap. Whether one may be cut out depends on its place in the pattern alone,
+not on what else is, so the cheapest cover is found by dynamic programming: along each joint over the places where
+something ends, and from the inside of the tree to the outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+from detectors.cutting.candidates import Context, JointView, Path, inside, outermost
+from detectors.cutting.catalogue import Catalogue, Entry, core_of, words_of
+from detectors.cutting.graph import Choice, Choose
+from detectors.cutting.joints import joint_of
+from detectors.language.names import all_registers
+from detectors.language.tree import Atom, Pattern, Publication
+
+Usable: TypeAlias = Callable[[Entry], float | None]
+"""What it costs to read a detector, in atoms; None where it is not to be used."""
+
+INLINE: float = 1.0
+"""What an atom costs that the new detector matches itself."""
+
+
+class _Cover(NamedTuple):
+    """A way to detect a part of the pattern.
+
+    Attributes:
+        cost: in atoms.
+        choices: what is reused.
+    """
+
+    cost: float
+    choices: tuple[Choice, ...]
+
+
+def for_reuse(catalogue: Catalogue, usable: Usable = lambda _: INLINE) -> Choose:
+    """Cut out what is detected already, so that the least is left to do.
+
+    Args:
+        usable: what each detector costs whoever reads it; one that costs as much as it saves is not read.
+    """
+
+    def choose(publication: Publication, exports: frozenset[str]) -> tuple[Choice, ...]:
+        registers = frozenset(all_registers(publication.pattern))
+        finder = _Finder(catalogue, usable, registers)
+        return finder.cover(publication.pattern, (), outermost(publication, exports)).choices
+
+    return choose
+
+
+class _Finder:
+    """Finds the cheapest cover of one pattern.
+
+    Attributes:
+        registers: those the pattern begins.
+    """
+
+    def __init__(self, catalogue: Catalogue, usable: Usable, registers: frozenset[str]) -> None:
+        self.catalogue = catalogue
+        self.usable = usable
+        self.registers = registers
+
+    def cover(self, pattern: Pattern, path: Path, context: Context) -> _Cover:
+        """The cheapest cover of a node."""
+        view = JointView(path, joint_of(pattern), context)
+        if len(view.joint.parts) > 1:
+            return self._along(view)
+        if isinstance(pattern, Atom):
+            return _Cover(INLINE, ())
+        below = [
+            self.cover(child, (*path, place), around) for place, (child, around) in enumerate(inside(pattern, context))
+        ]
+        best = _Cover(sum(each.cost for each in below), tuple(choice for each in below for choice in each.choices))
+        return min((best, *self._whole(view, pattern)), key=_cost)
+
+    def _along(self, view: JointView) -> _Cover:
+        """The cheapest cover of a joint: for each place in it the cheapest of everything before."""
+        joint, path = view.joint, view.path
+        words = words_of(joint, self.registers)
+        best: list[_Cover] = [_Cover(0.0, ())] + [_Cover(float("inf"), ())] * len(joint.parts)
+        for start, part in enumerate(joint.parts):
+            before = best[start]
+            alone = self.cover(part, (*path, start), view.context_at(start, start + 1))
+            _improve(best, start + 1, before, alone)
+            for stop, entry, names in self.catalogue.find(words, joint, start):
+                if stop - start > 1:
+                    reused = self._reuse(view, start, stop, entry, names, ())
+                    if reused is not None:
+                        _improve(best, stop, before, reused)
+        return best[-1]
+
+    def _whole(self, view: JointView, pattern: Pattern) -> list[_Cover]:
+        """What a node that is no joint can be read from as a whole."""
+        core, key, window = core_of(pattern)
+        joint = joint_of(core)
+        words = words_of(joint, self.registers)
+        found = []
+        for stop, entry, names in self.catalogue.find(words, joint, 0):
+            if stop == len(joint.parts):
+                reused = self._reuse(view, 0, 1, entry, names, key, window)
+                found += [] if reused is None else [reused]
+        return found
+
+    def _reuse(
+        self,
+        view: JointView,
+        start: int,
+        stop: int,
+        entry: Entry,
+        names: tuple[str, ...],
+        own_key: tuple[str, ...],
+        own_window: int | None = None,
+    ) -> _Cover | None:
+        """A run read from a running detector, if that is right and allowed."""
+        context = view.context
+        if entry.key != tuple(sorted({*context.key, *own_key})):
+            return None
+        if not _serves(entry.window, own_window, context.window):
+            return None
+        exports = view.exports(start, stop)
+        numbers = {name: number for number, name in enumerate(names)}
+        if not {numbers[name] for name in exports} <= entry.exports or view.failures(start, stop):
+            return None
+        cost = self.usable(entry)
+        if cost is None:
+            return None
+        handed_on = {name: entry.names[numbers[name]] for name in exports}
+        plan = self.catalogue.plans[entry.id]
+        return _Cover(cost, (Choice(view.candidate(start, stop), reused=plan, names=handed_on),))
+
+
+def _improve(best: list[_Cover], place: int, before: _Cover, more: _Cover) -> None:
+    cost = before.cost + more.cost
+    if cost < best[place].cost:
+        best[place] = _Cover(cost, before.choices + more.choices)
+
+
+def _cost(cover: _Cover) -> float:
+    return cover.cost
+
+
+def _serves(window: int | None, own: int | None, around: int | None) -> bool:
+    """Whether a detector with a window finds what a sub-pattern with one of its own needs, in a window around it.
+
+    Matches that span more than the window around are of no use to anybody, so they may be found or not.
+    """
+    if own is not None and (around is None or own < around):
+        return window == own
+    return window is None or (around is not None and window >= around)

@@ -1,0 +1,225 @@
+"""A pattern as a graph of detectors: what each detects, and whose composite events it reads as part of its own.
+
+composite-event-framework-2004, "Decomposition" and "Distributed Detection"; design, section 2. Which sub-patterns
+become detectors is for a `Choose` to say (`decomposition`); here they are taken out of the canonical tree and put
+together. Equal sub-patterns, of one pattern or of several, are one detector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from detectors.automata.builder import build
+from detectors.compilation import Compiled
+from detectors.cutting.candidates import Candidate, Path
+from detectors.cutting.joints import flat_children, joined, joint_of
+from detectors.language.canonical import CanonicalForm, canonical_form
+from detectors.language.derived import Thinning
+from detectors.language.inlining import rebuild
+from detectors.language.names import referenced
+from detectors.language.tree import Concatenation, Delegated, Pattern, Publication, Window
+from detectors.language.tree import Sequence as SequenceNode
+from detectors.stepwise.findings import may_repeat
+from middleware.eventtypes import EventType
+
+Choose: TypeAlias = Callable[[Publication, frozenset[str]], Iterable["Choice"]]
+"""Says for a pattern in canonical form, and what of it is read outside, what to cut out of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A sub-pattern that is to become a detector of its own.
+
+    Attributes:
+        candidate: which.
+        window: the window that is put around it, ns; None for none. One around the place it stands in changes nothing.
+        reused: the detector of it that runs already; None for one that is to be made.
+        names: for a reused one, what it hands on: its canonical names by the names here.
+    """
+
+    candidate: Candidate
+    window: int | None = None
+    reused: DetectorPlan | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DetectorPlan:
+    """A detector of the graph.
+
+    Attributes:
+        id: its name: that of the canonical form of what it detects, and of what it hands on.
+        source: the name without what it hands on.
+        compiled: its pattern in canonical form, with the automaton to run; parts of that may be delegated.
+        parts: the detectors it reads, each once.
+        exports: what its records hand on, by canonical name.
+    """
+
+    id: str
+    source: str
+    compiled: Compiled
+    parts: tuple[str, ...]
+    exports: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class DetectorGraph:
+    """Detectors that together detect one or more patterns.
+
+    Attributes:
+        plans: by id; each behind those it reads.
+        roots: the detectors of the patterns themselves, in the order of the patterns.
+        reused: those that were there before.
+    """
+
+    plans: dict[str, DetectorPlan] = field(default_factory=dict)
+    roots: list[str] = field(default_factory=list)
+    reused: set[str] = field(default_factory=set)
+
+    def readers(self, detector: str) -> tuple[str, ...]:
+        """The detectors that read this one's records."""
+        return tuple(each.id for each in self.plans.values() if detector in each.parts)
+
+    def records(self, detector: str) -> bool:
+        """Whether somebody reads it as part of a pattern, so that its composite events need their records."""
+        return any(detector in each.parts for each in self.plans.values())
+
+    @property
+    def shared(self) -> frozenset[str]:
+        """The detectors that serve more than one: several readers, or a reader and a pattern of its own."""
+        return frozenset(each for each in self.plans if len(self.readers(each)) + (each in self.roots) > 1)
+
+
+def cut(
+    patterns: Sequence[Compiled], choose: Choose, *, running: Mapping[str, DetectorPlan] | None = None
+) -> DetectorGraph:
+    """The graph of detectors for patterns, cut as chosen.
+
+    Args:
+        running: the detectors there are already, by id.
+    """
+    graph = DetectorGraph()
+    for compiled in patterns:
+        if compiled.automaton.epochs:
+            # Consumed by epochs it is not cut (design, section 1).
+            plan = DetectorPlan(compiled.automaton.canonical_id, compiled.automaton.canonical_id, compiled, ())
+            graph.plans.setdefault(plan.id, plan)
+            graph.roots.append(plan.id)
+            continue
+        form = canonical_form(compiled.plain)
+        maker = _Maker(graph, choose, compiled.thinnings, running or {})
+        graph.roots.append(maker.plan(form, frozenset(), (), compiled.publishes).id)
+    return graph
+
+
+@dataclass(slots=True)
+class _Maker:
+    """Makes the detectors of one pattern.
+
+    Attributes:
+        thinnings: those the pattern needs; each detector gets what it needs of them.
+        running: the detectors there are already, by id.
+    """
+
+    graph: DetectorGraph
+    choose: Choose
+    thinnings: tuple[Thinning, ...]
+    running: Mapping[str, DetectorPlan]
+
+    def plan(
+        self, form: CanonicalForm, exports: frozenset[str], under: tuple[str, ...], publishes: EventType | None = None
+    ) -> DetectorPlan:
+        """The detector of a canonical form, and those it needs, put into the graph if they are not there yet.
+
+        Args:
+            under: the detectors that wait for this one; a pattern is no part of itself.
+        """
+        known = self.graph.plans.get(form.id)
+        if known is not None:
+            return known
+        if form.id in self.running:
+            return self.reuse(self.running[form.id])
+        whole, under = form.publication, (*under, form.id)
+        places: dict[tuple[Path, tuple[int, int] | None], Delegated] = {}
+        for choice in self.choose(whole, exports):
+            part = self.delegated(choice, under)
+            if part is not None:
+                places[choice.candidate.path, choice.candidate.run] = part
+        pattern = _replaced(whole.pattern, (), places)
+        automaton = build(Publication(pattern, whole.output), name=form.id, exports=exports)
+        marks = referenced(whole.pattern, None)
+        needed = tuple(each for each in self.thinnings if each.mark in marks)
+        compiled = Compiled(whole, automaton, needed, publishes or EventType(form.id, {}), whole)
+        source = canonical_form(whole).id if exports else form.id
+        parts = tuple(dict.fromkeys(each.detector for each in automaton.delegated))
+        plan = DetectorPlan(form.id, source, compiled, parts, exports)
+        self.graph.plans[form.id] = plan
+        return plan
+
+    def delegated(self, choice: Choice, under: tuple[str, ...]) -> Delegated | None:
+        """The node that stands for a sub-pattern from now on; None where it is one of those that wait for it."""
+        candidate = choice.candidate
+        if choice.reused is not None:
+            return _delegated(candidate, self.reuse(choice.reused), choice.names)
+        pattern = candidate.pattern if choice.window is None else Window(candidate.pattern, choice.window)
+        form = canonical_form(Publication(pattern), key=candidate.key, exports=candidate.exports)
+        if form.id in under:
+            return None
+        exports = frozenset(form.names[name] for name in candidate.exports)
+        return _delegated(candidate, self.plan(form, exports, under), form.names)
+
+    def reuse(self, plan: DetectorPlan) -> DetectorPlan:
+        """Put a running detector into the graph, behind those it reads."""
+        if plan.id not in self.graph.plans:
+            for part in plan.parts:
+                self.reuse(self.running[part])
+            self.graph.plans[plan.id] = plan
+            self.graph.reused.add(plan.id)
+        return plan
+
+
+def _delegated(candidate: Candidate, plan: DetectorPlan, canonical: Mapping[str, str]) -> Delegated:
+    automaton = plan.compiled.automaton
+    registers = {register.name for register in automaton.registers}
+    names = sorted((canonical[name], name) for name in candidate.exports)
+    return Delegated(
+        whole=candidate.pattern,
+        detector=plan.id,
+        source=plan.source,
+        key=automaton.key,
+        bound=tuple(pair for pair in names if pair[0] not in registers),
+        counted=tuple(pair for pair in names if pair[0] in registers),
+        repeats=may_repeat(automaton),
+    )
+
+
+def _replaced(pattern: Pattern, path: Path, places: Mapping[tuple[Path, tuple[int, int] | None], Delegated]) -> Pattern:
+    """The pattern with parts delegated."""
+    if (path, None) in places:
+        return places[path, None]
+    if not isinstance(pattern, Concatenation | SequenceNode):
+        inside = iter(enumerate(flat_children(pattern)))
+
+        def change(child: Pattern) -> Pattern:
+            place, _ = next(inside)
+            return _replaced(child, (*path, place), places)
+
+        return rebuild(pattern, change)
+    joint = joint_of(pattern)
+    parts = [_replaced(part, (*path, place), places) for place, part in enumerate(joint.parts)]
+    signs = list(joint.strong)
+    runs = sorted((run for at, run in places if at == path and run is not None), reverse=True)
+    for start, stop in runs:
+        parts[start:stop] = [places[path, (start, stop)]]
+        signs[start : stop - 1] = []
+    return joined(tuple(parts), tuple(signs))
+
+
+def delegated_in(pattern: Pattern) -> Iterator[Delegated]:
+    """The delegated parts of a pattern, in order."""
+    if isinstance(pattern, Delegated):
+        yield pattern
+    for child in flat_children(pattern):
+        yield from delegated_in(child)

@@ -1,0 +1,133 @@
+"""Concatenation and sequence as one flat joint, and what a pattern is at its two ends.
+
+Whether `A (B ; C)` or `(A B) ; C` is written makes no difference to the automaton: a way from one part to another is
+strong where a `;` lies on it. So a joint is a list of parts with a sign between neighbours, and what can be cut out of
+it are runs of neighbouring parts. At its ends a pattern may be *open*: whether it begins or ends in a state that is
+merged with others decides where it may be cut (design, section 2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from detectors.language.tree import (
+    Alternation,
+    Concatenation,
+    Hidden,
+    Init,
+    Iteration,
+    Keyed,
+    Parallel,
+    Pattern,
+    Scope,
+    Sequence,
+    Timing,
+    Window,
+    children,
+    nullable,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """Parts that follow one another.
+
+    Attributes:
+        parts: none of them a joint itself.
+        strong: between part `i` and part `i + 1`, whether the latter follows strongly.
+    """
+
+    parts: tuple[Pattern, ...]
+    strong: tuple[bool, ...]
+
+    def run(self, start: int, stop: int) -> Pattern:
+        """The parts from `start` to before `stop`, as a pattern."""
+        return joined(self.parts[start:stop], self.strong[start : stop - 1])
+
+
+def joint_of(pattern: Pattern) -> Joint:
+    """The pattern as a joint, of one part if it is none."""
+    if not isinstance(pattern, Concatenation | Sequence):
+        return Joint((pattern,), ())
+    parts: list[Pattern] = []
+    strong: list[bool] = []
+    for part in pattern.parts:
+        inner = joint_of(part)
+        if parts:
+            strong.append(isinstance(pattern, Sequence))
+        parts += inner.parts
+        strong += inner.strong
+    return Joint(tuple(parts), tuple(strong))
+
+
+def joined(parts: tuple[Pattern, ...], strong: tuple[bool, ...]) -> Pattern:
+    """The pattern of a joint, in canonical form: a sequence of concatenations."""
+    groups: list[list[Pattern]] = [[parts[0]]]
+    for sign, part in zip(strong, parts[1:], strict=True):
+        if sign:
+            groups.append([part])
+        else:
+            groups[-1].append(part)
+    concatenated = tuple(group[0] if len(group) == 1 else Concatenation(tuple(group)) for group in groups)
+    return concatenated[0] if len(concatenated) == 1 else Sequence(concatenated)
+
+
+def flat_children(pattern: Pattern) -> tuple[Pattern, ...]:
+    """The patterns directly inside, a joint being one node however it is nested."""
+    return joint_of(pattern).parts if isinstance(pattern, Concatenation | Sequence) else children(pattern)
+
+
+def ends_open(pattern: Pattern) -> bool:
+    """Whether a match of it may go on: it ends in an iteration, or in something that may be left out."""
+    match pattern:
+        case Concatenation(parts=parts) | Sequence(parts=parts):
+            return nullable(parts[-1]) or ends_open(parts[-1])
+        case Alternation(parts=parts):
+            return any(map(ends_open, parts))
+        case Iteration(body=body, least=least, most=most):
+            return most is None or least < most or (most > 1 and nullable(body)) or ends_open(body)
+        case Timing(second=second):
+            return nullable(second) or ends_open(second)
+        case Scope(body=body) | Hidden(body=body) | Window(body=body) | Keyed(body=body) | Init(body=body):
+            return ends_open(body)
+        case _:
+            return False
+
+
+def opens_strong(pattern: Pattern) -> bool:
+    """Whether what it begins with may lie behind a `;`, because all before that is optional."""
+    match pattern:
+        case Concatenation() | Sequence():
+            joint = joint_of(pattern)
+            strong = False
+            for place, part in enumerate(joint.parts):
+                strong = strong or (place > 0 and joint.strong[place - 1])
+                if strong or opens_strong(part):
+                    return True
+                if not nullable(part):
+                    return False
+            return False
+        case Parallel():
+            return False
+        case Timing(first=first):
+            return opens_strong(first)
+        case _:
+            return any(map(opens_strong, children(pattern)))
+
+
+def opens_parallel(pattern: Pattern) -> bool:
+    """Whether it may begin with a `&`."""
+    match pattern:
+        case Parallel():
+            return True
+        case Concatenation(parts=parts) | Sequence(parts=parts):
+            for part in parts:
+                if opens_parallel(part):
+                    return True
+                if not nullable(part):
+                    return False
+            return False
+        case Timing(first=first):
+            return opens_parallel(first)
+        case _:
+            return any(map(opens_parallel, children(pattern)))

@@ -1,0 +1,86 @@
+"""Which variables and registers a sub-pattern makes and reads, counted, to tell inside from outside."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from detectors.language.names import expressions_of, output_expressions
+from detectors.language.tree import Atom, Delegated, Init, Output, Pattern, walk
+from middleware.sets.expressions import Expression, names, variables
+
+
+@dataclass(slots=True)
+class Uses:
+    """How often names are used in a part of a pattern.
+
+    Attributes:
+        bound: by variable, how many atoms bind it.
+        begun: by register, how many `init` begin it.
+        updated: by register, how many atoms change it.
+        read: by name, how many expressions read it; a bare name that is no register is an attribute.
+    """
+
+    bound: Counter[str] = field(default_factory=Counter)
+    begun: Counter[str] = field(default_factory=Counter)
+    updated: Counter[str] = field(default_factory=Counter)
+    read: Counter[str] = field(default_factory=Counter)
+
+    def add(self, other: Uses) -> None:
+        """Count those of a neighbour, too."""
+        self.bound.update(other.bound)
+        self.begun.update(other.begun)
+        self.updated.update(other.updated)
+        self.read.update(other.read)
+
+    @property
+    def nothing(self) -> bool:
+        """Whether no names but attributes' can be meant here."""
+        return not (self.bound or self.begun or self.updated)
+
+    def foreign(self, whole: Uses) -> list[str]:
+        """The names used here that stand for something made elsewhere in the whole, sorted."""
+        variables_read = [name for name in self.read if whole.bound[name] > self.bound[name]]
+        registers_used = [
+            name
+            for name in {*self.read, *self.updated}
+            if whole.begun[name] > self.begun[name] or whole.updated[name] > self.updated[name]
+        ]
+        return sorted({*variables_read, *registers_used})
+
+    def exported(self, whole: Uses) -> frozenset[str]:
+        """The names made here that are read elsewhere in the whole."""
+        return frozenset(name for name in {*self.bound, *self.begun} if whole.read[name] > self.read[name])
+
+
+def uses_of(pattern: Pattern) -> Uses:
+    """The uses in a pattern."""
+    uses = Uses()
+    for node in walk(pattern):
+        match node:
+            case Atom(variable=variable, updates=updates):
+                if variable:
+                    uses.bound[variable] += 1
+                uses.updated.update(name for name, _ in updates)
+            case Init(registers=registers):
+                uses.begun.update(name for name, _ in registers)
+            case Delegated(bound=bound, counted=counted):
+                uses.bound.update(name for _, name in bound)
+                uses.begun.update(name for _, name in counted)
+            case _:
+                pass
+        for expression in expressions_of(node):
+            uses.read.update(_read(expression))
+    return uses
+
+
+def uses_of_output(output: Output | None) -> Uses:
+    """The names an output reads."""
+    uses = Uses()
+    for expression in output_expressions(output):
+        uses.read.update(_read(expression))
+    return uses
+
+
+def _read(expression: Expression) -> frozenset[str]:
+    return frozenset(variables(expression) | names(expression))

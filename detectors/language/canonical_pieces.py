@@ -1,0 +1,168 @@
+"""Parts of a canonical form in the making, and an order among them that no name decides.
+
+The names of variables, registers and time events say nothing, so what is sorted (alternatives, the sides of `&`, the
+operands of `and`) must not be sorted by them, nor by the numbers they are given in the end, which depend on what stands
+around. A piece is therefore compared by its text with a mark in the place of each name, and then by the pattern in
+which names recur in it, counted from scratch. Pieces that still tie are equal but for names; which comes first may
+matter further out, where one of the names is met again. All their orders are kept until then, and the one counts in
+which names recur earliest: the smallest surrounding part that tells them apart decides, so that a part cut out has the
+same form as the part in its place. Deciding by numbers given from the outside was rejected: parts would not be found
+again. Past `MOST_WAYS` orders the written one is kept; two ways of writing such a pattern may then not meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby, permutations
+from math import factorial
+from typing import Any, Final, NamedTuple, TypeAlias
+
+MOST_WAYS: Final = 120
+"""How many orders of what ties are kept."""
+
+Place: TypeAlias = int
+"""A variable, register or time event while its canonical name is not known."""
+
+
+class Way(NamedTuple):
+    """A piece in one of its orders.
+
+    Attributes:
+        node: what it is in the tree, or a value that becomes part of a node; names are those of `mark`.
+        names: the places of the names in it, in the order of its text, each as often as it occurs.
+    """
+
+    node: Any
+    names: tuple[Place, ...]
+
+
+class Piece:
+    """A part of a canonical form.
+
+    Attributes:
+        text: what it is, with a mark for each name; equal texts are equal parts but for the names.
+        ways: the orders that are equally good so far, the one nearest to the written one first; names recur alike in
+            all of them.
+        kind: what it is, where somebody has to know; empty otherwise.
+        parts: the pieces it is made of, where they may become part of something else.
+        detail: what else there is to know of its kind.
+    """
+
+    __slots__ = ("_identity", "_order", "detail", "kind", "parts", "text", "ways")
+
+    def __init__(
+        self, text: str, ways: Sequence[Way], kind: str = "", parts: Sequence[Piece] = (), detail: Any = None
+    ) -> None:
+        self.text = text
+        self.ways = ways
+        self.kind = kind
+        self.parts = parts
+        self.detail = detail
+        self._order: tuple[str, tuple[int, ...]] | None = None
+        self._identity: tuple[str, tuple[Place, ...]] | None = None
+
+    @property
+    def order(self) -> tuple[str, tuple[int, ...]]:
+        """What it is sorted by: no name counts."""
+        if self._order is None:
+            self._order = (self.text, numbering(self.ways[0].names))
+        return self._order
+
+    @property
+    def identity(self) -> tuple[str, tuple[Place, ...]]:
+        """What it is, names included."""
+        if self._identity is None:
+            self._identity = (self.text, min(way.names for way in self.ways))
+        return self._identity
+
+
+def constant(text: str, node: Any) -> Piece:
+    """A piece without names."""
+    return Piece(text, (Way(node, ()),))
+
+
+def mark(place: Place) -> str:
+    """A name until the canonical one is known. It holds a back-quote, which no name of a pattern can."""
+    return f"`{place}"
+
+
+def named(kind: str, place: Place) -> Piece:
+    """A name by itself; its mark in a text tells variables, registers and time events apart."""
+    return Piece(kind, (Way(mark(place), (place,)),))
+
+
+def numbering(names: Iterable[Place]) -> tuple[int, ...]:
+    """The pattern in which names recur: each is numbered when it is first met."""
+    numbers: dict[Place, int] = {}
+    return tuple([numbers.setdefault(name, len(numbers)) for name in names])
+
+
+def changed(piece: Piece, text: str, change: Callable[[Any], Any], kind: str = "", detail: Any = None) -> Piece:
+    """A piece around another one."""
+    return Piece(text, [Way(change(node), names) for node, names in piece.ways], kind, (piece,), detail)
+
+
+def combined(
+    text: str,
+    orders: Sequence[Sequence[Piece]],
+    build: Callable[[list[Any]], Any],
+    kind: str = "",
+    parts: Sequence[Piece] = (),
+    detail: Any = None,
+) -> Piece:
+    """A piece of several.
+
+    Args:
+        orders: the pieces in the order of the text; several orders where some of them tie.
+        build: makes the node from those of the pieces.
+    """
+    if len(orders) == 1 and all(len(piece.ways) == 1 for piece in orders[0]):
+        first = [piece.ways[0] for piece in orders[0]]
+        names = tuple([name for way in first for name in way.names])
+        return Piece(text, (Way(build([way.node for way in first]), names),), kind, parts, detail)
+    found: list[Way] = []
+    for pieces in orders:
+        ways = [Way([], ())]
+        for piece in pieces:
+            ways = [Way([*nodes, node], names + further) for nodes, names in ways for node, further in piece.ways]
+            if len(ways) > 1:
+                # The numbering of the whole is least only where that of its beginning is.
+                ways = _best(ways)
+        found += ways
+    return Piece(text, [Way(build(nodes), names) for nodes, names in _best(found)], kind, parts, detail)
+
+
+def arranged(pieces: Iterable[Piece]) -> list[list[Piece]]:
+    """The pieces sorted; in several orders where some are equal but for names."""
+    orders: list[list[Piece]] = [[]]
+    for _, group in groupby(sorted(pieces, key=_order), key=_order):
+        tied = list(group)
+        distinct = len({piece.identity for piece in tied}) > 1
+        if not distinct or len(orders) * factorial(len(tied)) > MOST_WAYS:
+            orders = [[*order, *tied] for order in orders]
+        else:
+            orders = [[*order, *way] for order in orders for way in permutations(tied)]
+    return orders
+
+
+def distinct(pieces: Iterable[Piece]) -> list[Piece]:
+    """The pieces, each once."""
+    found: dict[object, Piece] = {}
+    for piece in pieces:
+        found.setdefault(piece.identity, piece)
+    return list(found.values())
+
+
+def _order(piece: Piece) -> tuple[str, tuple[int, ...]]:
+    return piece.order
+
+
+def _best(ways: list[Way]) -> list[Way]:
+    """Those in which names recur earliest, each once."""
+    numberings = [numbering(way.names) for way in ways]
+    least = min(numberings)
+    best: dict[tuple[Place, ...], Way] = {}
+    for way, numbers in zip(ways, numberings, strict=True):
+        if numbers == least:
+            best.setdefault(way.names, way)
+    return list(best.values())[: None if len(best) <= MOST_WAYS else 1]

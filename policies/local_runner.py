@@ -1,0 +1,177 @@
+"""A graph of detectors in one process, with any delays between them: what transparency is tested with.
+
+Design, section 2: under guaranteed detection the composite events are a function of the pattern and of the events
+published, alone. Here every message between a source and a detector, or between two detectors, waits in a queue of its
+own, and a seeded random source says which queue is served next: any interleaving that keeps the order of each queue,
+as MQTT does, may come about. Watermarks travel with the events and as heartbeats. Messages between detectors can be
+sent through the wire format, as they are on the bus.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from detectors.cutting.graph import DetectorGraph, DetectorPlan
+from detectors.detector import Detected, Detector
+from middleware.events import CompositeEvent, Event, OpenGap
+from middleware.eventtypes import Kind
+from middleware.timestamps import INSTANT_MAX, INSTANT_MIN
+from middleware.wire import decode, encode
+from policies.detection import Guaranteed
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What a source or a detector tells those that read it.
+
+    Attributes:
+        source: who tells it.
+        events: of one type or of several.
+        watermark: no event with `hi` at or before it will follow.
+        open: how far its records are complete.
+    """
+
+    source: str
+    events: tuple[Event, ...]
+    watermark: int | None
+    open: tuple[OpenGap, ...] = ()
+
+
+@dataclass(slots=True)
+class _Host:
+    """A detector with what it reads and what waits for it.
+
+    Attributes:
+        reads: the types it reads; None for every primitive one.
+        queues: by sender, messages on their way.
+    """
+
+    plan: DetectorPlan
+    detector: Detector
+    reads: frozenset[str] | None
+    queues: dict[str, deque[Message]] = field(default_factory=dict)
+
+    def wants(self, event: Event) -> bool:
+        """Whether it reads a primitive event."""
+        return self.reads is None or event.type in self.reads
+
+
+class LocalRunner:
+    """Runs a graph of detectors under guaranteed detection until nothing is left to be told.
+
+    Attributes:
+        hosts: the detectors, by id.
+        found: by root, the composite events a subscriber receives: each once.
+        messages: how many messages were told.
+    """
+
+    def __init__(
+        self,
+        graph: DetectorGraph,
+        random: Random,
+        kinds: Callable[[str], Mapping[str, Kind] | None] = lambda _: None,
+        *,
+        over_wire: bool = False,
+    ) -> None:
+        self.graph = graph
+        self.random = random
+        self.over_wire = over_wire
+        self.hosts: dict[str, _Host] = {}
+        self.found: dict[str, dict[tuple[str, int], CompositeEvent]] = {root: {} for root in graph.roots}
+        self.messages = 0
+        published = {
+            plan.compiled.automaton.output.type_name: plan.id
+            for plan in graph.plans.values()
+            if plan.compiled.automaton.output is not None
+        }
+        self._readers: dict[str, list[_Host]] = {}
+        for plan in graph.plans.values():
+            detector = Detector(plan.compiled, Guaranteed(), kinds, records=graph.records(plan.id))
+            host = _Host(plan, detector, plan.compiled.automaton.type_names())
+            self.hosts[plan.id] = host
+            writers = [published[name] for name in sorted(plan.compiled.names()) if name in published]
+            for writer in dict.fromkeys((*plan.parts, *writers)):
+                self._readers.setdefault(writer, []).append(host)
+                host.queues[writer] = deque()
+                detector.join(writer, INSTANT_MIN, 0)
+
+    def run(self, sources: Mapping[str, Sequence[Event]]) -> None:
+        """Publish the events of each source, in its order, until time has come to its end."""
+        plans = {source: self._messages(source, events) for source, events in sources.items()}
+        for host in self.hosts.values():
+            for source in plans:
+                host.queues[source] = deque()
+                host.detector.join(source, INSTANT_MIN, 0)
+        waiting: dict[str, deque[Message]] = {source: deque(told) for source, told in plans.items()}
+        if not sources:
+            for host in self.hosts.values():
+                self._told(host, host.detector.heartbeat((), INSTANT_MAX, 0))
+        while True:
+            choices: list[tuple[deque[Message], _Host | None]] = [(queue, None) for queue in waiting.values() if queue]
+            choices += [(queue, host) for host in self.hosts.values() for queue in host.queues.values() if queue]
+            if not choices:
+                return
+            queue, reader = self.random.choice(choices)
+            message = queue.popleft()
+            if reader is None:
+                for each in self.hosts.values():
+                    wanted = tuple(event for event in message.events if each.wants(event))
+                    each.queues[message.source].append(Message(message.source, wanted, message.watermark))
+            else:
+                self._deliver(reader, message)
+
+    def composites(self, root: str) -> list[CompositeEvent]:
+        """What a subscriber of a pattern received, in order of arrival."""
+        return list(self.found[root].values())
+
+    def _messages(self, source: str, events: Sequence[Event]) -> Iterable[Message]:
+        """A source's events in messages of any length, with watermarks it can keep."""
+        at = 0
+        while at < len(events):
+            size = self.random.randint(1, 3)
+            at += size
+            rest = min((event.hi for event in events[at:]), default=INSTANT_MAX + 1)
+            watermark = None if self.random.random() < 0.3 else rest - 1 - self.random.choice((0, 0, 1))
+            yield Message(source, tuple(events[at - size : at]), watermark)
+        yield Message(source, (), INSTANT_MAX)
+
+    def _deliver(self, host: _Host, message: Message) -> None:
+        self.messages += 1
+        detector = host.detector
+        if message.open and message.watermark is not None:
+            detector.hear_open(message.source, message.open, message.watermark)
+        self._told(host, detector.receive(message.source, message.events, message.watermark, 0))
+
+    def _told(self, host: _Host, detected: Detected) -> None:
+        found = self.found.get(host.plan.id)
+        for event in detected.events:
+            if found is not None:
+                found.setdefault(event.id, event)
+        readers = self._readers.get(host.plan.id, ())
+        if not readers or (not detected.events and detected.watermark is None):
+            return
+        opens = host.detector.open_gaps() if detected.watermark is not None and self.random.random() < 0.5 else ()
+        message = Message(host.plan.id, tuple(detected.events), detected.watermark, tuple(opens))
+        if self.over_wire:
+            message = self._sent(host, message)
+        for reader in readers:
+            reader.queues[host.plan.id].append(message)
+
+    def _sent(self, host: _Host, message: Message) -> Message:
+        """The message as it comes out of the wire format."""
+        plan = host.plan
+        output = plan.compiled.automaton.output
+        frame = decode(
+            encode(
+                message.events,
+                type=plan.id if output is None else output.type_name,
+                source=plan.id,
+                watermark=message.watermark,
+                kind="c",
+                open=message.open,
+            )
+        )
+        return Message(frame.source, tuple(frame.events), frame.watermark, frame.open)
