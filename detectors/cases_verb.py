@@ -10,7 +10,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from detectors.conformance import ENGINES, ConformanceError, Outcome, load_cases, run_case
+from detectors.conformance import ENGINES, ConformanceError, Outcome, Run, load_cases, run_case
 from middleware.console_output import error_as_dict, messages, output, print_json, show_error
 from middleware.errors import DistcedError
 
@@ -21,12 +21,14 @@ class Results:
 
     Attributes:
         engine: what they were run on.
+        cut: how their patterns were cut; empty for not at all.
         files: how many files were read.
         outcomes: of every case, in order.
         unreadable: files that hold no cases that can be read, and why.
     """
 
     engine: str
+    cut: str = ""
     files: int = 0
     outcomes: list[Outcome] = field(default_factory=list)
     unreadable: list[DistcedError] = field(default_factory=list)
@@ -46,6 +48,7 @@ class Results:
         """The results as JSON."""
         return {
             "engine": self.engine,
+            "cut": self.cut or None,
             "files": self.files,
             "passed": len(self.with_status("passed")),
             "failed": [_as_dict(each) for each in self.with_status("failed")],
@@ -54,11 +57,15 @@ class Results:
         }
 
 
-def run_cases(paths: Iterable[Path], engine: str) -> Results:
-    """Run the cases of files, and of the files of folders. A file that cannot be read does not stop the others."""
+def run_cases(paths: Iterable[Path], engine: str, run: Run | None = None, *, cut: str = "") -> Results:
+    """Run the cases of files, and of the files of folders. A file that cannot be read does not stop the others.
+
+    Args:
+        run: a way of its own to run them; `cut` then says which.
+    """
     if engine not in ENGINES:
         raise ConformanceError("no engine of this name", given=engine, allowed=", ".join(ENGINES))
-    results = Results(engine)
+    results = Results(engine, cut)
     for path in (each for given in paths for each in _files(given)):
         try:
             cases = load_cases(path)
@@ -66,7 +73,7 @@ def run_cases(paths: Iterable[Path], engine: str) -> Results:
             results.unreadable.append(error)
             continue
         results.files += 1
-        results.outcomes += [run_case(case, engine) for case in cases]
+        results.outcomes += [run_case(case, engine, run) for case in cases]
     return results
 
 
@@ -119,7 +126,8 @@ def _last_line(results: Results) -> Text:
         said.append(", ").append(f"{unsupported} in languages this version does not know", "yellow")
     if results.unreadable:
         said.append(", ").append(f"{len(results.unreadable)} files that cannot be read", "bold red")
-    return said.append(f" ({results.files} file{'s' * (results.files != 1)}, {results.engine} engine)", "dim")
+    cut = f", patterns cut: {results.cut}" if results.cut else ""
+    return said.append(f" ({results.files} file{'s' * (results.files != 1)}, {results.engine} engine{cut})", "dim")
 
 
 def _as_dict(outcome: Outcome) -> dict[str, Any]:

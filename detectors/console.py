@@ -1,4 +1,4 @@
-"""The verbs of detectors: `check`, `explain`, `run` and `test`.
+"""The verbs of detectors: `check`, `explain` and `run`.
 
 What takes time to import is imported inside the verb that needs it.
 """
@@ -229,28 +229,6 @@ def run(
     )
     run_patterns(wanted)
     return 0
-
-
-def test(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of cases, or folders of them.")],
-    engine: Annotated[str, typer.Option("--engine", help="The engine to run them on.")] = "stepwise",
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every failure in full.")] = False,
-    as_json: AsJson = False,
-) -> int:
-    """Run conformance cases: patterns, events, what must be found.
-
-    The exit code is 1 if any case fails. How cases are written: docs/command-line.md.
-
-    \b
-    Examples:
-      distced test tests/conformance
-      distced test my-cases.toml --verbose
-    """
-    from detectors.cases_verb import run_cases, show_results
-
-    results = run_cases(files, engine)
-    show_results(results, in_full=verbose, as_json=as_json)
-    return results.exit_code
 
 
 # What verbs share.

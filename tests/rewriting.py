@@ -50,10 +50,13 @@ from middleware.sets.expressions import (
     Unary,
     transform,
 )
+from tests.generate import TYPES
 
 NAMES = ("p", "q", "r", "x", "y", "n", "m", "x0", "x1", "n_0", "other")
 TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 EMPTY = Union(())
+# A time event has no attributes to be asked after.
+PLAIN = tuple(map(TypeSet, TYPES))
 
 
 class Rewriter:
@@ -225,7 +228,7 @@ class Rewriter:
                 return Filtered(described, TRUE)
             case 5:
                 return Union((described, Difference(described, AnySet())))
-            case 6 if isinstance(described, TypeSet | AnySet):
+            case 6 if described == AnySet() or described in PLAIN:
                 some = Binary("<", Name("v"), Literal(1))
                 return Union((Filtered(described, some), Filtered(described, Unary("not", some))))
             case _:

@@ -1,14 +1,16 @@
 """Conformance cases: what patterns mean, as data that every engine is held to (design, section 5)."""
 
 from detectors.conformance.cases import Case, ConformanceError, Match, load_cases, parse_cases
-from detectors.conformance.running import ENGINES, Outcome, compile_case, run_case
+from detectors.conformance.running import ENGINES, Kinds, Outcome, Run, compile_case, run_case
 
 __all__ = [
     "ENGINES",
     "Case",
     "ConformanceError",
+    "Kinds",
     "Match",
     "Outcome",
+    "Run",
     "compile_case",
     "load_cases",
     "parse_cases",

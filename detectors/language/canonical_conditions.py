@@ -193,7 +193,7 @@ def junction(operator: str, operands: Sequence[Piece]) -> Piece:
     known = {each.identity for each in kept}
     if everything.identity in known or any(_opposite(each) in known for each in kept):
         return everything
-    kept = _without_implied(kept, _NEGATED[operator])
+    kept = _without_implied(kept, operator)
     if len(kept) < 2:
         return kept[0] if kept else nothing
     orders = arranged(kept)
@@ -224,21 +224,37 @@ def _joined(operator: str, nodes: Sequence[Expression]) -> Expression:
     return whole
 
 
-def _without_implied(operands: list[Piece], dual: str) -> list[Piece]:
-    """Absorption: `a and (a or b)` is `a`, `(a or b) and (a or b or c)` is `a or b`; and the other way round."""
-    clauses = [
-        frozenset(part.identity for part in each.parts) if each.kind == dual else frozenset((each.identity,))
-        for each in operands
-    ]
-    # Each clause under one of its members: whoever holds all of them holds that one.
-    under: dict[Any, list[frozenset[Any]]] = {}
-    for clause in clauses:
-        under.setdefault(min(clause), []).append(clause)
-    return [
-        each
-        for each, clause in zip(operands, clauses, strict=True)
-        if not any(other < clause for member in clause for other in under.get(member, ()))
-    ]
+def _without_implied(operands: list[Piece], operator: str) -> list[Piece]:
+    """Absorption: `a and (a or b)` is `a`, `(a or b) and (a or b or c)` is `a or b`; and the other way round.
+
+    What makes an operand superfluous is shorter than it, so two never do so to one another.
+    """
+    dual = _NEGATED[operator]
+    if not any(each.kind == dual for each in operands):
+        return operands
+    known = {each.identity for each in operands}
+
+    def covered(piece: Piece) -> bool:
+        """Whether the operands decide it: that it holds with `and`, that it does not with `or`."""
+        if piece.identity in known:
+            return True
+        if piece.kind == operator:
+            return all(map(covered, piece.parts))
+        return piece.kind == dual and any(map(covered, piece.parts))
+
+    # Each row of alternatives under one of its members: whoever holds all of them holds that one.
+    rows = {each.identity: frozenset(part.identity for part in each.parts) for each in operands if each.kind == dual}
+    under: dict[object, list[frozenset[object]]] = {}
+    for row in rows.values():
+        under.setdefault(min(row), []).append(row)
+
+    def superfluous(piece: Piece) -> bool:
+        row = rows.get(piece.identity)
+        if row is None:
+            return False
+        return any(map(covered, piece.parts)) or any(other < row for part in row for other in under.get(part, ()))
+
+    return [each for each in operands if not superfluous(each)]
 
 
 def _negation(piece: Piece) -> Piece:

@@ -56,7 +56,7 @@ class _Found:
     Attributes:
         variables: those read, bare names apart.
         registers: bare names read, and registers changed: registers where one of the name is begun.
-        made_variables, made_registers: those bound and begun, in the sides inside, too.
+        made_variables, made_registers: those bound, and those begun or changed, in the sides inside, too.
     """
 
     variables: set[str] = field(default_factory=set)
@@ -96,6 +96,7 @@ class _Found:
         for expression in expressions_of(Atom(atom.label, atom.domain)):
             self.read(expression)
         for name, value in atom.updates:
+            self.made_registers[name] = None
             self.registers |= {name, *names(value)}
             self.variables |= variables(value) - own
 

@@ -243,7 +243,7 @@ class _Frame:
         return combined(text, orders, lambda nodes: Alternation(tuple(nodes)), _ALTERNATION, orders[0])
 
     def _but_for_inner_names(self, piece: Piece) -> object:
-        """The identity of a piece, whatever is called how that exists in it alone: time events, names in a side of `&`."""
+        """The identity of a piece, but for the names that exist in it alone: time events, those in a side of `&`."""
         around = {*self.space.variables.values(), *self.space.registers.values(), *self.timers.values()}
         found = []
         for way in piece.ways:

@@ -1,0 +1,52 @@
+"""Conformance cases on cut patterns: the same composite events have to come out of a graph of detectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Literal, TypeAlias
+
+from detectors.compilation import Compiled
+from detectors.conformance import Kinds, Run
+from detectors.cutting import decomposition
+from detectors.cutting.graph import Choose, cut
+from middleware.events import CompositeEvent, Event
+from policies.local_runner import LocalRunner
+
+HowCut: TypeAlias = Literal["none", "full", "random"]
+
+SOURCES = 3
+"""Over so many sources the events of a case are spread."""
+
+
+def cut_run(how: HowCut, seed: int = 0) -> Run:
+    """A way to run cases: each pattern cut, its parts and what it reads in one graph, delays and order at random."""
+
+    def run(patterns: Sequence[Compiled], events: Sequence[Event], kinds: Kinds) -> list[CompositeEvent]:
+        random = Random(seed)
+        choose: Choose = decomposition.none
+        if how == "full":
+            choose = decomposition.full
+        elif how == "random":
+            choose = decomposition.randomly(random)
+        runner = LocalRunner(cut(patterns, choose), random, kinds, over_wire=True)
+        runner.run(spread(events, random))
+        return [each for root in runner.graph.roots for each in runner.composites(root)]
+
+    return run
+
+
+def spread(events: Sequence[Event], random: Random, *, disorder: float = 0.3) -> dict[str, list[Event]]:
+    """The events over several sources, each in its order of publication, which need not be that of consumption.
+
+    Args:
+        disorder: how often two neighbours change places; what comes behind is late, and still not too late.
+    """
+    spread_out: dict[str, list[Event]] = {f"source {number}": [] for number in range(SOURCES)}
+    for event in events:
+        spread_out[random.choice(list(spread_out))].append(event)
+    for told in spread_out.values():
+        for place in range(1, len(told)):
+            if random.random() < disorder:
+                told[place - 1], told[place] = told[place], told[place - 1]
+    return spread_out

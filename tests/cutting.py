@@ -1,0 +1,119 @@
+"""A pattern whole and cut, on the same events: what transparency is tested with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from random import Random
+from typing import NamedTuple
+
+from detectors.compilation import Compiled
+from detectors.cutting.decomposition import full, randomly
+from detectors.cutting.graph import Choose, DetectorGraph, cut
+from detectors.language.tree import Publication
+from detectors.stepwise.engine import StepwiseEngine
+from middleware.errors import PatternError
+from middleware.events import CompositeEvent, Event, EventId
+from policies.cut_cases import spread
+from policies.local_runner import LocalRunner
+from tests.comparing import Composite, as_case, compiled, composites
+from tests.shrinking import shrink
+
+NOTHING: frozenset[str] = frozenset()
+
+
+class Outcome(NamedTuple):
+    """What was found: composite events as they are compared, and their ids."""
+
+    composites: list[Composite]
+    ids: list[EventId]
+
+
+def whole(patterns: Sequence[Compiled], events: Sequence[Event]) -> dict[str, Outcome]:
+    """What patterns find by themselves, by canonical id."""
+    engine = StepwiseEngine(patterns)
+    found = [*engine.feed(events), *engine.finish()]
+    names = [each.automaton.canonical_id for each in patterns]
+    return {name: outcome([each for each in found if each.source == name]) for name in names}
+
+
+def in_parts(graph: DetectorGraph, events: Sequence[Event], seed: int) -> dict[str, Outcome]:
+    """What a graph of detectors finds, with delays and an order that chance says."""
+    random = Random(seed)
+    runner = LocalRunner(graph, random, over_wire=random.random() < 0.5)
+    runner.run(spread(events, random))
+    return {root: outcome(runner.composites(root)) for root in graph.roots}
+
+
+def outcome(found: Sequence[CompositeEvent]) -> Outcome:
+    """Composite events in a form that can be compared."""
+    return Outcome(composites(found), sorted(each.id for each in found))
+
+
+def chosen(seed: int, *, without: frozenset[str] = NOTHING) -> Choose:
+    """A cut, by chance: mostly random ones, now and then the full decomposition."""
+    random = Random(seed)
+    if not without and random.random() < 0.2:
+        return full
+    return randomly(random, share=random.choice((0.2, 0.5, 0.9)), without=without)
+
+
+def differ(
+    publication: Publication, events: Sequence[Event], seed: int, *, without: frozenset[str] = NOTHING
+) -> tuple[DetectorGraph, Outcome, Outcome] | None:
+    """The cut, and what is found without and with it, where these differ."""
+    pattern = compiled(publication)
+    graph = cut_by(publication, seed, without)
+    (expected,) = whole([pattern], events).values()
+    (found,) = in_parts(graph, events, seed).values()
+    return None if expected == found else (graph, expected, found)
+
+
+@lru_cache(maxsize=64)
+def cut_by(publication: Publication, seed: int, without: frozenset[str] = NOTHING) -> DetectorGraph:
+    """The graph of a pattern for a seed."""
+    return cut([compiled(publication)], chosen(seed, without=without))
+
+
+def assert_transparent(publication: Publication, events: Sequence[Event], seed: int) -> bool:
+    """Hold a cut pattern to the whole; False where it is refused, or where the cut leaves it whole.
+
+    A difference is made small before it is told.
+    """
+    try:
+        if len(cut_by(publication, seed).plans) == 1:
+            return False
+        difference = differ(publication, events, seed)
+    except PatternError:
+        return False
+    if difference is not None:
+        publication, events, seed = _small(publication, events, seed)
+        graph, expected, found = differ(publication, events, seed) or difference
+        raise AssertionError(
+            f"{as_case(publication, events, expected.composites)}\n# seed {seed}\n{told(graph)}\n"
+            f"missing    {[each for each in expected.composites if each not in found.composites]}\n"
+            f"unexpected {[each for each in found.composites if each not in expected.composites]}"
+        )
+    return True
+
+
+def told(graph: DetectorGraph) -> str:
+    """A graph of detectors in lines."""
+    return "\n".join(f"# {plan.id} reads {plan.parts}: {plan.compiled.text}" for plan in graph.plans.values())
+
+
+def _small(publication: Publication, events: Sequence[Event], seed: int) -> tuple[Publication, Sequence[Event], int]:
+    seeds = (seed, *range(20))
+
+    def failing(smaller: Publication, fewer: Sequence[Event]) -> int | None:
+        for each in seeds:
+            try:
+                if differ(smaller, fewer, each) is not None:
+                    return each
+            except PatternError:
+                return None
+        return None
+
+    publication, events = shrink(publication, events, lambda p, e: failing(p, e) is not None)
+    found = failing(publication, events)
+    return publication, events, seed if found is None else found

@@ -1,0 +1,206 @@
+"""The canonical form keeps the meaning, is its own canonical form, and is the same in whatever way it is written."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from random import Random
+
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from detectors.compilation import Compiled
+from detectors.language.canonical import canonical_form, canonical_id
+from detectors.language.parser import parse_publication
+from detectors.language.printer import format_pattern, format_publication
+from detectors.language.tree import Iteration, Pattern, Publication, Sequence, walk
+from middleware.errors import PatternError
+from middleware.events import Event
+from middleware.sets.describable import DescribableSet, Filtered
+from middleware.sets.expressions import COMPARISONS, Binary, Expression, Field, Literal, Moment, Name, Unary
+from tests.comparing import Composite, by_engine, by_oracle, compiled
+from tests.generate import FEATURES, PatternMaker, make_events
+from tests.oracle import TooLongError
+from tests.rewriting import Rewriter
+from tests.shrinking import shrink
+
+# A seed has nothing to be made smaller by; what fails is shrunk by the tree.
+ONE_AFTER_THE_OTHER = (Phase.explicit, Phase.reuse, Phase.generate)
+SEEDS = st.integers(min_value=0, max_value=2**32)
+SHARE = 6
+"""How many patterns are tried for each seed: making one is quicker than drawing its seed."""
+
+
+class Maker(PatternMaker):
+    """Makes patterns with longer conditions, in which names tie."""
+
+    def guarded(self, described: DescribableSet) -> DescribableSet:
+        return Filtered(described, self.condition(self.random.choice((1, 1, 2, 3))))
+
+    def condition(self, size: int) -> Expression:
+        random = self.random
+        if size > 1:
+            sides = self.condition(size - 1), self.condition(1)
+            return Binary(random.choice(("and", "or")), *sides)
+        if random.random() < 0.2:
+            return Unary("not", self.condition(1))
+        return Binary(random.choice(COMPARISONS), self.value(), self.value())
+
+    def value(self) -> Expression:
+        random = self.random
+        choices: list[Expression] = [Name("v"), Name("v"), Name("k"), Literal(random.randrange(3)), Moment("hi", "")]
+        choices += [Field(name, random.choice("vk")) for name in self.variables]
+        choices += [Moment("lo", name) for name in self.variables]
+        choices += [Name(name) for name in self.registers]
+        value = random.choice(choices)
+        if random.random() < 0.2:
+            return Binary(random.choice("+*-"), value, random.choice(choices))
+        return value
+
+
+def _made(random: Random, most: int = 8) -> Publication:
+    maker = random.choice((PatternMaker, Maker))
+    return maker(random, FEATURES).publication(random.randrange(1, most + 1))
+
+
+def _compiled(publication: Publication, *, epochs: bool = False) -> Compiled | None:
+    try:
+        return compiled(publication, epochs=epochs)
+    except PatternError:
+        return None
+
+
+@given(SEEDS)
+@settings(phases=ONE_AFTER_THE_OTHER)
+def test_it_is_its_own_canonical_form_and_reads_back(seed: int) -> None:
+    random = Random(seed)
+    for _ in range(SHARE):
+        publication = _made(random)
+        form = canonical_form(publication)
+        again = canonical_form(form.publication)
+        assert (again.publication, again.text, again.id) == (form.publication, form.text, form.id), format_publication(
+            publication
+        )
+        assert parse_publication(format_publication(form.publication)) == form.publication, form.text
+
+
+@given(SEEDS)
+@settings(phases=ONE_AFTER_THE_OTHER)
+def test_it_detects_the_same(seed: int) -> None:
+    random = Random(seed)
+    for _ in range(SHARE):
+        publication = _made(random, 6)
+        epochs = random.random() < 0.2
+        events = make_events(random, random.randrange(10), span=random.choice((4, 10)))
+        _hold_alike(publication, events, epochs)
+        if random.random() < 0.05:
+            _hold_to_the_oracle(canonical_form(publication).publication, events, epochs)
+
+
+@given(SEEDS)
+@settings(phases=ONE_AFTER_THE_OTHER)
+def test_other_ways_to_write_it_have_the_same_form(seed: int) -> None:
+    random = Random(seed)
+    for _ in range(SHARE):
+        publication = _made(random, 6)
+        if _compiled(publication) is None:
+            continue
+        other = Rewriter(random).publication(publication)
+        assert canonical_form(other).text == canonical_form(publication).text, (
+            f"{format_publication(publication)}\n{format_publication(other)}"
+        )
+        if random.random() < 0.3 and (pattern := _compiled(other)) is not None:
+            events = make_events(random, random.randrange(10))
+            assert by_engine(pattern, events) == by_engine(compiled(publication), events), format_publication(other)
+
+
+@given(SEEDS)
+@settings(phases=ONE_AFTER_THE_OTHER)
+def test_a_part_has_the_form_it_has_in_its_place(seed: int) -> None:
+    """What is closed and cut out is equal to itself where it was, but for the numbers of names, and is found again."""
+    random = Random(seed)
+    for _ in range(SHARE):
+        publication = _made(random)
+        if _compiled(publication) is None:
+            continue
+        whole = canonical_form(publication).publication
+        closed = list(_closed_parts(whole))
+        for part in closed:
+            alone = canonical_form(Publication(part)).publication.pattern
+            assert _numbered(alone) == _numbered(part), format_publication(whole)
+        if not closed:
+            continue
+        part = random.choice(closed)
+        other = parse_publication("([A as y] ; [B where v == y.v] | [C])").pattern
+        around = canonical_form(Publication(Sequence((other, Iteration(part, 2, 2))))).publication.pattern
+        assert _numbered(part) in map(_numbered, walk(around)), format_publication(whole)
+
+
+def _hold_alike(publication: Publication, events: list[Event], epochs: bool) -> None:
+    """Hold the canonical tree to what the pattern detects as given; a difference is made small before it is told."""
+    found = _both(publication, events, epochs)
+    if found is not None and found[0] != found[1]:
+        publication, events = shrink(publication, events, lambda p, e: _differ(p, list(e), epochs))
+        raise AssertionError(
+            f"{format_publication(publication)}\n{canonical_form(publication).text}\n{events}\n"
+            f"given, canonical: {_both(publication, events, epochs)}"
+        )
+
+
+def _differ(publication: Publication, events: list[Event], epochs: bool) -> bool:
+    found = _both(publication, events, epochs)
+    return found is not None and found[0] != found[1]
+
+
+def _both(
+    publication: Publication, events: list[Event], epochs: bool
+) -> tuple[list[Composite], list[Composite]] | None:
+    given = _compiled(publication, epochs=epochs)
+    canonical = _compiled(canonical_form(publication).publication, epochs=epochs)
+    if given is None:
+        return None
+    found = by_engine(given, events)
+    if canonical is None:
+        # In canonical form it shows that it can never match, as with `[T where v > 1]` for a time event T.
+        return found, []
+    assert given.automaton.canonical_id == canonical.automaton.canonical_id
+    assert canonical_id(publication, epochs=epochs) == given.automaton.canonical_id
+    return found, by_engine(canonical, events)
+
+
+def _hold_to_the_oracle(publication: Publication, events: list[Event], epochs: bool) -> None:
+    pattern = _compiled(publication, epochs=epochs)
+    if pattern is None:
+        return
+    try:
+        expected = by_oracle(publication, events, epochs=epochs, steps=20_000)
+    except TooLongError:
+        return
+    assert by_engine(pattern, events) == expected, format_publication(publication)
+
+
+# Names in canonical text: without an output, nothing else in these patterns looks like them.
+CANONICAL_NAME = re.compile(r"\b(x|n_|T_)\d+\b")
+
+
+def _closed_parts(publication: Publication) -> Iterator[Pattern]:
+    """The parts whose names occur nowhere else."""
+    everywhere = Counter(_names(format_publication(publication)))
+    for part in walk(publication.pattern):
+        inside = Counter(_names(format_pattern(part)))
+        if all(everywhere[name] == count for name, count in inside.items()):
+            yield part
+
+
+def _names(text: str) -> list[str]:
+    return [match.group() for match in CANONICAL_NAME.finditer(text)]
+
+
+def _numbered(pattern: Pattern) -> str:
+    """The printed pattern with names by the order in which they come."""
+    text = format_pattern(pattern)
+    numbers: dict[str, int] = {}
+    for name in _names(text):
+        numbers.setdefault(name, len(numbers))
+    return CANONICAL_NAME.sub(lambda match: f"{match.group(1)}#{numbers[match.group()]}", text)

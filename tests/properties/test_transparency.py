@@ -1,0 +1,195 @@
+"""The promise: however a pattern is cut, delayed and interleaved, the composite events are the same.
+
+Design, section 2. A case is a pattern, a cut, an input whose events come from several sources and partly out of order,
+and an interleaving of everything that is under way; ids, constituents, attributes and timestamps are compared.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from detectors.compilation import Compiled
+from detectors.cutting.candidates import CONDITIONS
+from detectors.cutting.catalogue import Catalogue
+from detectors.cutting.cover import for_reuse
+from detectors.cutting.graph import cut
+from detectors.language.parser import parse_publication
+from detectors.language.tree import Alternation, Concatenation, Keyed, Parallel, Pattern, Publication, Sequence, Window
+from middleware.errors import PatternError
+from tests.comparing import compiled
+from tests.cutting import assert_transparent, chosen, cut_by, differ, in_parts, told, whole
+from tests.generate import FEATURES, PatternMaker, make_events
+from tests.properties.test_exhaustive import inputs, patterns
+
+# A seed has nothing to be made smaller by; what fails is shrunk by the tree.
+ONE_AFTER_THE_OTHER = (Phase.explicit, Phase.reuse, Phase.generate)
+SEEDS = st.integers(min_value=0, max_value=2**32)
+SHARE = 6
+"""How many cases are tried for each seed."""
+
+
+def _try(seed: int, features: frozenset[str], *, most: int, span: int = 10, share: int = SHARE) -> None:
+    random = Random(seed)
+    tried = 0
+    while tried < share:
+        publication = PatternMaker(random, features).publication(random.randrange(2, most + 1))
+        cut_seed = random.randrange(2**32)
+        for _ in range(3):
+            events = make_events(random, random.randrange(1, 11), span=span, width=random.choice((2, 4)))
+            if not assert_transparent(publication, events, cut_seed):
+                break
+            tried += 1
+
+
+@given(SEEDS)
+@settings(phases=ONE_AFTER_THE_OTHER)
+def test_everything(seed: int) -> None:
+    _try(seed, FEATURES, most=7)
+
+
+@given(SEEDS)
+@settings(phases=ONE_AFTER_THE_OTHER, max_examples=settings().max_examples // 2)
+def test_everything_where_much_ties(seed: int) -> None:
+    _try(seed, FEATURES, most=6, span=3)
+
+
+@given(SEEDS)
+@settings(phases=ONE_AFTER_THE_OTHER, max_examples=settings().max_examples // 4)
+def test_larger_patterns(seed: int) -> None:
+    _try(seed, FEATURES, most=14, share=2)
+
+
+@pytest.mark.parametrize("feature", sorted(FEATURES - {"output"}))
+@given(SEEDS)
+@settings(phases=ONE_AFTER_THE_OTHER, max_examples=settings().max_examples // 10)
+def test_one_feature_by_itself(feature: str, seed: int) -> None:
+    _try(seed, frozenset({feature, "output"}), most=8)
+
+
+# Several patterns, one graph.
+
+
+def _related(random: Random, count: int) -> list[Compiled]:
+    """Patterns that have parts in common, no two of them equal."""
+    shared: list[Pattern] = []
+    while len(shared) < 2:
+        made = PatternMaker(random, FEATURES - {"output"}).publication(random.randrange(2, 6))
+        if _is_pattern(made):
+            shared.append(made.pattern)
+    related: dict[str, Compiled] = {}
+    while len(related) < count:
+        part: Pattern = random.choice(shared)
+        other = PatternMaker(random, FEATURES - {"output"}).publication(random.randrange(1, 4)).pattern
+        roll = random.random()
+        if roll < 0.4:
+            part = random.choice((Concatenation, Sequence))((part, other))
+        elif roll < 0.6:
+            part = random.choice((Concatenation, Sequence))((other, part))
+        elif roll < 0.7:
+            part = Alternation((part, other))
+        elif roll < 0.8:
+            part = Parallel(part, other)
+        if random.random() < 0.2:
+            part = Window(part, random.randrange(1, 8))
+        if random.random() < 0.2:
+            part = Keyed(part, ("k",))
+        if _is_pattern(Publication(part)):
+            pattern = compiled(Publication(part))
+            related.setdefault(pattern.automaton.canonical_id, pattern)
+    return list(related.values())
+
+
+def _is_pattern(publication: Publication) -> bool:
+    try:
+        compiled(publication)
+    except PatternError:
+        return False
+    return True
+
+
+@given(SEEDS)
+@settings(phases=ONE_AFTER_THE_OTHER, max_examples=settings().max_examples // 2)
+def test_several_patterns_share_their_detectors(seed: int) -> None:
+    random = Random(seed)
+    every = _related(random, 3)
+    graph = cut(every, chosen(random.randrange(2**32)))
+    for _ in range(2):
+        events = make_events(random, random.randrange(1, 11))
+        assert in_parts(graph, events, random.randrange(2**32)) == whole(every, events), told(graph)
+
+
+@given(SEEDS)
+@settings(phases=ONE_AFTER_THE_OTHER, max_examples=settings().max_examples // 2)
+def test_what_is_there_is_reused(seed: int) -> None:
+    random = Random(seed)
+    *before, last = _related(random, 4)
+    catalogue = Catalogue()
+    for pattern in before:
+        for plan in cut([pattern], chosen(random.randrange(2**32)), running=catalogue.plans).plans.values():
+            catalogue.add(plan)
+    graph = cut([last], for_reuse(catalogue), running=catalogue.plans)
+    assert len(graph.plans.keys() - graph.reused) <= 1
+    for _ in range(2):
+        events = make_events(random, random.randrange(1, 11))
+        assert in_parts(graph, events, random.randrange(2**32)) == whole([last], events), told(graph)
+
+
+# Small things, all of them.
+
+
+def test_every_small_pattern(at_length: bool) -> None:
+    """Every pattern of some nodes, cut in several ways, on inputs that chance takes from all there are."""
+    random = Random(0)
+    every = [inputs(length) for length in (1, 2, 3)]
+    for size in range(2, 5 if at_length else 4):
+        for pattern in patterns(size):
+            for seed in range(4):
+                for _ in range(6 if at_length else 3):
+                    if not assert_transparent(Publication(pattern), random.choice(random.choice(every)), seed):
+                        break
+
+
+# Each condition of the rule is needed.
+
+
+MUTATIONS = [
+    ("stand", "([A] [B])+ [C]", "inside an iteration the first part shares its state with what comes behind"),
+    ("closed", "[A as x] ; [B where v == x.v] ; [C]", "the guard of B reads a variable that its detector has not"),
+    ("closed", "([A], [B] ; [C, T]) @ T = 2ns", "the time event is in the domain of all that follows it"),
+    ("closed", "init n = 0 : [A set n = v] ; [B where v > n] ; [C]", "the register of the guard begins outside"),
+    ("empty", "[A] ([B]{0,1} [C]{0,1})", "a part without events finds nothing, where the whole goes on"),
+    ("a", "[A] [B]* [C] [A]", "the B that goes on and the C that comes next share one state"),
+    ("a", "[A] [B]{0,1} ([C] ; [A])", "the same with one that is left out"),
+    ("b", "[C] ([A]{0,1} ; [B])", "a state with weak and strong ways fails where one of strong ways alone ignores"),
+    ("b", "[C] ; ([A] & [B])", "what the sides find may lie before the end of C"),
+    ("c", "[A] [B]* ; [C] [B]", "the B that goes on fails what waits for C"),
+    ("c", "[A] ; ([B] [C]{0,1}) [A]", "the same with one that may be left out"),
+]
+
+
+def test_the_mutations_are_of_every_condition() -> None:
+    assert {condition for condition, _, _ in MUTATIONS} == set(CONDITIONS)
+
+
+@pytest.mark.parametrize(("condition", "text", "why"), MUTATIONS, ids=[f"{c}: {t}" for c, t, _ in MUTATIONS])
+def test_each_condition_is_needed(condition: str, text: str, why: str) -> None:
+    """With the rule every cut of these patterns is transparent; with one condition left out some cut is not."""
+    publication = parse_publication(text)
+    broken = 0
+    for seed in range(400):
+        random = Random(seed)
+        events = make_events(random, random.randrange(2, 9), span=7, width=4)
+        assert differ(publication, events, seed) is None
+        try:
+            broken += differ(publication, events, seed, without=frozenset({condition})) is not None
+        except KeyError:
+            # What a detector was not given cannot even be built.
+            broken += 1
+        if broken > 2:
+            break
+    cut_by.cache_clear()
+    assert broken, why
