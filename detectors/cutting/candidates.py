@@ -111,9 +111,9 @@ class Context:
         uses: the uses in the automaton it belongs to, and those of its exports.
         nowhere: the reason for a stand of `nowhere`.
         inside: why nothing in it may be cut at all; empty if it may.
-        before: why condition (a) fails where it begins; empty where it does not.
+        before: what precedes it and may go on or be left out, so that condition (a) fails; None for nothing of the kind.
         waiting: whether some state waits for what begins there, so that (b) matters.
-        followed: what follows it, in words; empty for nothing.
+        followed: what follows it; None for nothing.
         timers: the time events in scope.
         key, window: as in `Candidate`.
     """
@@ -122,9 +122,9 @@ class Context:
     uses: Uses
     nowhere: str = ""
     inside: str = ""
-    before: str = ""
+    before: Pattern | None = None
     waiting: bool = False
-    followed: str = ""
+    followed: Pattern | None = None
     timers: tuple[str, ...] = ()
     key: tuple[str, ...] = ()
     window: int | None = None
@@ -157,12 +157,27 @@ class JointView:
         """What the run from `start` to before `stop` stands in."""
         context, parts = self.context, self.joint.parts
         if stop < len(parts):
-            context = replace(context, followed=f"followed by {_short(parts[stop])}")
+            context = replace(context, followed=parts[stop])
         if start == 0:
             at_start = not context.waiting and stop < len(parts)
             return replace(context, stand="prefix") if at_start else context
-        before = f"{_short(parts[start - 1])} before it may go on or be left out" if self._open[start - 1] else ""
+        before = parts[start - 1] if self._open[start - 1] else None
         return replace(context, stand="right-hand side", nowhere="", before=before, waiting=True)
+
+    def allows(self, start: int, stop: int) -> bool:
+        """Whether a run meets every condition: as `failures`, but fast."""
+        context = self.context
+        if context.inside or context.timers or all(self._nullable[start:stop]):
+            return False
+        if start == 0 and (context.nowhere or context.before is not None):
+            return False
+        if start > 0 and self._open[start - 1]:
+            return False
+        if self._open[stop - 1] and (stop < len(self._open) or context.followed is not None):
+            return False
+        if (start > 0 or context.waiting) and self._opens_badly(start, stop):
+            return False
+        return not self._foreign(start, stop)
 
     def failures(self, start: int, stop: int, without: frozenset[str] = frozenset()) -> tuple[Failure, ...]:
         """Which conditions the run does not meet."""
@@ -177,16 +192,16 @@ class JointView:
             found.append(Failure("closed", f"{', '.join(foreign)} {_are(foreign)} bound outside, too"))
         if all(self._nullable[start:stop]):
             found.append(Failure("empty", "it can match the empty sequence"))
-        if context.before:
-            found.append(Failure("a", context.before))
-        if context.waiting:
+        if context.before is not None:
+            found.append(Failure("a", f"{_short(context.before)} before it may go on or be left out"))
+        if context.waiting and self._opens_badly(start, stop):
             opening = self.joint.run(start, stop)
             if opens_strong(opening):
                 found.append(Failure("b", "it opens with an optional part before a `;`"))
             if opens_parallel(opening):
                 found.append(Failure("b", "it opens with `&`"))
-        if context.followed and self._open[stop - 1]:
-            found.append(Failure("c", f"it may go on, or end earlier, and is {context.followed}"))
+        if context.followed is not None and self._open[stop - 1]:
+            found.append(Failure("c", f"it may go on, or end earlier, and {_short(context.followed)} follows"))
         return tuple(each for each in found if each.condition not in without)
 
     def exports(self, start: int, stop: int) -> frozenset[str]:
@@ -211,6 +226,16 @@ class JointView:
             context.window,
             self.exports(start, stop),
         )
+
+    def _opens_badly(self, start: int, stop: int) -> bool:
+        """Whether a run fails condition (b): parts it may begin with, up to the first that has to match something."""
+        for place in range(start, stop):
+            part = self.joint.parts[place]
+            if (place > start and self.joint.strong[place - 1]) or opens_strong(part) or opens_parallel(part):
+                return True
+            if not self._nullable[place]:
+                return False
+        return False
 
     def _uses(self, start: int, stop: int) -> Uses:
         uses = Uses()
@@ -289,10 +314,10 @@ def inside(pattern: Pattern, context: Context) -> list[tuple[Pattern, Context]]:
             # The scope belongs to the `&`; what can be cut is both together.
             return [(body, replace(context, stand="nowhere", nowhere="its scope belongs to it"))]
         case Timing(first=first, second=second, timer=timer):
-            timed = replace(context, followed=f"followed by the rest of the timing {timer}")
+            timed = replace(context, followed=second)
             if timed.stand in ("whole", "prefix", "branch"):
                 timed = replace(timed, stand="timed")
-            before = f"{_short(first)} before it may go on or be left out" if ends_open(first) else ""
+            before = first if ends_open(first) else None
             rest = replace(
                 context, stand="right-hand side", before=before, waiting=True, timers=(*context.timers, timer)
             )

@@ -25,16 +25,30 @@ INLINE: float = 1.0
 """What an atom costs that the new detector matches itself."""
 
 
+class _Reused(NamedTuple):
+    """A run that is read from a running detector.
+
+    Attributes:
+        names: those in the run, by number.
+    """
+
+    view: JointView
+    start: int
+    stop: int
+    entry: Entry
+    names: tuple[str, ...]
+
+
 class _Cover(NamedTuple):
     """A way to detect a part of the pattern.
 
     Attributes:
         cost: in atoms.
-        choices: what is reused.
+        reused: what is read from running detectors.
     """
 
     cost: float
-    choices: tuple[Choice, ...]
+    reused: tuple[_Reused, ...]
 
 
 def for_reuse(catalogue: Catalogue, usable: Usable = lambda _: INLINE) -> Choose:
@@ -47,7 +61,8 @@ def for_reuse(catalogue: Catalogue, usable: Usable = lambda _: INLINE) -> Choose
     def choose(publication: Publication, exports: frozenset[str]) -> tuple[Choice, ...]:
         registers = frozenset(all_registers(publication.pattern))
         finder = _Finder(catalogue, usable, registers)
-        return finder.cover(publication.pattern, (), outermost(publication, exports)).choices
+        cover = finder.cover(publication.pattern, (), outermost(publication, exports))
+        return tuple(_choice(catalogue, each) for each in cover.reused)
 
     return choose
 
@@ -74,7 +89,7 @@ class _Finder:
         below = [
             self.cover(child, (*path, place), around) for place, (child, around) in enumerate(inside(pattern, context))
         ]
-        best = _Cover(sum(each.cost for each in below), tuple(choice for each in below for choice in each.choices))
+        best = _Cover(sum(each.cost for each in below), tuple(reused for each in below for reused in each.reused))
         return min((best, *self._whole(view, pattern)), key=_cost)
 
     def _along(self, view: JointView) -> _Cover:
@@ -88,9 +103,11 @@ class _Finder:
             _improve(best, start + 1, before, alone)
             for stop, entry, names in self.catalogue.find(words, joint, start):
                 if stop - start > 1:
-                    reused = self._reuse(view, start, stop, entry, names, ())
-                    if reused is not None:
-                        _improve(best, stop, before, reused)
+                    cost = self.usable(entry)
+                    if cost is not None and before.cost + cost < best[stop].cost:
+                        reused = self._reuse(_Reused(view, start, stop, entry, names), cost)
+                        if reused is not None:
+                            _improve(best, stop, before, reused)
         return best[-1]
 
     def _whole(self, view: JointView, pattern: Pattern) -> list[_Cover]:
@@ -100,43 +117,37 @@ class _Finder:
         words = words_of(joint, self.registers)
         found = []
         for stop, entry, names in self.catalogue.find(words, joint, 0):
-            if stop == len(joint.parts):
-                reused = self._reuse(view, 0, 1, entry, names, key, window)
+            cost = self.usable(entry)
+            if stop == len(joint.parts) and cost is not None:
+                reused = self._reuse(_Reused(view, 0, 1, entry, names), cost, key, window)
                 found += [] if reused is None else [reused]
         return found
 
     def _reuse(
-        self,
-        view: JointView,
-        start: int,
-        stop: int,
-        entry: Entry,
-        names: tuple[str, ...],
-        own_key: tuple[str, ...],
-        own_window: int | None = None,
+        self, reused: _Reused, cost: float, own_key: tuple[str, ...] = (), own_window: int | None = None
     ) -> _Cover | None:
         """A run read from a running detector, if that is right and allowed."""
+        view, start, stop, entry, names = reused
         context = view.context
-        if entry.key != tuple(sorted({*context.key, *own_key})):
+        if entry.key != (tuple(sorted({*context.key, *own_key})) if own_key else context.key):
             return None
         if not _serves(entry.window, own_window, context.window):
             return None
-        exports = view.exports(start, stop)
-        numbers = {name: number for number, name in enumerate(names)}
-        if not {numbers[name] for name in exports} <= entry.exports or view.failures(start, stop):
+        if not {names.index(name) for name in view.exports(start, stop)} <= entry.exports:
             return None
-        cost = self.usable(entry)
-        if cost is None:
-            return None
-        handed_on = {name: entry.names[numbers[name]] for name in exports}
-        plan = self.catalogue.plans[entry.id]
-        return _Cover(cost, (Choice(view.candidate(start, stop), reused=plan, names=handed_on),))
+        return _Cover(cost, (reused,)) if view.allows(start, stop) else None
+
+
+def _choice(catalogue: Catalogue, reused: _Reused) -> Choice:
+    view, start, stop, entry, names = reused
+    handed_on = {name: entry.names[names.index(name)] for name in view.exports(start, stop)}
+    return Choice(view.candidate(start, stop), reused=catalogue.plans[entry.id], names=handed_on)
 
 
 def _improve(best: list[_Cover], place: int, before: _Cover, more: _Cover) -> None:
     cost = before.cost + more.cost
     if cost < best[place].cost:
-        best[place] = _Cover(cost, before.choices + more.choices)
+        best[place] = _Cover(cost, before.reused + more.reused)
 
 
 def _cost(cover: _Cover) -> float:

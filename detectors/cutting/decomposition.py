@@ -36,7 +36,7 @@ def full(publication: Publication, exports: frozenset[str]) -> Iterable[Choice]:
                 continue
             if any(_overlap(view, start, stop, each.candidate) for each in taken):
                 continue
-            if size_of(view.joint.run(start, stop)) > 1 and not view.failures(start, stop):
+            if size_of(view.joint.run(start, stop)) > 1 and view.allows(start, stop):
                 taken.append(Choice(view.candidate(start, stop), view.context.window))
     return taken
 

@@ -11,11 +11,10 @@ from math import sqrt
 from typing import Final
 
 from detectors.drawing.layout import Box, connect, place, ranks
-from detectors.drawing.shapes import Arrowhead, Circle, Dot, Pen, Point, Shape, Stroke, Text, TextLine, broken
+from detectors.drawing.shapes import HEAD, Arrowhead, Circle, Dot, Pen, Point, Shape, Stroke, Text, TextLine, broken
 from detectors.drawing.view import AutomatonView, MoveView, StateView
 
 RADIUS: Final = 20.0
-HEAD: Final = 9.0
 _LOOP_HEIGHT: Final = 26.0
 _LOOP_WIDTH: Final = 15.0
 _START: Final = 34.0

@@ -1,4 +1,4 @@
-"""What a drawing is made of: circles, lines with arrowheads, texts; how wide texts are and where they break."""
+"""What a drawing is made of: circles, panels, lines with arrowheads, texts; how wide texts are and where they break."""
 
 from __future__ import annotations
 
@@ -8,8 +8,27 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 Point: TypeAlias = tuple[float, float]
-Stroke: TypeAlias = Literal["strong", "weak", "plain"]
-Style: TypeAlias = Literal["label", "note", "domain", "emits", "fails", "name", "start", "title", "pattern", "remark"]
+Stroke: TypeAlias = Literal["strong", "weak", "plain", "events", "records", "published", "read"]
+Look: TypeAlias = Literal["detector", "root", "shared", "shared root", "input", "publication"]
+Style: TypeAlias = Literal[
+    "label",
+    "note",
+    "domain",
+    "emits",
+    "fails",
+    "name",
+    "start",
+    "title",
+    "pattern",
+    "remark",
+    "type",
+    "published",
+    "shared",
+    "events flow",
+    "records flow",
+    "published flow",
+    "read flow",
+]
 
 SIZES: Final[dict[Style, float]] = {
     "label": 12.0,
@@ -22,11 +41,21 @@ SIZES: Final[dict[Style, float]] = {
     "title": 14.0,
     "pattern": 12.0,
     "remark": 11.0,
+    "type": 12.0,
+    "published": 12.0,
+    "shared": 11.0,
+    "events flow": 10.5,
+    "records flow": 10.5,
+    "published flow": 10.5,
+    "read flow": 10.5,
 }
 """Pixels. Texts are in a monospaced face, for only its widths are known without measuring."""
 
 ADVANCE: Final = 0.602
 LEADING: Final = 1.28
+
+HEAD: Final = 9.0
+"""How long an arrowhead is, in pixels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +96,18 @@ class Circle:
 
 
 @dataclass(frozen=True, slots=True)
+class Panel:
+    """A box with its upper left corner at (x, y); its title is shown where the pointer rests on it."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    look: Look
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Dot:
     """Where an instance forks."""
 
@@ -76,11 +117,12 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A line; its points are kept to know how far it reaches."""
+    """A line; its points are kept to know how far it reaches. Its title is shown where the pointer rests on it."""
 
     commands: str
     stroke: Stroke
     points: tuple[Point, ...]
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +136,7 @@ class Arrowhead:
     stroke: Stroke
 
 
-Shape: TypeAlias = Text | Circle | Dot | Path | Arrowhead
+Shape: TypeAlias = Text | Circle | Panel | Dot | Path | Arrowhead
 
 
 @dataclass(slots=True)
@@ -124,8 +166,8 @@ class Pen:
         middle = (x + point[0]) / 2
         self.curve((middle, y), (middle, point[1]), point)
 
-    def path(self) -> Path:
-        return Path(" ".join(self.commands), self.stroke, tuple(self.points))
+    def path(self, title: str = "") -> Path:
+        return Path(" ".join(self.commands), self.stroke, tuple(self.points), title)
 
     def _add(self, command: str, *points: Point) -> None:
         self.commands.append(command + " ".join(f"{x:.1f},{y:.1f}" for x, y in points))
@@ -145,6 +187,9 @@ def extent(shapes: Iterable[Shape]) -> tuple[float, float, float, float]:
             case Circle(x=x, y=y, radius=radius):
                 xs += [x - radius, x + radius]
                 ys += [y - radius, y + radius]
+            case Panel(x=x, y=y, width=width, height=height):
+                xs += [x, x + width]
+                ys += [y, y + height]
             case Path(points=points):
                 xs += [point[0] for point in points]
                 ys += [point[1] for point in points]
