@@ -15,15 +15,15 @@ import msgspec
 
 from detectors.compilation import Compiled
 from detectors.consumption import DetectionPolicy, Released
-from detectors.packing import seal, unseal
+from detectors.packing import pack_key, seal, unpack_key, unseal
 from detectors.stepwise.engine import StepwiseEngine
 from detectors.stepwise.snapshot import restore, snapshot
 from middleware.errors import SnapshotError
-from middleware.events import Attribute, CompositeEvent, Event, OpenGap
+from middleware.events import Attribute, CompositeEvent, Event, Gap, OpenGap
 from middleware.eventtypes import Kind
 
 FORMAT: Final = "distced detector"
-VERSION: Final = 1
+VERSION: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +134,10 @@ class Detector:
             snapshot(self.engine),
             self.policy.state(),
             [counts.consumed, counts.found, counts.late, counts.duplicates],
+            {
+                part: [heard, [_pack_open(each) for each in opens.values()]]
+                for part, (heard, opens) in self._opens.items()
+            },
         ]
         return seal(FORMAT, VERSION, msgspec.msgpack.encode(body))
 
@@ -147,11 +151,13 @@ class Detector:
         if not isinstance(body, list) or body[:1] != [self.id]:
             raise SnapshotError("a snapshot of another detector", given=body, allowed=self.id)
         try:
-            _, engine, policy, counts = body
+            _, engine, policy, counts, opens = body
             restore(self.engine, engine)
             self._behind = self.engine.behind
             self.policy.resume(policy)
             self.statistics = DetectorStatistics(*counts)
+            for part, (heard, packed) in opens.items():
+                self.hear_open(part, map(_unpack_open, packed), heard)
         except (ValueError, TypeError, AttributeError) as error:
             raise SnapshotError("a damaged snapshot of a detector", given=str(error)) from error
 
@@ -177,6 +183,16 @@ class Detector:
         counts.duplicates += released.duplicates
         watermark = None if self._at_once else released.watermark
         return Detected(found, watermark, released.late, released.duplicates, disordered, released.fenced)
+
+
+def _pack_open(news: OpenGap) -> list[Any]:
+    previous = news.gap.previous
+    return [list(news.key), None if previous is None else pack_key(previous), news.gap.greatest_lo]
+
+
+def _unpack_open(packed: Any) -> OpenGap:
+    key, previous, greatest_lo = packed
+    return OpenGap(tuple(key), Gap(None if previous is None else unpack_key(previous), greatest_lo))
 
 
 def detector_id(compiled: Compiled, policy: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from middleware.errors import SnapshotError
-from middleware.events import DIGEST_BYTES, CompositeEvent, Event, EventId
+from middleware.events import DIGEST_BYTES, CompositeEvent, Event, EventId, Gap, OrderKey, Record
 
 WIDE: Final = 2**63
 
@@ -73,11 +73,24 @@ def unpack_id(packed: Any) -> EventId:
     return packed[0], unpack_seq(packed[1])
 
 
+def pack_key(key: OrderKey) -> list[Any]:
+    """An order key."""
+    return [*key[:4], pack_seq(key[4])]
+
+
+def unpack_key(packed: Any) -> OrderKey:
+    """The inverse of `pack_key`."""
+    hi, lo, rank, source, seq = packed
+    return hi, lo, rank, source, unpack_seq(seq)
+
+
 def pack_event(event: Event) -> list[Any]:
     """An event as it was published, constituents included."""
     packed: list[Any] = [event.type, event.lo, event.hi, event.source, pack_seq(event.seq), event.attributes]
     if isinstance(event, CompositeEvent):
         packed += [[pack_id(each) for each in event.constituents], [pack_event(each) for each in event.events]]
+        if event.records:
+            packed += [[_pack_record(each) for each in event.records], event.again]
     return packed
 
 
@@ -88,6 +101,42 @@ def unpack_event(packed: Any) -> Event:
         return Event(type_name, lo, hi, source, unpack_seq(seq), attributes)
     constituents = tuple(unpack_id(each) for each in rest[0])
     events = tuple(unpack_event(each) for each in rest[1])
+    records, again = (tuple(map(_unpack_record, rest[2])), rest[3]) if len(rest) > 2 else ((), False)
     return CompositeEvent(
-        type_name, lo, hi, source, unpack_seq(seq), attributes, constituents=constituents, events=events
+        type_name,
+        lo,
+        hi,
+        source,
+        unpack_seq(seq),
+        attributes,
+        constituents=constituents,
+        events=events,
+        records=records,
+        again=again,
+    )
+
+
+def _pack_record(record: Record) -> list[Any]:
+    gap = record.gap
+    return [
+        pack_key(record.first),
+        pack_key(record.last),
+        record.lo,
+        [None if gap.previous is None else pack_key(gap.previous), gap.greatest_lo],
+        list(record.key),
+        {name: pack_event(event) for name, event in record.bound.items()},
+        record.counted,
+    ]
+
+
+def _unpack_record(packed: Any) -> Record:
+    first, last, lo, (previous, greatest_lo), key, bound, counted = packed
+    return Record(
+        unpack_key(first),
+        unpack_key(last),
+        lo,
+        Gap(None if previous is None else unpack_key(previous), greatest_lo),
+        tuple(key),
+        {name: unpack_event(event) for name, event in bound.items()},
+        counted,
     )

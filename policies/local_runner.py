@@ -41,8 +41,8 @@ class Message:
 
 
 @dataclass(slots=True)
-class _Host:
-    """A detector with what it reads and what waits for it.
+class Host:
+    """A detector, with what it reads and what waits for it.
 
     Attributes:
         reads: the types it reads; None for every primitive one.
@@ -79,7 +79,7 @@ class LocalRunner:
         self.graph = graph
         self.random = random
         self.over_wire = over_wire
-        self.hosts: dict[str, _Host] = {}
+        self.hosts: dict[str, Host] = {}
         self.found: dict[str, dict[tuple[str, int], CompositeEvent]] = {root: {} for root in graph.roots}
         self.messages = 0
         published = {
@@ -87,16 +87,21 @@ class LocalRunner:
             for plan in graph.plans.values()
             if plan.compiled.automaton.output is not None
         }
-        self._readers: dict[str, list[_Host]] = {}
+        self._kinds = kinds
+        self._readers: dict[str, list[Host]] = {}
         for plan in graph.plans.values():
-            detector = Detector(plan.compiled, Guaranteed(), kinds, records=graph.records(plan.id))
-            host = _Host(plan, detector, plan.compiled.automaton.type_names())
+            detector = self.detector(plan)
+            host = Host(plan, detector, plan.compiled.automaton.type_names())
             self.hosts[plan.id] = host
             writers = [published[name] for name in sorted(plan.compiled.names()) if name in published]
             for writer in dict.fromkeys((*plan.parts, *writers)):
                 self._readers.setdefault(writer, []).append(host)
                 host.queues[writer] = deque()
                 detector.join(writer, INSTANT_MIN, 0)
+
+    def detector(self, plan: DetectorPlan) -> Detector:
+        """A fresh detector for a plan."""
+        return Detector(plan.compiled, Guaranteed(), self._kinds, records=self.graph.records(plan.id))
 
     def run(self, sources: Mapping[str, Sequence[Event]]) -> None:
         """Publish the events of each source, in its order, until time has come to its end."""
@@ -110,7 +115,7 @@ class LocalRunner:
             for host in self.hosts.values():
                 self._told(host, host.detector.heartbeat((), INSTANT_MAX, 0))
         while True:
-            choices: list[tuple[deque[Message], _Host | None]] = [(queue, None) for queue in waiting.values() if queue]
+            choices: list[tuple[deque[Message], Host | None]] = [(queue, None) for queue in waiting.values() if queue]
             choices += [(queue, host) for host in self.hosts.values() for queue in host.queues.values() if queue]
             if not choices:
                 return
@@ -138,14 +143,14 @@ class LocalRunner:
             yield Message(source, tuple(events[at - size : at]), watermark)
         yield Message(source, (), INSTANT_MAX)
 
-    def _deliver(self, host: _Host, message: Message) -> None:
+    def _deliver(self, host: Host, message: Message) -> None:
         self.messages += 1
         detector = host.detector
         if message.open and message.watermark is not None:
             detector.hear_open(message.source, message.open, message.watermark)
         self._told(host, detector.receive(message.source, message.events, message.watermark, 0))
 
-    def _told(self, host: _Host, detected: Detected) -> None:
+    def _told(self, host: Host, detected: Detected) -> None:
         found = self.found.get(host.plan.id)
         for event in detected.events:
             if found is not None:
@@ -160,7 +165,7 @@ class LocalRunner:
         for reader in readers:
             reader.queues[host.plan.id].append(message)
 
-    def _sent(self, host: _Host, message: Message) -> Message:
+    def _sent(self, host: Host, message: Message) -> Message:
         """The message as it comes out of the wire format."""
         plan = host.plan
         output = plan.compiled.automaton.output

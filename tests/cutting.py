@@ -15,7 +15,7 @@ from detectors.stepwise.engine import StepwiseEngine
 from middleware.errors import PatternError
 from middleware.events import CompositeEvent, Event, EventId
 from policies.cut_cases import spread
-from policies.local_runner import LocalRunner
+from policies.local_runner import Host, LocalRunner, Message
 from tests.comparing import Composite, as_case, compiled, composites
 from tests.shrinking import shrink
 
@@ -37,10 +37,22 @@ def whole(patterns: Sequence[Compiled], events: Sequence[Event]) -> dict[str, Ou
     return {name: outcome([each for each in found if each.source == name]) for name in names}
 
 
+class RestlessRunner(LocalRunner):
+    """Puts detectors away now and then, and goes on with fresh ones from their snapshots."""
+
+    def _deliver(self, host: Host, message: Message) -> None:
+        if self.random.random() < 0.2:
+            state = host.detector.snapshot()
+            host.detector = self.detector(host.plan)
+            host.detector.resume(state)
+        super()._deliver(host, message)
+
+
 def in_parts(graph: DetectorGraph, events: Sequence[Event], seed: int) -> dict[str, Outcome]:
     """What a graph of detectors finds, with delays and an order that chance says."""
     random = Random(seed)
-    runner = LocalRunner(graph, random, over_wire=random.random() < 0.5)
+    kind = RestlessRunner if random.random() < 0.3 else LocalRunner
+    runner = kind(graph, random, over_wire=random.random() < 0.5)
     runner.run(spread(events, random))
     return {root: outcome(runner.composites(root)) for root in graph.roots}
 

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from detectors.language.inlining import rebuild
-from detectors.language.names import all_registers, all_variables
+from detectors.language.names import all_registers, all_variables, referenced
 from detectors.language.tree import (
     Alternation,
     Atom,
@@ -234,8 +234,8 @@ class Rewriter:
             case _:
                 return Difference(described, Difference(EMPTY, described))
 
-    def condition(self, condition: Expression, attribute: str = "k") -> Expression:
-        """Another condition that holds of the same events, which have this attribute."""
+    def condition(self, condition: Expression, attribute: str = "w") -> Expression:
+        """Another condition that holds of the same events. It may ask for an attribute asked for nowhere else."""
         match condition:
             case Binary(operator="and" | "or" as operator, left=left, right=right):
                 sides = [self.condition(left, attribute), self.condition(right, attribute)]
@@ -282,7 +282,11 @@ class Rewriter:
 
     def _renamed(self, publication: Publication) -> Publication:
         made = dict.fromkeys((*all_variables(publication.pattern), *all_registers(publication.pattern)))
-        names = dict(zip(made, self.random.sample(NAMES, len(made)), strict=True)) if self._now(2) else {}
+        # A bare name that is no register is an attribute, which no register may be called as.
+        free = [
+            name for name in NAMES if name in made or name not in referenced(publication.pattern, publication.output)
+        ]
+        names = dict(zip(made, self.random.sample(free, len(made)), strict=True)) if self._now(2) else {}
         return renamed(publication, names)
 
     def _output(self, output: Output) -> Output:

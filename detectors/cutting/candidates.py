@@ -111,7 +111,7 @@ class Context:
         uses: the uses in the automaton it belongs to, and those of its exports.
         nowhere: the reason for a stand of `nowhere`.
         inside: why nothing in it may be cut at all; empty if it may.
-        before: what precedes it and may go on or be left out, so that condition (a) fails; None for nothing of the kind.
+        before: what precedes it and may go on or be left out, so that condition (a) fails; None for nothing such.
         waiting: whether some state waits for what begins there, so that (b) matters.
         followed: what follows it; None for nothing.
         timers: the time events in scope.

@@ -163,9 +163,7 @@ def _with_own_names(form: CanonicalForm, given: Publication) -> Publication:
     if len(set(wanted.values())) < len(wanted):
         return canonical
     output = canonical.output
-    return Publication(
-        renamed(canonical.pattern, wanted), None if output is None else renamed_output(output, wanted)
-    )  # fmt: skip
+    return Publication(renamed(canonical.pattern, wanted), None if output is None else renamed_output(output, wanted))
 
 
 def _own_timers(form: CanonicalForm, given: Publication) -> dict[str, str]:

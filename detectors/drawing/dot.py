@@ -22,7 +22,7 @@ def dot(drawings: Sequence[tuple[str, AutomatonView]]) -> str:
 
 def _cluster(view: AutomatonView, name: str, title: str) -> Iterator[str]:
     yield f"  subgraph cluster_{name} {{"
-    yield f"    label={_quoted(title, *view.remarks())}; labeljust=l;"
+    yield f"    label={quoted(title, *view.remarks())}; labeljust=l;"
     for place, state in enumerate(view.states):
         yield f"    {name}_{place} [{_state(state)}];"
         if state.start:
@@ -41,11 +41,11 @@ def _state(state: StateView) -> str:
     below += [f"Σ {state.domain}"] if state.domain else []
     below += [f"fails: {state.fails}"] if state.fails else []
     shape = "doublecircle" if state.generative else "circle"
-    return f"shape={shape}, label={_quoted(state.name)}, xlabel={_quoted(*below)}"
+    return f"shape={shape}, label={quoted(state.name)}, xlabel={quoted(*below)}"
 
 
 def _move(move: MoveView, name: str, place: int) -> Iterator[str]:
-    label = _quoted(f"~{move.label}" if move.hidden else move.label, *move.notes)
+    label = quoted(f"~{move.label}" if move.hidden else move.label, *move.notes)
     style = "style=bold" if move.strong else "style=dashed"
     source = f"{name}_{move.source}"
     if len(move.targets) == 1:
@@ -58,6 +58,7 @@ def _move(move: MoveView, name: str, place: int) -> Iterator[str]:
         yield f"    {fork} -> {name}_{target} [{style}];"
 
 
-def _quoted(*lines: str) -> str:
+def quoted(*lines: str) -> str:
+    """Lines as a quoted string."""
     escaped = "\n".join(lines).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

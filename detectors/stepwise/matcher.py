@@ -510,7 +510,7 @@ class Matcher:
                 chain = (chain, each)
         bounds = instance.bounds
         if move.joint is not None and not move.after_first:
-            bound = instance.hi if move.strong else None
+            bound = instance.hi if move.strong and instance.last is not None else None
             bounds = (*bounds[: move.joint], bound, *bounds[move.joint + 1 :])
         elif move.joint is not None:
             bounds = (*bounds[: move.joint], None, *bounds[move.joint + 1 :])

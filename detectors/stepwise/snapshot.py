@@ -12,16 +12,17 @@ from typing import Any, Final
 
 import msgspec
 
-from detectors.packing import WIDE, pack_id, pack_seq, seal, unpack_id, unpack_seq, unseal
+from detectors.packing import WIDE, pack_id, pack_key, pack_seq, seal, unpack_id, unpack_key, unpack_seq, unseal
 from detectors.stepwise.engine import StepwiseEngine
-from detectors.stepwise.inner_events import PartEvent, TimeEvent
-from detectors.stepwise.instance import Instance
+from detectors.stepwise.gaps import StartGaps
+from detectors.stepwise.inner_events import PartEvent, PartMatch, TimeEvent
+from detectors.stepwise.instance import Instance, Origin
 from detectors.stepwise.matcher import Matcher
 from middleware.errors import SnapshotError
-from middleware.events import CompositeEvent, Event
+from middleware.events import CompositeEvent, Event, Gap, Record
 
 FORMAT: Final = "distced engine"
-VERSION: Final = 1
+VERSION: Final = 2
 
 
 class _MatcherState(msgspec.Struct, array_like=True):
@@ -30,6 +31,7 @@ class _MatcherState(msgspec.Struct, array_like=True):
     numbers: int
     reported: list[Any]
     instances: list[Any]
+    gaps: list[Any]
 
 
 class _EngineState(msgspec.Struct, array_like=True):
@@ -116,6 +118,7 @@ class _Writer:
             matcher.numbers,
             reported,
             [self.instance(instance) for instance in matcher.instances()],
+            [] if matcher.gaps is None else _pack_gaps(matcher.gaps),
         )
 
     def instance(self, instance: Instance) -> list[Any]:
@@ -131,6 +134,7 @@ class _Writer:
             instance.timers,
             instance.bounds,
             [[sorted(keys), [_pack(value) for value in values]] for keys, values in instance.spent],
+            None if instance.origin is None else _pack_origin(instance.origin),
         ]
 
     def chain(self, chain: Any) -> int:
@@ -166,8 +170,18 @@ class _Writer:
         ids = [pack_id(identity) for identity in event.constituents]
         body = [*head, ids, [self.event(each) for each in event.events]]
         if isinstance(event, PartEvent):
-            return ["p", *body, {name: self.event(each) for name, each in event.bound.items()}, event.counted]
+            handed_on = [{name: self.event(each) for name, each in event.bound.items()}, event.counted]
+            if isinstance(event, PartMatch):
+                return ["m", *body, *handed_on, pack_key(event.record.last)]
+            return ["p", *body, *handed_on]
+        if event.records:
+            return ["r", *body, [self.record(each) for each in event.records], event.again]
         return ["c", *body]
+
+    def record(self, record: Record) -> list[Any]:
+        bound = {name: self.event(each) for name, each in record.bound.items()}
+        origin = _pack_origin((record.first, record.gap.previous, record.gap.greatest_lo))
+        return [origin, pack_key(record.last), record.lo, list(record.key), bound, record.counted]
 
 
 class _Reader:
@@ -188,9 +202,13 @@ class _Reader:
         }
         for packed in state.instances:
             matcher.add(self._instance(packed))
+        if matcher.gaps is not None:
+            if not state.gaps:
+                raise SnapshotError("a snapshot of a detector that kept no records")
+            _unpack_gaps(matcher.gaps, state.gaps)
 
     def _instance(self, packed: list[Any]) -> Instance:
-        place, key, chain, lo, last, bindings, registers, windows, timers, bounds, spent = packed
+        place, key, chain, lo, last, bindings, registers, windows, timers, bounds, spent, origin = packed
         event = self._at(last)
         return Instance(
             place,
@@ -205,6 +223,7 @@ class _Reader:
             tuple(timers),
             tuple(bounds),
             frozenset((frozenset(keys), tuple(_unpack(value) for value in values)) for keys, values in spent),
+            None if origin is None else _unpack_origin(origin),
         )
 
     def _at(self, number: int) -> Event | None:
@@ -221,8 +240,62 @@ class _Reader:
         events = tuple(self.events[each] for each in rest[1])
         if kind == "c":
             return CompositeEvent(*head, constituents=constituents, events=events)
+        if kind == "r":
+            records = tuple(map(self._record, rest[2]))
+            return CompositeEvent(*head, constituents=constituents, events=events, records=records, again=rest[3])
         bound = {name: self.events[each] for name, each in rest[2].items()}
-        return PartEvent(*head, constituents=constituents, events=events, bound=bound, counted=rest[3])
+        if kind == "p":
+            return PartEvent(*head, constituents=constituents, events=events, bound=bound, counted=rest[3])
+        last = unpack_key(rest[4])
+        # It has been consumed already, so nobody asks any more when it began.
+        record = Record(last, last, lo, Gap(), bound=bound, counted=rest[3])
+        return PartMatch(*head, constituents=constituents, events=events, bound=bound, counted=rest[3], record=record)
+
+    def _record(self, packed: list[Any]) -> Record:
+        origin, last, lo, key, bound, counted = packed
+        first, previous, greatest_lo = _unpack_origin(origin)
+        bound = {name: self.events[each] for name, each in bound.items()}
+        return Record(first, unpack_key(last), lo, Gap(previous, greatest_lo), tuple(key), bound, counted)
+
+
+def _pack_origin(origin: Origin) -> list[Any]:
+    first, previous, greatest_lo = origin
+    return [pack_key(first), None if previous is None else pack_key(previous), greatest_lo]
+
+
+def _unpack_origin(packed: list[Any]) -> Origin:
+    first, previous, greatest_lo = packed
+    return unpack_key(first), None if previous is None else unpack_key(previous), greatest_lo
+
+
+def _pack_gap(gap: Gap) -> list[Any]:
+    return [None if gap.previous is None else pack_key(gap.previous), gap.greatest_lo]
+
+
+def _unpack_gap(packed: list[Any]) -> Gap:
+    previous, greatest_lo = packed
+    return Gap(None if previous is None else unpack_key(previous), greatest_lo)
+
+
+def _pack_gaps(gaps: StartGaps) -> list[Any]:
+    seen = [
+        [state, _pack(key), sorted(keys), [_pack(value) for value in values], pack_key(previous), lo]
+        for (state, key, keys, values), (previous, lo) in gaps.seen.items()
+    ]
+    answered = [[name, _pack(key), _pack_gap(gap)] for (name, key), gap in gaps.answered.items()]
+    told = [[_pack(key), _pack_gap(gap)] for key, gap in gaps.told.items()]
+    return [seen, answered, [_pack(key) for key in gaps.touched], told]
+
+
+def _unpack_gaps(gaps: StartGaps, packed: list[Any]) -> None:
+    seen, answered, touched, told = packed
+    gaps.seen = {
+        (state, _unpack(key), frozenset(keys), tuple(_unpack(value) for value in values)): (unpack_key(previous), lo)
+        for state, key, keys, values, previous, lo in seen
+    }
+    gaps.answered = {(name, _unpack(key)): _unpack_gap(gap) for name, key, gap in answered}
+    gaps.touched = {_unpack(key) for key in touched}
+    gaps.told = {_unpack(key): _unpack_gap(gap) for key, gap in told}
 
 
 # A key keeps booleans in tuples, apart from 0 and 1, and several attributes in a tuple: an array says which.

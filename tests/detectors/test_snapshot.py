@@ -70,6 +70,17 @@ def test_thinning_goes_on() -> None:
     assert [each.constituents for each in fresh.feed(events[1:])] == [(("s", 0), ("s", 11))]
 
 
+def test_a_strong_joint_before_sides_at_the_very_beginning_binds_to_nothing() -> None:
+    """Found by chance: a bound before all time did not fit into a snapshot."""
+    pattern = compile_pattern("[A]* ; ([B] & [C])")
+    engine, fresh = StepwiseEngine([pattern]), StepwiseEngine([pattern])
+    engine.feed([Event("B", 1, 1, "s", 0, {})])
+    engine.advance(1)
+    restore(fresh, snapshot(engine))
+    found = fresh.feed([Event("C", 2, 2, "s", 1, {})]) + fresh.finish()
+    assert [each.constituents for each in found] == [(("s", 0), ("s", 1))]
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
@@ -77,7 +88,7 @@ def test_thinning_goes_on() -> None:
         (b"\x93\x01\x02\x03", "no snapshot"),
         (b"\xc1", "no snapshot"),
         (snapshot(StepwiseEngine([compile_pattern("[B]")])), "other patterns"),
-        (snapshot(StepwiseEngine([compile_pattern("[A]")])).replace(b"engine\x01", b"engine\x02"), "another version"),
+        (snapshot(StepwiseEngine([compile_pattern("[A]")])).replace(b"engine\x02", b"engine\x03"), "another version"),
     ],
 )
 def test_bytes_that_do_not_fit_are_refused(content: bytes, problem: str) -> None:

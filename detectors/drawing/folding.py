@@ -1,0 +1,82 @@
+"""The text of a pattern in lines of a given width, broken where it reads well.
+
+Breaks lie between parts before they lie inside one, and before the sign that joins two. What stands in quotes is not
+torn apart.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_OPENING: Final = "([{"
+_CLOSING: Final = ")]}"
+_QUOTES: Final = "'`\""
+_SIGNS: Final = (";", "|", "&", "<=", "⊆", "@", "and", "or", "where", "as", "set", "->", "within", "by", "=")
+_COMPARING: Final = ("==", "!=", "<", ">", ">=")
+_INDENT: Final = "  "
+
+
+def fold(text: str, columns: int, most: int | None = None) -> list[str]:
+    """The text in lines of at most so many columns.
+
+    Args:
+        most: how many lines at most; what is left out is told by an ellipsis. None for all of them.
+    """
+    lines = _fold(text, columns)
+    if most is not None and len(lines) > most:
+        lines = [*lines[: most - 1], "…"]
+    return lines
+
+
+def _fold(text: str, columns: int) -> list[str]:
+    if len(text) <= columns:
+        return [text]
+    pieces = _pieces(text)
+    if len(pieces) == 1:
+        # No break outside brackets: those inside count.
+        pieces = _pieces(text, inside=1)
+    if len(pieces) == 1:
+        return [text[start : start + columns] for start in range(0, len(text), columns)]
+    lines: list[str] = []
+    for piece in pieces:
+        if lines and len(lines[-1]) + 1 + len(piece) <= columns:
+            lines[-1] += f" {piece}"
+        elif len(piece) <= columns - len(_INDENT) or not lines:
+            lines += _fold(piece, columns) if not lines else [_INDENT + piece if _is_inside(text) else piece]
+        else:
+            lines += [_INDENT + line for line in _fold(piece, columns - len(_INDENT))]
+    return lines
+
+
+def _is_inside(text: str) -> bool:
+    """Whether the text is one part, whose continuation is indented."""
+    return len(_pieces(text)) == 1
+
+
+def _pieces(text: str, inside: int = 0) -> list[str]:
+    """The text split at the blanks that stand in no more than so many brackets.
+
+    A sign goes with what follows it, a comparison with both sides.
+    """
+    words = [""]
+    depth, quote = 0, ""
+    for character in text:
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in _QUOTES:
+            quote = character
+        else:
+            depth += (character in _OPENING) - (character in _CLOSING)
+        if character == " " and depth <= inside and not quote:
+            words.append("")
+        else:
+            words[-1] += character
+    pieces: list[str] = []
+    joins = False
+    for word in words:
+        if joins or (word in _COMPARING and pieces):
+            pieces[-1] += f" {word}"
+        else:
+            pieces.append(word)
+        joins = word in _SIGNS or word in _COMPARING
+    return pieces

@@ -1,0 +1,268 @@
+"""What is to be seen of a graph of detectors, in words and apart from any form of drawing.
+
+Text, SVG, DOT and JSON are drawn from this view, so they show the same. The graph is that of `detectors.cutting.graph`;
+here come to it what flows into it and out of it: primitive events on the left, published composite events on the right,
+and which of these the patterns of the file read again by their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton
+from detectors.compilation import Compiled
+from detectors.cutting.catalogue import core_of
+from detectors.cutting.graph import DetectorGraph, DetectorPlan
+from detectors.cutting.wording import with_thinned_names
+from detectors.drawing.wording import thinned_names
+from detectors.language.printer import format_output, format_pattern, format_publication
+from middleware.sets.expressions import FALSE, names, quote_name
+from middleware.timestamps import format_duration
+
+FlowKind: TypeAlias = Literal["events", "records", "published", "read"]
+"""Primitive events; composite events with their records, into the detector they are part of; composite events out of
+the graph; composite events into a pattern that reads them by their name."""
+
+ANY: Final = "any event"
+"""The input of a detector that looks at `any`."""
+
+_LEAST_SHORT: Final = 7
+
+
+@dataclass(frozen=True, slots=True)
+class DetectorView:
+    """A detector.
+
+    Attributes:
+        id: its name.
+        short: the beginning of it that tells it apart.
+        text: what it detects, in canonical form, with what it publishes.
+        body: the same without the keys and windows around the whole, and without what it publishes.
+        key: the attributes of the keys around the whole.
+        window: the length of the shortest window around the whole, ns; None for none.
+        output: what it publishes, as in a pattern; empty where that has no name or where it is part of others only.
+        patterns: which patterns of the file it is the detector of, by place.
+        parts: the ids of the detectors it reads.
+        reads: the types of events it reads itself, by name, `any event` among them.
+        exports: the variables and registers that its records hand on.
+        serves: how many it serves, readers and itself as a pattern's; 0 where it is not shared.
+        epochs: whether it consumes by epochs.
+    """
+
+    id: str
+    short: str
+    text: str
+    body: str
+    key: tuple[str, ...]
+    window: int | None
+    output: str
+    patterns: tuple[int, ...]
+    parts: tuple[str, ...]
+    reads: tuple[str, ...]
+    exports: tuple[str, ...]
+    serves: int
+    epochs: bool
+
+    @property
+    def root(self) -> bool:
+        """Whether it is the detector of a pattern of the file."""
+        return bool(self.patterns)
+
+    def remarks(self) -> tuple[str, ...]:
+        """What holds for the whole of it."""
+        remarks = [f"by {', '.join(map(quote_name, self.key))}"] if self.key else []
+        remarks += [f"within {format_duration(self.window)}"] if self.window is not None else []
+        return (*remarks, *(["by epochs: not cut"] if self.epochs else []))
+
+
+@dataclass(frozen=True, slots=True)
+class PublicationView:
+    """Composite events that leave the graph.
+
+    Attributes:
+        id: what it is called in flows.
+        type_name: their type; empty for composite events without a name.
+    """
+
+    id: str
+    type_name: str
+
+    @property
+    def text(self) -> str:
+        """What stands on it."""
+        return quote_name(self.type_name) if self.type_name else "composite events"
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """What flows from one to another.
+
+    Attributes:
+        source, target: an input, by its type; a detector, by its id; or a publication, by its id.
+        label: what flows, in one or two lines.
+    """
+
+    kind: FlowKind
+    source: str
+    target: str
+    label: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphView:
+    """A graph of detectors.
+
+    Attributes:
+        decomposition: the name of the decomposition it comes from.
+        patterns: the patterns of the file as they were written.
+        roots: for each of them the id of its detector.
+        inputs: the types of primitive events it reads, and `any event`.
+        detectors: each behind those it reads.
+        publications: what comes out of it.
+        flows: from where to where.
+    """
+
+    decomposition: str
+    patterns: tuple[str, ...]
+    roots: tuple[str, ...]
+    inputs: tuple[str, ...]
+    detectors: tuple[DetectorView, ...]
+    publications: tuple[PublicationView, ...]
+    flows: tuple[Flow, ...]
+
+    @property
+    def shared(self) -> int:
+        """How many detectors serve more than one."""
+        return sum(each.serves > 0 for each in self.detectors)
+
+    def summary(self) -> str:
+        """How much there is of everything."""
+        counted = f"{_count(len(self.patterns), 'pattern')}, {_count(len(self.detectors), 'detector')}"
+        return f"{counted}, {self.shared} shared" if self.shared else counted
+
+    def detector(self, id_: str) -> DetectorView:
+        """The detector of this id."""
+        return next(each for each in self.detectors if each.id == id_)
+
+
+def graph_view(
+    patterns: Sequence[Compiled],
+    graph: DetectorGraph,
+    decomposition: str,
+    derived: Mapping[str, str] | None = None,
+) -> GraphView:
+    """The view of a graph.
+
+    Args:
+        patterns: those it was cut from, in their order.
+        derived: the names of derived types by the marks of their thinnings, where they are known.
+    """
+    thinned: dict[str, str] = {}
+    for compiled in patterns:
+        thinned |= thinned_names(compiled.thinnings, derived or {})
+    published = {name: _publication_id(name) for each in patterns if (name := _published(each))}
+    short = _short_ids(graph.plans)
+    detectors: list[DetectorView] = []
+    publications: dict[str, PublicationView] = {}
+    flows: list[Flow] = []
+    for plan in graph.plans.values():
+        reads = _reads(plan.compiled.automaton, published)
+        detectors.append(_detector(plan, graph, short[plan.id], tuple(reads), thinned))
+        for name, marks in reads.items():
+            if name in published:
+                flows.append(Flow("read", published[name], plan.id, (quote_name(name),)))
+            else:
+                seen = [thinned[mark] for mark in sorted(marks) if mark in thinned]
+                label = (_input(name), *([f"thinned: {', '.join(seen)}"] if seen else []))
+                flows.append(Flow("events", name, plan.id, label))
+        for part in plan.parts:
+            handed_on = ", ".join(map(quote_name, sorted(graph.plans[part].exports)))
+            label = ("composite events", f"with records: {handed_on}" if handed_on else "with records")
+            flows.append(Flow("records", part, plan.id, label))
+        if plan.id in graph.roots:
+            name = _published(plan.compiled)
+            id_ = published[name] if name else _publication_id(plan.id)
+            publications[id_] = PublicationView(id_, name)
+            flows.append(Flow("published", plan.id, id_, ("composite events",)))
+    return GraphView(
+        decomposition,
+        tuple(compiled.text for compiled in patterns),
+        tuple(graph.roots),
+        tuple(sorted({flow.source for flow in flows if flow.kind == "events"})),
+        tuple(detectors),
+        tuple(publications.values()),
+        tuple(flows),
+    )
+
+
+def _detector(
+    plan: DetectorPlan, graph: DetectorGraph, short: str, reads: tuple[str, ...], thinned: Mapping[str, str]
+) -> DetectorView:
+    publication = with_thinned_names(plan.compiled.plain, thinned)
+    core = core_of(publication.pattern)
+    output = publication.output
+    return DetectorView(
+        id=plan.id,
+        short=short,
+        text=format_publication(publication),
+        body=format_pattern(core.pattern),
+        key=core.key,
+        window=core.window,
+        output="" if output is None else format_output(output),
+        patterns=tuple(place for place, root in enumerate(graph.roots) if root == plan.id),
+        parts=plan.parts,
+        reads=reads,
+        exports=tuple(sorted(plan.exports)),
+        serves=len(graph.readers(plan.id)) + (plan.id in graph.roots) if plan.id in graph.shared else 0,
+        epochs=plan.compiled.automaton.epochs,
+    )
+
+
+def _published(compiled: Compiled) -> str:
+    output = compiled.publication.output
+    return "" if output is None else output.type_name
+
+
+def _publication_id(name: str) -> str:
+    # No type and no detector is called like this.
+    return f"-> {name}"
+
+
+def _reads(automaton: Automaton, published: Iterable[str]) -> dict[str, frozenset[str]]:
+    """The types of events that an automaton reads itself, each with the names its conditions ask for.
+
+    What is delegated is read by others. `any` is every primitive event; composite ones are read by their names.
+    """
+    found: dict[str, set[str]] = {}
+    for position in automaton.positions:
+        if position.domain.others != FALSE:
+            found.setdefault(ANY, set())
+        for name, condition in position.domain.by_type.items():
+            if name[0] in (TIMER_PREFIX, PART_PREFIX) or condition == FALSE:
+                continue
+            if name in published or condition != position.domain.others:
+                asked = names(condition) | names(position.label.condition(name))
+                found.setdefault(name, set()).update(asked)
+    for part in automaton.inner:
+        for name, asked_inside in _reads(part, published).items():
+            found.setdefault(name, set()).update(asked_inside)
+    return {name: frozenset(found[name]) for name in sorted(found)}
+
+
+def _input(name: str) -> str:
+    return name if name == ANY else quote_name(name)
+
+
+def _short_ids(ids: Iterable[str]) -> dict[str, str]:
+    """The shortest beginnings that tell ids apart, all of one length."""
+    every = list(ids)
+    length = _LEAST_SHORT
+    while len({each[:length] for each in every}) < len(every):
+        length += 1
+    return {each: each[:length] for each in every}
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
