@@ -6,13 +6,15 @@ What takes time to import is imported inside the verb that needs it.
 from __future__ import annotations
 
 from enum import StrEnum
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
+from rich.console import Console, RenderableType
 from rich.text import Text
 
-from middleware.console_output import AsJson, output, print_json, show_notes
+from middleware.console_output import PIPE_WIDTH, AsJson, output, print_json, show_notes
 from middleware.errors import DistcedError
 
 if TYPE_CHECKING:
@@ -45,6 +47,13 @@ class Format(StrEnum):
     SVG = "svg"
     DOT = "dot"
     JSON = "json"
+
+
+class Decomposition(StrEnum):
+    """How patterns are cut into detectors."""
+
+    NONE = "none"
+    FULL = "full"
 
 
 ConsumptionOption: TypeAlias = Annotated[
@@ -118,55 +127,126 @@ def explain(
     types: TypesOption = None,
     mapping: MappingOption = None,
     consumption: ConsumptionOption = Consumption.ORDERED,
+    cuts: Annotated[
+        bool, typer.Option("--cuts", help="Show which sub-patterns may become detectors of their own.")
+    ] = False,
+    decomposition: Annotated[
+        Decomposition | None, typer.Option("--decomposition", help="Show the detectors that detect it together.")
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="With --cuts: list single atoms, too.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Show the tree of a pattern, and the automaton that detects it.
+    """Show the tree of a pattern, and the automaton that detects it; or how it is cut into detectors.
 
     The automaton has a circle for each state and an arrow for each way on. A state looks at the events of its domain
     and at no others; an instance there takes every way on that fits, or fails by an event of the domain that fits none.
     Generative states (double circles) emit a composite event or set off a time event.
+
+    With --cuts it shows which sub-patterns may become detectors of their own, and why the others may not; with
+    --decomposition the graph of detectors for all patterns of a file together.
 
     \b
     Examples:
       distced explain '[A] ; ~[B]* [B]'
       distced explain '([A], [T <= {T, B}]) @ T = 5min' --format svg --out pattern.svg
       distced explain office.pattern --format dot | dot -Tpdf > office.pdf
+      distced explain '[A] ; [B]* ; [C]' --cuts
+      distced explain office.pattern --decomposition full --format svg --out detectors.svg
     """
-    from detectors.drawing.document import pattern_as_dict
-    from detectors.drawing.dot import dot
-    from detectors.drawing.svg import svg
-    from detectors.drawing.view import view_of
-
+    if cuts and decomposition is not None:
+        raise DistcedError(
+            "--cuts and --decomposition ask for different things",
+            allowed="one of them",
+            advice="--cuts tells what may be cut out of each pattern, --decomposition what comes of it for all of them",
+        )
+    if verbose and not cuts:
+        raise DistcedError("--verbose goes with --cuts", advice="it lists single atoms, too")
+    form = Format.JSON if as_json else form
+    if cuts and form not in (Format.TEXT, Format.JSON):
+        raise DistcedError(
+            "cuts are not drawn",
+            given=f"--format {form}",
+            allowed="text, json",
+            advice="--decomposition full draws the detectors that come of them",
+        )
     patterns = _compiled(pattern, _registry(types, mapping), consumption)
-    views = [(compiled, view_of(compiled, patterns.derived)) for compiled in patterns.compiled]
-    drawings = [(compiled.text, view) for compiled, view in views]
     show_notes(patterns.notes)
-    if as_json or form == Format.JSON:
-        _write_json({"patterns": [pattern_as_dict(compiled, view) for compiled, view in views]}, out)
-    elif form == Format.SVG:
-        _write(svg(drawings), out)
-    elif form == Format.DOT:
-        _write(dot(drawings), out)
+    if cuts:
+        _explain_cuts(patterns, form, out, verbose=verbose)
+    elif decomposition is not None:
+        _explain_graph(patterns, decomposition, form, out)
     else:
-        _explain_as_text(patterns, out)
+        _explain_automata(patterns, form, out)
     return 0
 
 
-def _explain_as_text(patterns: Patterns, out: Path | None) -> None:
+def _explain_automata(patterns: Patterns, form: Format, out: Path | None) -> None:
+    from detectors.drawing.document import pattern_as_dict
+    from detectors.drawing.dot import dot
+    from detectors.drawing.svg import svg
     from detectors.drawing.text import pattern_as_text
     from detectors.drawing.view import view_of
 
-    lines: list[Text] = []
-    for compiled in patterns.compiled:
-        if lines:
-            lines += [Text(), Text("─" * 72, "dim"), Text()]
-        lines += pattern_as_text(compiled, view_of(compiled, patterns.derived))
+    views = [(compiled, view_of(compiled, patterns.derived)) for compiled in patterns.compiled]
+    drawings = [(compiled.text, view) for compiled, view in views]
+    match form:
+        case Format.JSON:
+            _write_json({"patterns": [pattern_as_dict(compiled, view) for compiled, view in views]}, out)
+        case Format.SVG:
+            _write(svg(drawings), out)
+        case Format.DOT:
+            _write(dot(drawings), out)
+        case Format.TEXT:
+            _show([list(pattern_as_text(compiled, view)) for compiled, view in views], out)
+
+
+def _explain_cuts(patterns: Patterns, form: Format, out: Path | None, *, verbose: bool) -> None:
+    from detectors.cutting.candidates import CONDITIONS
+    from detectors.cutting.wording import cuts_of
+    from detectors.drawing.cuts_text import cuts_as_text
+    from detectors.drawing.wording import thinned_names
+
+    found = [cuts_of(each, thinned_names(each.thinnings, patterns.derived)) for each in patterns.compiled]
+    if form == Format.JSON:
+        _write_json({"patterns": [each.as_dict() for each in found], "conditions": CONDITIONS}, out)
+    else:
+        _show([list(cuts_as_text(each, atoms=verbose)) for each in found], out)
+
+
+def _explain_graph(patterns: Patterns, decomposition: Decomposition, form: Format, out: Path | None) -> None:
+    from detectors.cutting import decomposition as decompositions
+    from detectors.cutting.graph import cut
+    from detectors.drawing.graph_document import graph_as_dict
+    from detectors.drawing.graph_dot import graph_dot
+    from detectors.drawing.graph_svg import graph_svg
+    from detectors.drawing.graph_text import graph_as_text
+    from detectors.drawing.graph_view import graph_view
+
+    choose = decompositions.full if decomposition == Decomposition.FULL else decompositions.none
+    graph = cut(patterns.compiled, choose)
+    view = graph_view(patterns.compiled, graph, decomposition, patterns.derived)
+    match form:
+        case Format.JSON:
+            _write_json(graph_as_dict(view), out)
+        case Format.SVG:
+            _write(graph_svg(view), out)
+        case Format.DOT:
+            _write(graph_dot(view), out)
+        case Format.TEXT:
+            _show([list(graph_as_text(view, PIPE_WIDTH if out is not None else output().width))], out)
+
+
+def _show(blocks: list[list[RenderableType]], out: Path | None) -> None:
+    """Lines and tables, one block for each pattern, on the terminal or in a file."""
+    written = StringIO()
+    console = output() if out is None else Console(file=written, width=PIPE_WIDTH, markup=False, emoji=False)
+    for place, block in enumerate(blocks):
+        for line in [Text(), Text("─" * 72, "dim"), Text(), *block] if place else block:
+            # Lines of text are broken by the terminal, so that they can be copied; tables break by themselves.
+            console.print(line, soft_wrap=isinstance(line, Text), highlight=False)
     if out is not None:
-        _write("".join(f"{line.plain}\n" for line in lines), out)
-        return
-    console = output()
-    for line in lines:
-        console.print(line)
+        # Tables fill their last column with blanks.
+        _write("".join(f"{line.rstrip()}\n" for line in written.getvalue().splitlines()), out)
 
 
 def run(

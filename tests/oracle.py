@@ -177,16 +177,20 @@ class Oracle:
                 self.read_sides(child, key)
 
     def as_parts(self, name: str, source: str) -> list[Seen]:
+        """What a side finds, as events: one for each way at the first moment that hands on something else."""
         parts: dict[Any, Seen] = {}
-        for part in sorted(self.run_all(), key=lambda p: (p[3], p[2].lo, _carried(*p[1]))):
-            key_values, (bound, counted), found, _ = part
+        firsts: dict[Any, tuple[Any, int]] = {}
+        for part in sorted(self.run_all(), key=lambda p: (p[3], p[2].lo)):
+            key_values, (bound, counted), found, at = part
             digest = composite_digest(found.constituents, {})
             keys = side_key(self.pattern, self.outer_key)
             attributes = dict(zip(keys, key_values, strict=True))
-            event = Seen(
-                name, found.lo, found.hi, COMPOSITE, source, digest, attributes, found.constituents, bound, counted
-            )
-            parts.setdefault(digest, event)
+            moment = (at[0], TIME) if at[2] == TIME else at
+            first, lo = firsts.setdefault(digest, (moment, found.lo))
+            if moment != first:
+                continue
+            event = Seen(name, lo, found.hi, COMPOSITE, source, digest, attributes, found.constituents, bound, counted)
+            parts.setdefault((digest, repr(_carried(bound, counted))), event)
         return list(parts.values())
 
     # Runs.

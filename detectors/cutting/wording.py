@@ -158,7 +158,7 @@ def _with_own_names(form: CanonicalForm, given: Publication) -> Publication:
     variables, registers = all_variables(canonical.pattern), all_registers(canonical.pattern)
     timers = _timers(canonical.pattern)
     own = {each: each for each in (*variables, *registers, *timers)}
-    back = {name: given_name for given_name, name in reversed(form.names.items())} | _own_timers(form, given)
+    back = {name: given_name for given_name, name in reversed(list(form.names.items()))} | _own_timers(form, given)
     wanted = own | {name: given_name for name, given_name in back.items() if name in own}
     if len(set(wanted.values())) < len(wanted):
         return canonical

@@ -11,9 +11,11 @@ from typing import Final
 _OPENING: Final = "([{"
 _CLOSING: Final = ")]}"
 _QUOTES: Final = "'`\""
-_SIGNS: Final = (";", "|", "&", "<=", "⊆", "@", "and", "or", "where", "as", "set", "->", "within", "by", "=")
-_COMPARING: Final = ("==", "!=", "<", ">", ">=")
+_SIGNS: Final = (";", "|", "&", "<=", "⊆", "@", "and", "or", "where", "as", "set", "->", "within", "by")
+_COMPARING: Final = ("=", "==", "!=", "<", ">", ">=")
 _INDENT: Final = "  "
+_DEEPEST: Final = 5
+_NARROWEST: Final = 8
 
 
 def fold(text: str, columns: int, most: int | None = None) -> list[str]:
@@ -32,25 +34,21 @@ def _fold(text: str, columns: int) -> list[str]:
     if len(text) <= columns:
         return [text]
     pieces = _pieces(text)
-    if len(pieces) == 1:
-        # No break outside brackets: those inside count.
-        pieces = _pieces(text, inside=1)
+    indent = ""
+    for inside in range(1, _DEEPEST):
+        if len(pieces) == 1:
+            # No break further out; what goes on inside a part is indented.
+            pieces, indent = _pieces(text, inside), _INDENT
     if len(pieces) == 1:
         return [text[start : start + columns] for start in range(0, len(text), columns)]
     lines: list[str] = []
     for piece in pieces:
         if lines and len(lines[-1]) + 1 + len(piece) <= columns:
             lines[-1] += f" {piece}"
-        elif len(piece) <= columns - len(_INDENT) or not lines:
-            lines += _fold(piece, columns) if not lines else [_INDENT + piece if _is_inside(text) else piece]
         else:
-            lines += [_INDENT + line for line in _fold(piece, columns - len(_INDENT))]
+            before = indent if lines else ""
+            lines += [before + line for line in _fold(piece, max(columns - len(before), _NARROWEST))]
     return lines
-
-
-def _is_inside(text: str) -> bool:
-    """Whether the text is one part, whose continuation is indented."""
-    return len(_pieces(text)) == 1
 
 
 def _pieces(text: str, inside: int = 0) -> list[str]:

@@ -18,7 +18,7 @@ from msgspec import structs
 
 from detectors.automata.automaton import Automaton, Delegated, part_type
 from detectors.compilation import Compiled
-from detectors.stepwise.inner_events import PartMatch, part_event, part_match
+from detectors.stepwise.inner_events import PartMatch, part_events, part_match
 from detectors.stepwise.instance import BEFORE_ALL
 from detectors.stepwise.matcher import Matcher
 from detectors.stepwise.thinning import Thinner, marked, unmarked
@@ -228,8 +228,8 @@ class StepwiseEngine:
                 if unit.matcher.awaits_matches(type_name):
                     unit.inbox += [part_match(event, record, type_name, part) for record in event.records]
                 elif not event.again:
-                    # A side of a `&` is read as its composite events: the first way to one counts.
-                    unit.inbox.append(part_event(event, type_name, part))
+                    # A side of a `&` is read as its composite events: the first moment of one counts.
+                    unit.inbox += part_events(event, type_name, part)
         return others
 
     def _hand_on(self, unit: _Unit) -> None:

@@ -1,7 +1,8 @@
 """The composite events an automaton finds: made from completed matches, each once.
 
 Two composite events with one id are one (design, section 1), and the earliest counts: the first in the order of
-detection and, among those one event completes, the one that began first. An id can come again later only where a match
+detection and, among those one event completes, the one that began first. Where a side of a `&` is found in several ways
+at that moment, which bind different events, whoever reads it goes on with each of them. An id can come again later only where a match
 may end in something that is no constituent, or where a part brings old constituents; only then ids are remembered.
 
 For a detector whose composite events are parts of other patterns every way to one counts: each leaves a record.
@@ -47,6 +48,8 @@ class Findings:
         self._by: Event = _NO_EVENT
         self._moment: tuple[object, ...] = ()
         self._places: dict[int, int] = {}
+        # Of a side that hands on different things: all the places in `found` by digest.
+        self._ways: dict[int, list[int]] = {}
         self._forget_at = _REMEMBER_LEAST
         output = automaton.output
         self._type = automaton.canonical_id if output is None else output.type_name
@@ -59,6 +62,12 @@ class Findings:
         """The composite events found since the last call."""
         found, self.found = self.found, []
         self._places.clear()
+        for places in self._ways.values():
+            # One event, whatever it hands on: it has one timestamp.
+            lo = min(found[place].lo for place in places)
+            for place in places:
+                found[place] = structs.replace(found[place], lo=lo)
+        self._ways.clear()
         return found
 
     def add(
@@ -203,8 +212,13 @@ class Findings:
         digest = composite.seq
         place = self._places.get(digest)
         if place is not None:
-            if _earlier(composite, self.found[place]):
-                self.found[place] = composite
+            for each in self._ways.get(digest, [place]):
+                if _alike(composite, self.found[each]):
+                    if composite.lo < self.found[each].lo:
+                        self.found[each] = composite
+                    return
+            self._ways.setdefault(digest, [place]).append(len(self.found))
+            self.found.append(composite)
             return
         if self._may_repeat:
             if composite.id in self.reported:
@@ -242,11 +256,9 @@ def _order_of_record(record: Record) -> tuple[object, ...]:
     return record.last, record.lo, record.first
 
 
-def _earlier(one: CompositeEvent, other: CompositeEvent) -> bool:
-    """Which of two ways to the same composite event counts: the one that began first, else any, but always the same."""
-    if one.lo != other.lo or not isinstance(one, PartEvent) or not isinstance(other, PartEvent):
-        return one.lo < other.lo
-    return one.carried() < other.carried()
+def _alike(one: CompositeEvent, other: CompositeEvent) -> bool:
+    """Whether two ways to one composite event are the same to whoever reads it: a side may hand on different things."""
+    return not isinstance(one, PartEvent) or not isinstance(other, PartEvent) or one.carried() == other.carried()
 
 
 def _matches_timer(by_type: Mapping[str, object]) -> bool:

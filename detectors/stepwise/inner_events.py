@@ -28,7 +28,7 @@ class PartEvent(CompositeEvent, frozen=True, gc=False, kw_only=True):
     counted: dict[str, Attribute]
 
     def carried(self) -> tuple[list[tuple[str, EventId]], list[tuple[str, str]]]:
-        """What it hands on, in a form that can be ordered."""
+        """What it hands on, in a form that can be compared."""
         bound = sorted((name, event.id) for name, event in self.bound.items())
         return bound, sorted((name, repr(value)) for name, value in self.counted.items())
 
@@ -75,18 +75,21 @@ def part_match(composite: CompositeEvent, record: Record, type_name: str, part: 
     )
 
 
-def part_event(composite: CompositeEvent, type_name: str, part: Delegated) -> PartEvent:
-    """A composite event of a delegated side of a `&`. Of its ways the first counts, as inside one engine."""
+def part_events(composite: CompositeEvent, type_name: str, part: Delegated) -> list[PartEvent]:
+    """A composite event of a delegated side of a `&`, in each way that hands on something else, as inside one engine.
+
+    Of its moments the first counts.
+    """
     moment = composite.records[0].last
     ways = [_side(composite, record, type_name, part) for record in composite.records if record.last == moment]
-    return min(ways, key=lambda way: (way.lo, way.carried()))
+    return list({repr(way.carried()): way for way in ways}.values())
 
 
 def _side(composite: CompositeEvent, record: Record, type_name: str, part: Delegated) -> PartEvent:
     return PartEvent(
         type_name,
-        record.lo,
-        record.last[0],
+        composite.lo,
+        composite.hi,
         part.source,
         composite.seq,
         dict(zip(part.key, record.key, strict=True)),

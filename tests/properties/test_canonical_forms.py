@@ -30,7 +30,7 @@ from tests.shrinking import shrink
 # A seed has nothing to be made smaller by; what fails is shrunk by the tree.
 ONE_AFTER_THE_OTHER = (Phase.explicit, Phase.reuse, Phase.generate)
 SEEDS = st.integers(min_value=0, max_value=2**32)
-SHARE = 6
+SHARE = 4
 """How many patterns are tried for each seed: making one is quicker than drawing its seed."""
 
 
@@ -95,9 +95,11 @@ def test_it_detects_the_same(seed: int) -> None:
         publication = _made(random, 6)
         epochs = random.random() < 0.2
         events = make_events(random, random.randrange(10), span=random.choice((4, 10)))
+        if _compiled(publication, epochs=epochs) is None:
+            continue
         _hold_alike(publication, events, epochs)
-        if random.random() < 0.05:
-            _hold_to_the_oracle(canonical_form(publication).publication, events, epochs)
+        if random.random() < 0.1:
+            _hold_alike_to_the_oracle(publication, events, epochs)
 
 
 @given(SEEDS)
@@ -169,15 +171,16 @@ def _both(
     return by_engine(given, events), by_engine(canonical, events)
 
 
-def _hold_to_the_oracle(publication: Publication, events: list[Event], epochs: bool) -> None:
-    pattern = _compiled(publication, epochs=epochs)
-    if pattern is None:
-        return
+def _hold_alike_to_the_oracle(publication: Publication, events: list[Event], epochs: bool) -> None:
+    """The same for the oracle, which reads trees and knows no automata."""
     try:
-        expected = by_oracle(publication, events, epochs=epochs, steps=20_000)
+        found = [
+            by_oracle(each, events, epochs=epochs, steps=20_000)
+            for each in (publication, canonical_form(publication).publication)
+        ]
     except TooLongError:
         return
-    assert by_engine(pattern, events) == expected, format_publication(publication)
+    assert found[0] == found[1], format_publication(publication)
 
 
 # Names in canonical text: without an output, nothing else in these patterns looks like them.

@@ -1,0 +1,471 @@
+"""`distced bench plan`: how long it takes to plan a large pattern against a catalogue of running detectors.
+
+Measured is what happens when somebody subscribes: the canonical form of the pattern, the cheapest cover of it by
+detectors that run (design, section 3, "for reuse"), and the automaton of the new detector that does the rest. The
+baselines of the run are compiling the same pattern, and finding what can be reused the obvious way: the canonical form
+of every run of it that may be a detector, looked up by its name.
+
+The catalogue is made of the sub-patterns of other patterns of all three shapes, each cut at random a few times. None of
+them is part of a pattern that is planned; what is, is put in as the measurement wants it: nothing, few disjoint runs, or
+every run of 2 to 12 parts. So all parts come from `cut`, with the names, keys and exports that detectors have in use.
+Building the same number from texts of their own was rejected: each would be checked, named and built twice.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+import tracemalloc
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from random import Random
+from statistics import median
+from typing import Any, Final, TypeAlias
+
+from rich.console import Console
+from rich.table import Table
+
+from detectors.compilation import Compiled, compile_pattern
+from detectors.cutting.candidates import JointView, size_of, views
+from detectors.cutting.catalogue import Catalogue
+from detectors.cutting.cover import for_reuse
+from detectors.cutting.graph import Choice, DetectorGraph, DetectorPlan, cut
+from detectors.language.canonical import canonical_form
+from detectors.language.tree import Publication
+from simulations.plots import bars
+
+TYPES: Final = 40
+"""How many types of events the patterns speak of."""
+
+LEAST: Final = 2
+MOST: Final = 12
+"""How many parts of a joint a sub-pattern in the catalogue has."""
+
+CUTS: Final = 4
+"""How often each of the other patterns is cut."""
+
+FILLS: Final = ("none", "few", "many")
+"""How much of the pattern is in the catalogue."""
+
+SAMPLE: Final = 250
+"""Canonical forms that are measured for the naive way; the whole is reckoned from them."""
+
+TOUCHED: Final = 200
+"""Plans that are taken out and put back in, and those whose memory is measured."""
+
+Tell: TypeAlias = Callable[[str, int, int], None]
+"""Told how far the benchmark is: with what, how much is done, of how much."""
+
+Run: TypeAlias = tuple[int, int]
+"""Parts of a joint: from, to before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One pattern against one catalogue.
+
+    Attributes:
+        shape: of the pattern.
+        fill: how much of it is in the catalogue.
+        atoms: of the pattern, in canonical form.
+        plan_ms: of each round.
+        compile_ms: of each round, alternating with the plans.
+        naive_ms: for the canonical forms of all runs; measured once for each shape.
+        runs: how many there are that may be detectors.
+        measured: how many of them were measured.
+        reused: how many detectors of the catalogue are read.
+        places: at how many places of the pattern.
+        left: atoms that are left to the new detector.
+        sound: whether each detector that is read detects what stands where it is read.
+    """
+
+    shape: str
+    fill: str
+    atoms: int
+    plan_ms: tuple[float, ...]
+    compile_ms: tuple[float, ...]
+    naive_ms: float
+    runs: int
+    measured: int
+    reused: int
+    places: int
+    left: int
+    sound: bool
+
+    @property
+    def ratio(self) -> float:
+        """How many times as long the naive way takes, medians."""
+        return self.naive_ms / median(self.plan_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFigures:
+    """What the benchmark found.
+
+    Attributes:
+        catalogue: how many detectors were in it.
+        build_s: to make them.
+        add_us, remove_us: medians, for one detector of the full catalogue.
+        entry_bytes: memory the catalogue needs for a detector, without the detector's own.
+        plan_bytes: memory of a detector's plan: its tree and its automaton.
+    """
+
+    rows: tuple[Planned, ...]
+    catalogue: int
+    build_s: float
+    add_us: float
+    remove_us: float
+    entry_bytes: float
+    plan_bytes: float
+
+    @property
+    def sound(self) -> bool:
+        """Whether all plans are."""
+        return all(each.sound for each in self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A pattern, and its longest joint, whose runs are its sub-patterns here."""
+
+    compiled: Compiled
+    whole: Publication
+    joint: JointView
+
+    @classmethod
+    def of(cls, text: str) -> Subject:
+        """A pattern by its text."""
+        compiled = compile_pattern(text)
+        whole = canonical_form(compiled.plain).publication
+        return cls(compiled, whole, max(views(whole), key=lambda view: len(view.joint.parts)))
+
+    def detectors(self, runs: Iterable[Run]) -> list[DetectorPlan]:
+        """Disjoint runs as detectors, as a cut of the pattern makes them."""
+        choices = [Choice(self.joint.candidate(start, stop)) for start, stop in runs]
+        graph = cut([self.compiled], lambda publication, _: choices if publication == self.whole else ())
+        return [plan for plan in graph.plans.values() if plan.id not in graph.roots]
+
+    def all_runs(self) -> Iterator[list[Run]]:
+        """Every run of `LEAST` to `MOST` parts that may be cut out, in groups of disjoint ones."""
+        count = len(self.joint.joint.parts)
+        for length in range(LEAST, min(MOST, count - 1) + 1):
+            for offset in range(length):
+                starts = range(offset, count - length + 1, length)
+                yield [(at, at + length) for at in starts if self.joint.allows(at, at + length)]
+
+    def some_runs(self, random: Random) -> list[Run]:
+        """Disjoint runs of random lengths, one behind the other, wherever they may be cut out."""
+        count, at = len(self.joint.joint.parts), 0
+        found: list[Run] = []
+        while at < count:
+            stop = min(at + random.randint(LEAST, MOST), count)
+            if LEAST <= stop - at < count and self.joint.allows(at, stop):
+                found.append((at, stop))
+                at = stop
+            else:
+                at += 1
+        return found
+
+
+def plain(random: Random, atoms: int) -> str:
+    """Atoms with filters and wider domains, by concatenation and sequence."""
+    parts = []
+    for _ in range(atoms):
+        name = _type(random)
+        roll = random.random()
+        if roll < 0.4:
+            parts.append(f"[{name}]")
+        elif roll < 0.7:
+            parts.append(f"[{name} where v > {random.randrange(5)}]")
+        else:
+            parts.append(f"[{name} <= {{{name}, {_type(random)}}}]")
+    return _joined(random, parts)
+
+
+def guarded(random: Random, atoms: int) -> str:
+    """Atoms bind variables, and guards read those that were bound shortly before."""
+    parts = []
+    bound: list[int] = []
+    for place in range(atoms):
+        near = [each for each in bound if place - each <= 4]
+        binding = random.random() < 0.4
+        condition = ""
+        if near and random.random() < 0.4:
+            attribute, relation = random.choice((("v", ">"), ("room", "==")))
+            condition = f" where {attribute} {relation} x{random.choice(near)}.{attribute}"
+        parts.append(f"[{_type(random)}{f' as x{place}' if binding else ''}{condition}]")
+        if binding:
+            bound.append(place)
+    return _joined(random, parts)
+
+
+def nested(random: Random, atoms: int) -> str:
+    """Alternations, hidden iterations, windows, timings and keys among the parts; keyed, in a window."""
+    parts: list[str] = []
+    left, timer = atoms, 0
+    while left:
+        one, two, three = (_type(random) for _ in range(3))
+        form = random.randrange(10)
+        if form < 5 or left < 3:
+            parts.append(f"[{one}]")
+            left -= 1
+        elif form == 5:
+            parts.append(f"([{one}] | [{two}] ; [{three}])")
+            left -= 3
+        elif form == 6:
+            # A part of its own, so that it is among the joints.
+            parts.append(f"~[{one}]* [{two}]")
+            left -= 2
+        elif form == 7:
+            parts.append(f"([{one}] ; [{two}] within {random.randrange(1, 20)}s)")
+            left -= 2
+        elif form == 8:
+            timer += 1
+            wait = random.randrange(1, 20)
+            parts.append(f"(([{one}], [{two} <= {{{two}, T{timer}}}]) @ T{timer} = {wait}min)")
+            left -= 2
+        else:
+            parts.append(f"([{one}] ; [{two}] by room)")
+            left -= 2
+    return f"{_joined(random, parts)} by key within 1h"
+
+
+SHAPES: Final[Mapping[str, Callable[[Random, int], str]]] = {"plain": plain, "guarded": guarded, "nested": nested}
+
+
+def measure(
+    atoms: int = 100, size: int = 10_000, rounds: int = 20, seed: int = 1, tell: Tell = lambda *_: None
+) -> PlanFigures:
+    """Plan a pattern of each shape against a catalogue with none, few and many of its sub-patterns.
+
+    Args:
+        atoms: of each pattern.
+        size: how many detectors the catalogue has.
+        rounds: of each plan.
+        tell: how far it is.
+    """
+    random = Random(seed)
+    subjects = {shape: Subject.of(write(random, atoms)) for shape, write in SHAPES.items()}
+    began = time.perf_counter()
+    catalogue = build_catalogue(random, list(subjects.values()), atoms, size, tell)
+    build_s = time.perf_counter() - began
+    gc.collect()
+    rows = []
+    for number, (shape, subject) in enumerate(subjects.items()):
+        tell(f"planning, {shape}", number, len(subjects))
+        rows += _measure_shape(shape, subject, catalogue, rounds, random)
+    tell("memory", len(subjects), len(subjects))
+    touched = random.sample(sorted(catalogue.plans), min(TOUCHED, size))
+    add_us, remove_us = _measure_touching(catalogue, [catalogue.plans[each] for each in touched])
+    entry_bytes, plan_bytes = _measure_memory(random, atoms)
+    return PlanFigures(tuple(rows), len(catalogue), build_s, add_us, remove_us, entry_bytes, plan_bytes)
+
+
+def build_catalogue(
+    random: Random, subjects: list[Subject], atoms: int, size: int, tell: Tell = lambda *_: None
+) -> Catalogue:
+    """Detectors for the sub-patterns of other patterns, none of which can be reused for the subjects."""
+    catalogue = Catalogue()
+    others = other_detectors(random, atoms)
+    while True:
+        while len(catalogue) < size:
+            catalogue.add(next(others))
+            tell("building the catalogue", len(catalogue), size)
+        found = {each for subject in subjects for each in plan(subject, catalogue).reused}
+        if not found:
+            return catalogue
+        for each in found:
+            catalogue.remove(each)
+
+
+def other_detectors(random: Random, atoms: int) -> Iterator[DetectorPlan]:
+    """Sub-patterns of random patterns of all shapes, without end."""
+    while True:
+        for write in SHAPES.values():
+            other = Subject.of(write(random, atoms))
+            for _ in range(CUTS):
+                yield from other.detectors(other.some_runs(random))
+
+
+def plan(subject: Subject, catalogue: Catalogue) -> DetectorGraph:
+    """What is measured."""
+    return cut([subject.compiled], for_reuse(catalogue), running=catalogue.plans)
+
+
+def own_detectors(subject: Subject, fill: str, random: Random) -> list[DetectorPlan]:
+    """The detectors of a pattern's own sub-patterns that a catalogue is to have, in no order."""
+    if fill == "none":
+        return []
+    if fill == "few":
+        runs = subject.some_runs(random)
+        wanted = max(size_of(subject.whole.pattern) // 20, 1)
+        return subject.detectors(random.sample(runs, min(wanted, len(runs))))
+    found = {each.id: each for runs in subject.all_runs() for each in subject.detectors(runs)}
+    return random.sample(list(found.values()), len(found))
+
+
+def all_candidates(whole: Publication) -> list[tuple[JointView, int, int]]:
+    """Every run of two or more parts of every joint that may be cut out, from the shortest to the longest."""
+    found = [
+        (view, start, stop)
+        for view in views(whole)
+        for start in range(len(view.joint.parts))
+        for stop in range(start + 2, len(view.joint.parts) + 1)
+        if view.allows(start, stop)
+    ]
+    return sorted(found, key=lambda each: each[2] - each[1])
+
+
+def name_of(view: JointView, start: int, stop: int) -> str:
+    """The name a run's detector has: what the naive way asks of every run."""
+    publication = Publication(view.joint.run(start, stop))
+    return canonical_form(publication, key=view.context.key, exports=view.exports(start, stop)).id
+
+
+def _measure_shape(
+    shape: str, subject: Subject, catalogue: Catalogue, rounds: int, random: Random
+) -> Iterator[Planned]:
+    runs = all_candidates(subject.whole)
+    # They are in the order of their lengths, so every so-many-th of them is like all of them.
+    step = -(-len(runs) // SAMPLE) or 1
+    sample = runs[step // 2 :: step]
+    began = time.perf_counter()
+    for view, start, stop in sample:
+        catalogue.plans.get(name_of(view, start, stop))
+    naive_ms = (time.perf_counter() - began) * 1000 * len(runs) / max(len(sample), 1)
+    text = subject.compiled.text
+    for fill in FILLS:
+        own = own_detectors(subject, fill, random)[: len(catalogue)]
+        out = [catalogue.plans[each] for each in random.sample(sorted(catalogue.plans), len(own))]
+        _swap(catalogue, out, own)
+        plan_ms: list[float] = []
+        compile_ms: list[float] = []
+        for _ in range(rounds):
+            began = time.perf_counter()
+            graph = plan(subject, catalogue)
+            planned = time.perf_counter()
+            compile_pattern(text)
+            compile_ms.append((time.perf_counter() - planned) * 1000)
+            plan_ms.append((planned - began) * 1000)
+        _swap(catalogue, own, out)
+        read = graph.plans[graph.roots[0]].compiled.automaton.delegated
+        atoms = size_of(subject.whole.pattern)
+        yield Planned(
+            shape,
+            fill,
+            atoms,
+            tuple(plan_ms),
+            tuple(compile_ms),
+            naive_ms,
+            len(runs),
+            len(sample),
+            len(graph.reused),
+            len(read),
+            atoms - sum(size_of(each.whole) for each in read),
+            all(each.source == canonical_form(Publication(each.whole), key=each.key).id for each in read),
+        )
+
+
+def _swap(catalogue: Catalogue, out: list[DetectorPlan], into: list[DetectorPlan]) -> None:
+    for each in out:
+        catalogue.remove(each.id)
+    for each in into:
+        catalogue.add(each)
+
+
+def _measure_touching(catalogue: Catalogue, plans: list[DetectorPlan]) -> tuple[float, float]:
+    """Microseconds to add and to remove a plan, medians."""
+    added, removed = [], []
+    for each in plans:
+        began = time.perf_counter()
+        catalogue.remove(each.id)
+        gone = time.perf_counter()
+        catalogue.add(each)
+        added.append(time.perf_counter() - gone)
+        removed.append(gone - began)
+    return median(added) * 1e6, median(removed) * 1e6
+
+
+def _measure_memory(random: Random, atoms: int) -> tuple[float, float]:
+    """Bytes of the catalogue and of the plan for each detector, from some that are made for this."""
+    others = other_detectors(random, atoms)
+    tracemalloc.start()
+    try:
+        before = _allocated()
+        made: dict[str, DetectorPlan] = {}
+        while len(made) < TOUCHED:
+            each = next(others)
+            made.setdefault(each.id, each)
+        others.close()
+        with_plans = _allocated()
+        catalogue = Catalogue()
+        for each in made.values():
+            catalogue.add(each)
+        with_entries = _allocated()
+    finally:
+        tracemalloc.stop()
+    return (with_entries - with_plans) / len(catalogue), (with_plans - before) / len(made)
+
+
+def _allocated() -> int:
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0]
+
+
+def _type(random: Random) -> str:
+    return f"E{random.randrange(TYPES)}"
+
+
+def _joined(random: Random, parts: list[str]) -> str:
+    return parts[0] + "".join(random.choice((" ", " ; ")) + each for each in parts[1:])
+
+
+def as_dict(figures: PlanFigures) -> dict[str, Any]:
+    """Every figure."""
+    told = asdict(figures)
+    told["rows"] = [
+        asdict(each)
+        | {
+            "plan_median_ms": median(each.plan_ms),
+            "plan_best_ms": min(each.plan_ms),
+            "plan_worst_ms": max(each.plan_ms),
+            "compile_median_ms": median(each.compile_ms),
+            "ratio": each.ratio,
+        }
+        for each in figures.rows
+    ]
+    return told
+
+
+def show(console: Console, figures: PlanFigures) -> None:
+    """The same for people."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    words = ("shape", "in catalogue")
+    numbers = ("atoms", "plan ms", "best", "worst", "compile ms", "naive ms", "naive/plan", "reused", "atoms left")
+    for name in (*words, *numbers):
+        table.add_column(name, justify="left" if name in words else "right")
+    for each in figures.rows:
+        times = [median(each.plan_ms), min(each.plan_ms), max(each.plan_ms), median(each.compile_ms)]
+        row = [f"{each.atoms}", *(f"{value:.1f}" for value in times), f"{each.naive_ms:,.0f}", f"{each.ratio:,.0f}"]
+        table.add_row(each.shape, each.fill, *row, f"{each.reused}", f"{each.left}")
+    console.print(table)
+    console.print(
+        f"\n{figures.catalogue:,} detectors in the catalogue, made in {figures.build_s:.1f} s. One is added in "
+        f"{figures.add_us:.0f} µs and removed in {figures.remove_us:.0f} µs; it needs {figures.entry_bytes / 1024:.1f} "
+        f"KiB there, and {figures.plan_bytes / 1024:.1f} KiB for its plan."
+    )
+    samples = {each.shape: f"{each.shape} {each.measured:,} of {each.runs:,}" for each in figures.rows}
+    console.print(f"naive: reckoned from a sample of the runs that may be detectors: {', '.join(samples.values())}.")
+    if not figures.sound:
+        console.print("WRONG: a detector was reused that detects something else.")
+
+
+def plots(figures: PlanFigures) -> dict[str, str]:
+    """SVG by file name."""
+    times = [(f"{each.shape}, {each.fill}", median(each.plan_ms)) for each in figures.rows]
+    title = f"Plan {max(each.atoms for each in figures.rows)} atoms against {figures.catalogue:,} detectors"
+    ratios = [(f"{each.shape}, {each.fill}", each.ratio) for each in figures.rows]
+    return {
+        "plan.svg": bars(times, title=title, unit="ms"),
+        "plan-ratio.svg": bars(ratios, title="The naive way takes so many times as long", unit="×"),
+    }
