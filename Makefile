@@ -31,6 +31,7 @@ properties: $(VENV)/.dev
 ## make bench: all benchmarks, with plots in reports/bench
 bench: $(VENV)/.demo mosquitto
 	$(BIN)/distced bench seq3 --events 1000000 --report reports/bench
+	$(BIN)/distced bench plan --report reports/bench
 	$(BIN)/distced bench live --report reports/bench
 
 ## make clean: take the environment and everything that was generated away

@@ -135,6 +135,44 @@ def bench_seq3(
     return 0 if all(each.expected in (None, each.matches) for each in results) else 1
 
 
+@bench.command("plan")
+def bench_plan(
+    atoms: Annotated[int, typer.Option(help="Atoms of each pattern.", min=10)] = 100,
+    catalogue: Annotated[int, typer.Option(help="Sub-patterns in the catalogue.", min=10)] = 10_000,
+    rounds: Annotated[int, typer.Option(help="Rounds of each plan.", min=1)] = 20,
+    seed: Annotated[int, typer.Option(help="The seed of the patterns.")] = 1,
+    report: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Plan a large pattern against a catalogue of detectors, three shapes of pattern, none to many reused.
+
+    The baselines are compiling the same pattern, and naming each of its sub-patterns to look it up. The exit code is 1
+    where a detector is reused that detects something else.
+    """
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+
+    from simulations.benchmarks.plan import as_dict, measure, plots, show
+
+    console = messages()
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("", total=catalogue)
+
+        def tell(what: str, done: int, total: int) -> None:
+            progress.update(task, description=what, completed=done, total=total)
+
+        figures = measure(atoms, catalogue, rounds, seed, tell)
+    if report is not None:
+        report.mkdir(parents=True, exist_ok=True)
+        for name, content in plots(figures).items():
+            (report / name).write_text(content)
+    if as_json:
+        print_json(as_dict(figures))
+    else:
+        show(output(), figures)
+    return 0 if figures.sound else 1
+
+
 @bench.command("live")
 def bench_live(
     events: Annotated[int, typer.Option(help="Events a round.", min=1_000)] = 60_000,

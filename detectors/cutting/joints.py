@@ -78,14 +78,14 @@ def flat_children(pattern: Pattern) -> tuple[Pattern, ...]:
 
 
 def ends_open(pattern: Pattern) -> bool:
-    """Whether a match of it may go on: it ends in an iteration, or in something that may be left out."""
+    """Whether a match of it may go on: it ends in an iteration, or before something that may be left out."""
     match pattern:
         case Concatenation(parts=parts) | Sequence(parts=parts):
             return nullable(parts[-1]) or ends_open(parts[-1])
         case Alternation(parts=parts):
             return any(map(ends_open, parts))
         case Iteration(body=body, least=least, most=most):
-            return most is None or least < most or (most > 1 and nullable(body)) or ends_open(body)
+            return most is None or (most > 1 and (least < most or nullable(body))) or ends_open(body)
         case Timing(second=second):
             return nullable(second) or ends_open(second)
         case Scope(body=body) | Hidden(body=body) | Window(body=body) | Keyed(body=body) | Init(body=body):

@@ -11,7 +11,7 @@ from detectors.drawing.picture import arrow_sample, column, legend, picture, sta
 from detectors.drawing.shapes import Panel, Shape, TextLine
 from middleware.errors import DistcedError
 
-MOST_DETECTORS: Final = 150
+MOST_DETECTORS: Final = 100
 """What a picture holds that anybody can read."""
 
 _BETWEEN: Final = 22.0

@@ -7,8 +7,9 @@ of every run of it that may be a detector, looked up by its name.
 
 The catalogue is made of the sub-patterns of other patterns of all three shapes, each cut at random a few times. None of
 them is part of a pattern that is planned; what is, is put in as the measurement wants it: nothing, few disjoint runs, or
-every run of 2 to 12 parts. So all parts come from `cut`, with the names, keys and exports that detectors have in use.
-Building the same number from texts of their own was rejected: each would be checked, named and built twice.
+every run of 2 to 12 parts. So all of them come from `cut`, with the names, keys and exports that detectors have in use.
+Small patterns written for the catalogue were rejected: they would have no exports, and take longer, because each is
+named and built both when it is compiled and when it is cut.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ LEAST: Final = 2
 MOST: Final = 12
 """How many parts of a joint a sub-pattern in the catalogue has."""
 
-CUTS: Final = 4
+CUTS: Final = 8
 """How often each of the other patterns is cut."""
 
 FILLS: Final = ("none", "few", "many")
@@ -422,7 +423,7 @@ def _joined(random: Random, parts: list[str]) -> str:
 
 def as_dict(figures: PlanFigures) -> dict[str, Any]:
     """Every figure."""
-    told = asdict(figures)
+    told = asdict(figures) | {"sound": figures.sound}
     told["rows"] = [
         asdict(each)
         | {
