@@ -6,12 +6,10 @@ What takes time to import is imported inside the verb that needs it.
 from __future__ import annotations
 
 from enum import StrEnum
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
-from rich.console import Console, RenderableType
 from rich.text import Text
 
 from middleware.console_output import PIPE_WIDTH, AsJson, output, print_json, show_notes
@@ -210,7 +208,7 @@ def _explain_cuts(patterns: Patterns, form: Format, out: Path | None, *, verbose
     if form == Format.JSON:
         _write_json({"patterns": [each.as_dict() for each in found], "conditions": CONDITIONS}, out)
     else:
-        _show([list(cuts_as_text(each, atoms=verbose)) for each in found], out)
+        _show([list(cuts_as_text(each, _width(out), atoms=verbose)) for each in found], out)
 
 
 def _explain_graph(patterns: Patterns, decomposition: Decomposition, form: Format, out: Path | None) -> None:
@@ -233,20 +231,25 @@ def _explain_graph(patterns: Patterns, decomposition: Decomposition, form: Forma
         case Format.DOT:
             _write(graph_dot(view), out)
         case Format.TEXT:
-            _show([list(graph_as_text(view, PIPE_WIDTH if out is not None else output().width))], out)
+            _show([list(graph_as_text(view, _width(out)))], out)
 
 
-def _show(blocks: list[list[RenderableType]], out: Path | None) -> None:
-    """Lines and tables, one block for each pattern, on the terminal or in a file."""
-    written = StringIO()
-    console = output() if out is None else Console(file=written, width=PIPE_WIDTH, markup=False, emoji=False)
-    for place, block in enumerate(blocks):
-        for line in [Text(), Text("─" * 72, "dim"), Text(), *block] if place else block:
-            # Lines of text are broken by the terminal, so that they can be copied; tables break by themselves.
-            console.print(line, soft_wrap=isinstance(line, Text), highlight=False)
+def _show(blocks: list[list[Text]], out: Path | None) -> None:
+    """Lines of text, a block for each pattern, on the terminal or in a file."""
+    lines: list[Text] = []
+    for block in blocks:
+        lines += [Text(), Text("─" * 72, "dim"), Text()] if lines else []
+        lines += block
     if out is not None:
-        # Tables fill their last column with blanks.
-        _write("".join(f"{line.rstrip()}\n" for line in written.getvalue().splitlines()), out)
+        _write("".join(f"{line.plain}\n" for line in lines), out)
+        return
+    console = output()
+    for line in lines:
+        console.print(line)
+
+
+def _width(out: Path | None) -> int:
+    return PIPE_WIDTH if out is not None else output().width
 
 
 def run(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import zip_longest
+from textwrap import wrap
 from typing import Final
 
-from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from detectors.cutting.candidates import CONDITIONS, Candidate
 from detectors.cutting.wording import MOST_PARTS, NOT_CUT, Cuts, Listing
+from detectors.drawing.folding import fold
 from detectors.language.printer import format_pattern
 from middleware.sets.expressions import quote_name
 from middleware.timestamps import format_duration
@@ -18,11 +19,15 @@ from middleware.timestamps import format_duration
 _MOST_TEXT: Final = 240
 """Of a sub-pattern, in characters; JSON has all of it."""
 
+_GAP: Final = 2
+_NARROWEST: Final = 24
 
-def cuts_as_text(cuts: Cuts, *, atoms: bool = False) -> Iterator[RenderableType]:
-    """The lines and the table about a pattern.
+
+def cuts_as_text(cuts: Cuts, width: int, *, atoms: bool = False) -> Iterator[Text]:
+    """The lines about a pattern.
 
     Args:
+        width: how many columns there are.
         atoms: whether single atoms are listed.
     """
     yield Text(cuts.text, "bold")
@@ -33,7 +38,7 @@ def cuts_as_text(cuts: Cuts, *, atoms: bool = False) -> Iterator[RenderableType]
         return
     listing = cuts.for_people(atoms=atoms)
     if listing.rows:
-        yield _table(listing)
+        yield from _table(listing, width)
         yield Text()
     yield _count(listing)
     for note in _notes(listing):
@@ -47,16 +52,28 @@ def cuts_as_text(cuts: Cuts, *, atoms: bool = False) -> Iterator[RenderableType]
                 yield Text.assemble("  ", (f"{name:<7}", "bold"), (meaning, "dim"))
 
 
-def _table(listing: Listing) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
-    table.add_column("", width=1)
-    table.add_column("stands as", no_wrap=True)
-    table.add_column("sub-pattern", overflow="fold", ratio=3)
-    table.add_column("", overflow="fold", ratio=2)
-    for row in listing.rows:
-        mark = Text("✓", "bold green") if row.allowed else Text("✗", "red")
-        table.add_row(mark, row.stand, Text(_text(row), "green" if row.allowed else ""), _remark(row))
-    return table
+def _table(listing: Listing, width: int) -> Iterator[Text]:
+    """A line for each sub-pattern, or several where its text or the reasons are long."""
+    rows = [(row, _text(row), _remarks(row)) for row in listing.rows]
+    stands = max(len("stands as"), *(len(row.stand) for row in listing.rows))
+    room = width - 1 - stands - 3 * _GAP
+    longest_remark = max((len(text) for _, _, remarks in rows for _, text in remarks), default=0)
+    remark_room = max(_NARROWEST, min(longest_remark, room * 2 // 5))
+    longest = max(len("sub-pattern"), *(len(text) for _, text, _ in rows))
+    text_room = max(_NARROWEST, min(longest, room - remark_room))
+    left = 1 + _GAP + stands + _GAP
+    yield Text(f"{'':{1 + _GAP}}{'stands as':<{stands + _GAP}}sub-pattern", "dim")
+    for row, text, remarks in rows:
+        said = [line for condition, remark in remarks for line in _remark_lines(condition, remark, remark_room)]
+        for place, (part, remark) in enumerate(zip_longest(fold(text, text_room), said)):
+            line = Text(" " * left)
+            if place == 0:
+                line = Text.assemble(("✓", "bold green") if row.allowed else ("✗", "red"), " " * _GAP)
+                line.append(f"{row.stand:<{stands + _GAP}}")
+            line.append(part or "", "green" if row.allowed else "")
+            if remark is not None:
+                line.append(" " * (text_room - len(part or "") + _GAP)).append_text(remark)
+            yield line
 
 
 def _text(row: Candidate) -> str:
@@ -65,16 +82,20 @@ def _text(row: Candidate) -> str:
     return text if len(text) <= _MOST_TEXT else f"{text[:half]} … {text[-half:]}"
 
 
-def _remark(row: Candidate) -> Text:
-    """Why it may not be cut out; or, if it may, what goes into its detector and what that hands on."""
+def _remarks(row: Candidate) -> list[tuple[str, str]]:
+    """Why it may not be cut out, by condition; or, if it may, what goes into its detector and what that hands on."""
     if row.failures:
-        return Text("\n").join(
-            Text.assemble((failure.condition, "bold red"), f": {failure.reason}") for failure in row.failures
-        )
+        return [(failure.condition, f"{failure.condition}: {failure.reason}") for failure in row.failures]
     said = [f"by {', '.join(map(quote_name, row.key))}"] if row.key else []
     said += [f"within {format_duration(row.window)}"] if row.window is not None else []
     said += [f"hands on {', '.join(map(quote_name, sorted(row.exports)))}"] if row.exports else []
-    return Text(", ".join(said), "dim")
+    return [("", ", ".join(said))] if said else []
+
+
+def _remark_lines(condition: str, remark: str, room: int) -> list[Text]:
+    lines = [Text(line, "" if condition else "dim") for line in wrap(remark, room, break_on_hyphens=False)]
+    lines[0].stylize("bold red", 0, len(condition))
+    return lines
 
 
 def _count(listing: Listing) -> Text:

@@ -15,7 +15,7 @@ _SIGNS: Final = (";", "|", "&", "<=", "⊆", "@", "and", "or", "where", "as", "s
 _COMPARING: Final = ("=", "==", "!=", "<", ">", ">=")
 _INDENT: Final = "  "
 _DEEPEST: Final = 5
-_NARROWEST: Final = 8
+_NARROWEST: Final = 10
 
 
 def fold(text: str, columns: int, most: int | None = None) -> list[str]:
@@ -46,8 +46,8 @@ def _fold(text: str, columns: int) -> list[str]:
         if lines and len(lines[-1]) + 1 + len(piece) <= columns:
             lines[-1] += f" {piece}"
         else:
-            before = indent if lines else ""
-            lines += [before + line for line in _fold(piece, max(columns - len(before), _NARROWEST))]
+            before = indent if lines and columns > _NARROWEST else ""
+            lines += [before + line for line in _fold(piece, columns - len(before))]
     return lines
 
 

@@ -75,7 +75,8 @@ def canonical_form(
         names = found if first else {given: found[name] for given, name in names.items() if name in found}
         if settled or publication == before:
             break
-        # What fell away may have been the last that read a variable, or an attribute called as a name to be given.
+        # What fell away may have been the last that read a variable, or that made one of a side and one outside the
+        # same, or an attribute called as a name to be given.
         key, first = (), False
     text = format_publication(publication)
     if shown := sorted({names[name] for name in exports if name in names}):
@@ -131,7 +132,7 @@ def _once(
         output = None if output is None else renamed_output(output, marks)
     else:
         unread = False
-    settled = not unread and prefixes == _PREFIXES
+    settled = not (unread or (space.sides and canonical)) and prefixes == _PREFIXES
     return Publication(pattern, output), _by_given(space, canonical), settled
 
 

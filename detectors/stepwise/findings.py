@@ -2,8 +2,9 @@
 
 Two composite events with one id are one (design, section 1), and the earliest counts: the first in the order of
 detection and, among those one event completes, the one that began first. Where a side of a `&` is found in several ways
-at that moment, which bind different events, whoever reads it goes on with each of them. An id can come again later only where a match
-may end in something that is no constituent, or where a part brings old constituents; only then ids are remembered.
+at that moment, which bind different events, whoever reads it goes on with each of them. An id can come again later only
+where a match may end in something that is no constituent, or where a part brings old constituents; only then ids are
+remembered.
 
 For a detector whose composite events are parts of other patterns every way to one counts: each leaves a record.
 """

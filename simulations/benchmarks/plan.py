@@ -71,6 +71,7 @@ class Planned:
         atoms: of the pattern, in canonical form.
         plan_ms: of each round.
         compile_ms: of each round, alternating with the plans.
+        collected: in how many rounds Python collected all garbage while it planned, looking at the whole catalogue.
         naive_ms: for the canonical forms of all runs; measured once for each shape.
         runs: how many there are that may be detectors.
         measured: how many of them were measured.
@@ -85,6 +86,7 @@ class Planned:
     atoms: int
     plan_ms: tuple[float, ...]
     compile_ms: tuple[float, ...]
+    collected: int
     naive_ms: float
     runs: int
     measured: int
@@ -341,10 +343,13 @@ def _measure_shape(
         _swap(catalogue, out, own)
         plan_ms: list[float] = []
         compile_ms: list[float] = []
+        collected = 0
         for _ in range(rounds):
+            before = _collections()
             began = time.perf_counter()
             graph = plan(subject, catalogue)
             planned = time.perf_counter()
+            collected += _collections() > before
             compile_pattern(text)
             compile_ms.append((time.perf_counter() - planned) * 1000)
             plan_ms.append((planned - began) * 1000)
@@ -357,6 +362,7 @@ def _measure_shape(
             atoms,
             tuple(plan_ms),
             tuple(compile_ms),
+            collected,
             naive_ms,
             len(runs),
             len(sample),
@@ -365,6 +371,10 @@ def _measure_shape(
             atoms - sum(size_of(each.whole) for each in read),
             all(each.source == canonical_form(Publication(each.whole), key=each.key).id for each in read),
         )
+
+
+def _collections() -> int:
+    return gc.get_stats()[-1]["collections"]
 
 
 def _swap(catalogue: Catalogue, out: list[DetectorPlan], into: list[DetectorPlan]) -> None:
@@ -457,6 +467,8 @@ def show(console: Console, figures: PlanFigures) -> None:
     )
     samples = {each.shape: f"{each.shape} {each.measured:,} of {each.runs:,}" for each in figures.rows}
     console.print(f"naive: reckoned from a sample of the runs that may be detectors: {', '.join(samples.values())}.")
+    if collected := sum(each.collected for each in figures.rows):
+        console.print(f"worst: in {collected} of the rounds Python collected all garbage, the catalogue looked through.")
     if not figures.sound:
         console.print("WRONG: a detector was reused that detects something else.")
 

@@ -126,6 +126,10 @@ def id_of(text: str, **options: object) -> str:
             "init m = 0 : [A set m = 1 + m] -> Out(n = m) where 1 < n",
         ),
         ("[A] -> Out(v = 1) where v > 0 or true", "[A] -> Out(v = 1)"),
+        (
+            "([A as x][B where v == x.v] & [C]) [D as x][E <= {E, F where v == x.v and false}]",
+            "([A as x][B where v == x.v] & [C]) [D][E]",
+        ),
     ],
 )
 def test_equal_patterns(one: str, other: str) -> None:

@@ -61,14 +61,24 @@ def reused(text: str, *texts: str) -> set[str]:
         ("[A][B]*[C];[D]", ["[B]*[C]", "[A][B]*"], {"[B]* [C]"}),
         # Variables and registers, whatever they are called.
         ("[X];[A as y];[B where v == y.v]", ["[A as x];[B where v == x.v]"], {"[A as x0] ; [B where v == x0.v]"}),
-        ("[X as p];[A as y];[B where v == y.v];[C where w == p.w]", ["[A as x];[B where v == x.v]"],
-         {"[A as x0] ; [B where v == x0.v]"}),
+        (
+            "[X as p];[A as y];[B where v == y.v];[C where w == p.w]",
+            ["[A as x];[B where v == x.v]"],
+            {"[A as x0] ; [B where v == x0.v]"},
+        ),
         # What is needed is not handed on.
         ("[A as y];[B where v == y.v];[C where w == y.w]", ["[A as x];[B where v == x.v]"], set()),
-        ("(init n = 0 : [A set n = n + 1]+ ; [B where v > n]);[C]", ["init m = 0 : [A set m = m + 1]+ ; [B where v > m]"],
-         {"init n_0 = 0 : [A set n_0 = 1 + n_0]+ ; [B where v > n_0]"}),
+        (
+            "(init n = 0 : [A set n = n + 1]+ ; [B where v > n]);[C]",
+            ["init m = 0 : [A set m = m + 1]+ ; [B where v > m]"],
+            {"init n_0 = 0 : [A set n_0 = 1 + n_0]+ ; [B where v > n_0]"},
+        ),
         # An attribute that is called as canonical forms call a register.
-        ("(init n = 0 : [A set n = n + 1]) [B where v > n] ; [C]", ["(init m = 0 : [A set m = m + 1]) [B where v > n_0]"], set()),
+        (
+            "(init n = 0 : [A set n = n + 1]) [B where v > n] ; [C]",
+            ["(init m = 0 : [A set m = m + 1]) [B where v > n_0]"],
+            set(),
+        ),
         # Keys go down into the parts.
         ("[A];[B];[C] by k", ["[A];[B] by k", "[B];[C]"], {"[A] ; [B] by k"}),
         ("[A];[B];[C] by (k, l)", ["[A];[B] by (l, k)"], {"[A] ; [B] by (k, l)"}),
@@ -87,7 +97,7 @@ def reused(text: str, *texts: str) -> set[str]:
         ("[A];[B] -> Out()", ["[A];[B]"], {"[A] ; [B]"}),
         ("[A];[B];[C] -> Out()", ["[A];[B] -> Other()"], set()),
     ],
-)  # fmt: skip
+)
 def test_what_is_reused(text: str, there: list[str], taken: set[str]) -> None:
     assert reused(text, *there) == taken
 

@@ -53,9 +53,13 @@ def all_of(text: str) -> dict[str, Candidate]:
         ("[C] [A]* [B] [C]", "[A]* [B] [C]", "right-hand side"),
         ("[A] ; [B] [C]*", "[B] [C]*", "right-hand side"),
         ("[A as x] ; [B where v == x.v] ; [C where w == x.w]", "[A as x0] ; [B where v == x0.v]", "prefix"),
-        (MEETING, "[BoardOn] [Pers <= {BoardOff, Pers}] [Pers <= {BoardOff, Pers}]* [BoardOff <= {BoardOff, Pers}]", "timed"),
+        (
+            MEETING,
+            "[BoardOn] [Pers <= {BoardOff, Pers}] [Pers <= {BoardOff, Pers}]* [BoardOff <= {BoardOff, Pers}]",
+            "timed",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_may_be_cut_out(text: str, part: str, stand: str) -> None:
     candidate = all_of(text)[part]
     assert candidate.allowed, candidate.failures
@@ -99,10 +103,14 @@ def test_what_may_not_be_cut_out(text: str, part: str, conditions: str) -> None:
         ("[A as x] ; [B where v == x.v] ; [C where w == x.w]", "[A as x0] ; [B where v == x0.v]", {"x0"}),
         ("[A as x] ; [B where v == x.v] ; [C]", "[A as x0] ; [B where v == x0.v]", set()),
         ("[A as x] ; [B] -> Out(v = x.v)", "[A as x0]", {"x0"}),
-        ("(init n = 0 : [A set n = n + 1]+ [B]) [C] -> Out(n = n)", "init n_0 = 0 : [A set n_0 = 1 + n_0]+ [B]", {"n_0"}),
+        (
+            "(init n = 0 : [A set n = n + 1]+ [B]) [C] -> Out(n = n)",
+            "init n_0 = 0 : [A set n_0 = 1 + n_0]+ [B]",
+            {"n_0"},
+        ),
         ("([A as x] & [B as y]) ; [C where v == y.v]", "[A]", set()),
     ],
-)  # fmt: skip
+)
 def test_what_is_handed_on(text: str, part: str, exports: set[str]) -> None:
     assert all_of(text)[part].exports == exports
 

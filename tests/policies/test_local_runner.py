@@ -1,0 +1,171 @@
+"""A graph of detectors in one process: what is delivered, in what order, and what is given up."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from detectors.compilation import Compiled, compile_file, compile_pattern
+from detectors.cutting.candidates import Candidate, candidates
+from detectors.cutting.decomposition import full
+from detectors.cutting.graph import Choice, DetectorGraph, cut
+from detectors.detector import Detector
+from detectors.language.canonical import canonical_form
+from detectors.language.printer import format_pattern
+from middleware.events import CompositeEvent, Event
+from policies.detection import Guaranteed
+from policies.local_runner import LocalRunner
+
+
+def event(type_name: str, hi: int, seq: int, lo: int | None = None, **attributes: object) -> Event:
+    return Event(type_name, hi if lo is None else lo, hi, "s", seq, attributes)  # type: ignore[arg-type]
+
+
+def cut_out(pattern: Compiled, part: str) -> DetectorGraph:
+    """The pattern with one sub-pattern cut out of it."""
+    form = canonical_form(pattern.plain)
+    (wanted,) = [each for each in candidates(form.publication) if format_pattern(each.pattern) == part]
+    once = iter([[Choice(wanted)]])
+    return cut([pattern], lambda _, __: next(once, []))
+
+
+def part_and_whole(pattern: str, part: str) -> tuple[Detector, Detector]:
+    """The detectors of a part and of the pattern around it, fresh."""
+    graph = cut_out(compile_pattern(pattern), part)
+    inner, outer = graph.plans.values()
+    return (
+        Detector(inner.compiled, Guaranteed(), records=True),
+        Detector(outer.compiled, Guaranteed()),
+    )
+
+
+def consume(detector: Detector, events: list[Event], watermark: int, source: str = "s") -> list[CompositeEvent]:
+    return detector.receive(source, events, watermark, 0).events
+
+
+def test_a_record_says_where_a_match_began_and_ended_and_what_went_before() -> None:
+    inner, _ = part_and_whole("[X] ; ([A <= {A, B}] ; [C])", "[A <= {A, B}] ; [C]")
+    found = consume(
+        inner, [event("B", 2, 0, lo=1), event("B", 3, 1, lo=0), event("A", 5, 2), event("C", 9, 3, lo=7)], 20
+    )
+    (record,) = found[0].records
+    assert record.first == (5, 5, 0, "s", 2)
+    assert record.last == (9, 7, 0, "s", 3)
+    assert record.lo == 5
+    assert record.gap.previous == (3, 0, 0, "s", 1)
+    assert record.gap.greatest_lo == 1
+
+
+def test_each_branch_has_a_gap_of_its_own() -> None:
+    inner, _ = part_and_whole("[X] ; ([A] | [A, B])", "[A] | [A, B]")
+    found = consume(inner, [event("B", 2, 0), event("A", 5, 1)], 20)
+    by_a = [each for each in found if each.constituents == (("s", 1),)]
+    (one,) = by_a
+    assert {record.gap.previous for record in one.records} == {None, (2, 2, 0, "s", 0)}
+
+
+def test_each_value_of_a_key_has_a_gap_of_its_own() -> None:
+    inner, _ = part_and_whole("[X] ; [A] ; [B] by k", "[A] ; [B]")
+    events = [event("A", 1, 0, k=1), event("A", 2, 1, k=2), event("A", 3, 2, k=1), event("B", 4, 3, k=1)]
+    gaps = {
+        record.first[0]: (record.key, record.gap.previous)
+        for each in consume(inner, events, 9)
+        for record in each.records
+    }
+    assert gaps == {1: ((1,), None), 3: ((1,), (1, 1, 0, "s", 0))}
+
+
+def test_found_again_it_says_so() -> None:
+    inner, _ = part_and_whole("[X] ; ([A] ; ~[B])", "[A] ; ~[B]")
+    found = consume(inner, [event("A", 1, 0), event("B", 2, 1)], 5) + consume(inner, [event("B", 6, 2)], 9)
+    assert [(each.constituents, each.again) for each in found] == [((("s", 0),), False)]
+
+
+def test_a_later_way_comes_again_with_its_record() -> None:
+    inner, _ = part_and_whole("[X] ; ([A] ; ~[B] | [A] ; ~[C])", "[A] ; ~[B] | [A] ; ~[C]")
+    found = consume(inner, [event("A", 1, 0), event("B", 2, 1)], 5) + consume(inner, [event("C", 6, 2)], 9)
+    assert [(each.again, each.hi, len(each.records)) for each in found] == [(False, 2, 1), (True, 6, 1)]
+
+
+@pytest.mark.parametrize("sign", [" ; ", " "])
+@pytest.mark.parametrize("key", ["", " by k"])
+def test_what_waits_in_vain_is_given_up(sign: str, key: str) -> None:
+    """A thousand X, and after each an A that is failed by an F: nobody waits for ever."""
+    part = f"[A <= {{A, F}}]{sign}[B <= {{B, F}}]"
+    inner, outer = part_and_whole(f"[X]{sign}{part}{key}", part)
+    outer.join(inner.id, -1, 0)
+    most = 0
+    for number in range(1000):
+        at = 10 * number
+        x, *others = (event(name, at + 2 * place, 3 * number + place, k=number % 3) for place, name in enumerate("XAF"))
+        detected = inner.receive("s", others, at + 9, 0)
+        consume(outer, [x], at + 9)
+        opens = inner.open_gaps()
+        outer.hear_open(inner.id, opens, at + 9)
+        consume(outer, list(detected.events), at + 9, inner.id)
+        most = max(most, outer.engine.live_instances())
+    # Without the gaps that are told there would be a thousand.
+    assert most <= 3
+
+
+def test_without_word_of_gaps_everybody_waits() -> None:
+    inner, outer = part_and_whole("[X] ; [A] ; [B]", "[A] ; [B]")
+    outer.join(inner.id, -1, 0)
+    for number in range(10):
+        consume(outer, [event("X", number, number)], number)
+        consume(outer, [], number, inner.id)
+    assert outer.engine.live_instances() == 10
+
+
+def test_open_gaps_are_told_when_there_is_news() -> None:
+    inner, _ = part_and_whole("[X] ; [A] ; [B]", "[A] ; [B]")
+    assert inner.open_gaps() == []
+    consume(inner, [event("A", 1, 0)], 2)
+    # The A itself is open, and nothing went before it.
+    assert inner.open_gaps() == []
+    consume(inner, [event("A", 3, 1)], 4)
+    assert inner.open_gaps() == []
+    consume(inner, [event("B", 5, 2)], 6)
+    (news,) = inner.open_gaps()
+    assert (news.key, news.gap.previous, news.gap.greatest_lo) == ((), (3, 3, 0, "s", 1), 3)
+    assert inner.open_gaps() == []
+
+
+def test_a_prefix_hands_its_gap_upwards() -> None:
+    pattern = compile_pattern("[X] ; ([A] ; [B] ; [C])")
+    form = canonical_form(pattern.plain)
+    chosen: list[list[Candidate]] = []
+    for text in ("[A] ; [B] ; [C]", "[A] ; [B]"):
+        inside = form.publication if not chosen else canonical_form(compile_pattern("[A];[B];[C]").plain).publication
+        chosen.append([each for each in candidates(inside) if format_pattern(each.pattern) == text])
+    steps = iter([[Choice(each)] for (each,) in chosen])
+    graph = cut([pattern], lambda _, __: next(steps, []))
+    assert len(graph.plans) == 3
+    runner = LocalRunner(graph, Random(1), over_wire=True)
+    runner.run({"s": [event("X", 1, 0), event("A", 2, 1), event("A", 3, 2), event("B", 4, 3), event("C", 5, 4)]})
+    # The second A is not the first after X.
+    assert [each.constituents for each in runner.composites(graph.roots[0])] == [
+        (("s", 0), ("s", 1), ("s", 3), ("s", 4))
+    ]
+
+
+def test_patterns_may_read_what_others_publish() -> None:
+    patterns = compile_file("[A] ; [B] ; [C] -> Seen(n = 1)\n[Seen] ; [D] ; [Seen] -> Twice()\n")
+    graph = cut(patterns, full)
+    runner = LocalRunner(graph, Random(3))
+    told = [event(name, at, at) for at, name in enumerate("ABCDABC")]
+    runner.run({"s": told})
+    assert len(runner.composites(graph.roots[0])) == 2
+    assert len(runner.composites(graph.roots[1])) == 1
+
+
+def test_the_same_seed_is_the_same_run() -> None:
+    graph = cut([compile_pattern("[A] ; [B] ; [C]")], full)
+    told = [event(name, at, at) for at, name in enumerate("ABCABCABC")]
+    runs = []
+    for _ in range(2):
+        runner = LocalRunner(graph, Random(5))
+        runner.run({"s": told[::2], "t": told[1::2]})
+        runs.append((runner.messages, [each.id for each in runner.composites(graph.roots[0])]))
+    assert runs[0] == runs[1]

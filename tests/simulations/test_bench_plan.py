@@ -1,0 +1,195 @@
+"""The benchmark of planning counts rightly, and what it plans is what the naive way finds; how fast is no test."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from statistics import median
+from xml.etree import ElementTree
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from detectors.cutting.candidates import size_of, views
+from detectors.cutting.catalogue import Catalogue
+from detectors.language.canonical import canonical_form
+from detectors.language.tree import Publication
+from simulations.benchmarks import plan as bench_plan
+from simulations.benchmarks.plan import (
+    FILLS,
+    LEAST,
+    MOST,
+    SHAPES,
+    PlanFigures,
+    Subject,
+    all_candidates,
+    as_dict,
+    build_catalogue,
+    measure,
+    name_of,
+    own_detectors,
+    plan,
+    plots,
+    show,
+)
+from simulations.console import bench
+
+ATOMS = 24
+SIZE = 90
+ROUNDS = 2
+
+
+@pytest.fixture(scope="module")
+def figures() -> PlanFigures:
+    return measure(ATOMS, SIZE, ROUNDS)
+
+
+def test_there_is_a_row_for_each_shape_and_catalogue(figures: PlanFigures) -> None:
+    assert [(each.shape, each.fill) for each in figures.rows] == [(shape, fill) for shape in SHAPES for fill in FILLS]
+    assert figures.sound
+    assert figures.catalogue == SIZE
+    for each in figures.rows:
+        assert each.atoms == ATOMS
+        assert len(each.plan_ms) == len(each.compile_ms) == ROUNDS
+        assert min(each.plan_ms) > 0
+        assert 0 <= each.collected <= ROUNDS
+        assert 0 < each.measured <= each.runs
+        assert each.ratio == pytest.approx(each.naive_ms / median(each.plan_ms))
+    for figure in (figures.build_s, figures.add_us, figures.remove_us, figures.entry_bytes, figures.plan_bytes):
+        assert figure > 0
+
+
+def test_what_is_in_the_catalogue_is_reused(figures: PlanFigures) -> None:
+    left = {(each.shape, each.fill): each.left for each in figures.rows}
+    for each in figures.rows:
+        assert (each.reused == 0) == (each.places == 0) == (each.left == ATOMS) == (each.fill == "none")
+        assert each.reused <= each.places
+    for shape in SHAPES:
+        assert left[shape, "none"] > left[shape, "few"] >= left[shape, "many"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_plan_is_as_cheap_as_the_naive_way_makes_it(shape: str, seed: int) -> None:
+    """The cheapest cover of the longest joint, by the names of its runs; only those are in the catalogue."""
+    random = Random(seed)
+    subject = Subject.of(SHAPES[shape](random, ATOMS))
+    own = own_detectors(subject, "many", random)
+    catalogue = Catalogue()
+    for each in random.sample(own, len(own) // 2):
+        catalogue.add(each)
+    view = subject.joint
+    parts = view.joint.parts
+    best = [0.0] + [float("inf")] * len(parts)
+    for stop in range(1, len(parts) + 1):
+        best[stop] = best[stop - 1] + size_of(parts[stop - 1])
+        for start in range(stop - 1):
+            if view.allows(start, stop) and name_of(view, start, stop) in catalogue:
+                best[stop] = min(best[stop], best[start] + 1)
+    graph = plan(subject, catalogue)
+    read = graph.plans[graph.roots[0]].compiled.automaton.delegated
+    left = size_of(subject.whole.pattern) - sum(size_of(each.whole) for each in read)
+    assert read
+    assert left + len(read) == best[-1]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_is_reused_is_a_run_of_the_pattern(shape: str) -> None:
+    random = Random(5)
+    subject = Subject.of(SHAPES[shape](random, ATOMS))
+    catalogue = build_catalogue(random, [subject], ATOMS, SIZE)
+    assert plan(subject, catalogue).reused == set()
+    for each in own_detectors(subject, "few", random):
+        catalogue.add(each)
+    graph = plan(subject, catalogue)
+    runs = {name_of(*run) for run in all_candidates(subject.whole)}
+    assert graph.reused
+    assert graph.reused <= runs
+    assert graph.roots[0] == canonical_form(subject.compiled.plain).id
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_short_run_that_may_be_cut_out_is_made_once(shape: str) -> None:
+    subject = Subject.of(SHAPES[shape](Random(2), ATOMS))
+    view = subject.joint
+    count = len(view.joint.parts)
+    grouped = [run for runs in subject.all_runs() for run in runs]
+    assert sorted(grouped) == [
+        (start, stop)
+        for start in range(count)
+        for stop in range(start + LEAST, min(start + MOST, count - 1, count) + 1)
+        if stop - start < count and view.allows(start, stop)
+    ]
+    made = own_detectors(subject, "many", Random(0))
+    assert {each.id for each in made} == {name_of(view, *run) for run in grouped}
+    assert len(made) == len({each.id for each in made})
+    assert all(not each.parts for each in made)
+
+
+def test_guarded_detectors_hand_names_on() -> None:
+    made = own_detectors(Subject.of(SHAPES["guarded"](Random(3), 60)), "many", Random(0))
+    assert any(each.exports for each in made)
+    assert not all(each.exports for each in made)
+
+
+def test_nested_detectors_are_keyed() -> None:
+    subject = Subject.of(SHAPES["nested"](Random(3), 60))
+    assert {each.compiled.automaton.key for each in own_detectors(subject, "many", Random(0))} == {("key",)}
+    assert len(list(views(subject.whole))) > 60
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("atoms", [10, 37])
+def test_a_pattern_has_the_atoms_asked_for(shape: str, atoms: int) -> None:
+    texts = [SHAPES[shape](Random(seed), atoms) for seed in range(12)]
+    assert [size_of(Subject.of(text).whole.pattern) for text in texts] == [atoms] * len(texts)
+    assert SHAPES[shape](Random(3), atoms) == texts[3]
+
+
+def test_a_wrong_plan_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def somewhere_else(publication: Publication, **given: object) -> object:
+        return canonical_form(Publication(publication.pattern, None), key=("elsewhere",))
+
+    subject_form = bench_plan.canonical_form
+    figures = measure(10, 10, 1)
+    assert figures.sound
+    monkeypatch.setattr(bench_plan, "canonical_form", somewhere_else)
+    assert subject_form is canonical_form
+    random = Random(1)
+    subject = Subject.of(SHAPES["plain"](random, ATOMS))
+    assert subject.whole != canonical_form(subject.compiled.plain).publication
+
+
+def test_figures_for_people(figures: PlanFigures) -> None:
+    console = Console(width=160, record=True, quiet=False, file=open("/dev/null", "w"))
+    show(console, figures)
+    lines = console.export_text().splitlines()
+    assert lines[0].split()[:1] == ["shape"]
+    assert [line.split()[:3] for line in lines[1:10]] == [
+        [each.shape, each.fill, str(each.atoms)] for each in figures.rows
+    ]
+    assert f"{SIZE} detectors in the catalogue" in "\n".join(lines)
+
+
+def test_the_verb_plan(tmp_path: Path) -> None:
+    arguments = ["plan", "--atoms", "20", "--catalogue", "60", "--rounds", "1", "--seed", "3"]
+    result = CliRunner().invoke(bench, [*arguments, "--report", str(tmp_path), "--json"])
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert told["catalogue"] == 60
+    assert told["sound"] is True
+    assert len(told["rows"]) == len(SHAPES) * len(FILLS)
+    for row in told["rows"]:
+        assert row["atoms"] == 20
+        assert row["plan_best_ms"] == row["plan_median_ms"] == row["plan_worst_ms"] == row["plan_ms"][0]
+    for name in ("plan.svg", "plan-ratio.svg"):
+        ElementTree.parse(tmp_path / name)
+
+
+def test_plots_have_a_bar_for_each_row(figures: PlanFigures) -> None:
+    assert json.dumps(as_dict(figures))
+    for content in plots(figures).values():
+        texts = [each.text for each in ElementTree.fromstring(content).iter("{http://www.w3.org/2000/svg}text")]
+        assert texts[1::2] == [f"{each.shape}, {each.fill}" for each in figures.rows]
