@@ -93,7 +93,8 @@ def _remarks(row: Candidate) -> list[tuple[str, str]]:
 
 
 def _remark_lines(condition: str, remark: str, room: int) -> list[Text]:
-    lines = [Text(line, "" if condition else "dim") for line in wrap(remark, room, break_on_hyphens=False)]
+    wrapped = wrap(remark, room, subsequent_indent="  ", break_on_hyphens=False)
+    lines = [Text(line, "" if condition else "dim") for line in wrapped]
     lines[0].stylize("bold red", 0, len(condition))
     return lines
 

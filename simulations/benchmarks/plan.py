@@ -32,7 +32,7 @@ from detectors.cutting.catalogue import Catalogue
 from detectors.cutting.cover import for_reuse
 from detectors.cutting.graph import Choice, DetectorGraph, DetectorPlan, cut
 from detectors.language.canonical import canonical_form
-from detectors.language.tree import Publication
+from detectors.language.tree import Delegated, Publication
 from simulations.plots import bars
 
 TYPES: Final = 40
@@ -325,6 +325,11 @@ def name_of(view: JointView, start: int, stop: int) -> str:
     return canonical_form(publication, key=view.context.key, exports=view.exports(start, stop)).id
 
 
+def is_sound(read: Iterable[Delegated]) -> bool:
+    """Whether each detector that is read detects what stands where it is read."""
+    return all(each.source == canonical_form(Publication(each.whole), key=each.key).id for each in read)
+
+
 def _measure_shape(
     shape: str, subject: Subject, catalogue: Catalogue, rounds: int, random: Random
 ) -> Iterator[Planned]:
@@ -369,7 +374,7 @@ def _measure_shape(
             len(graph.reused),
             len(read),
             atoms - sum(size_of(each.whole) for each in read),
-            all(each.source == canonical_form(Publication(each.whole), key=each.key).id for each in read),
+            is_sound(read),
         )
 
 
@@ -468,7 +473,9 @@ def show(console: Console, figures: PlanFigures) -> None:
     samples = {each.shape: f"{each.shape} {each.measured:,} of {each.runs:,}" for each in figures.rows}
     console.print(f"naive: reckoned from a sample of the runs that may be detectors: {', '.join(samples.values())}.")
     if collected := sum(each.collected for each in figures.rows):
-        console.print(f"worst: in {collected} of the rounds Python collected all garbage, the catalogue looked through.")
+        console.print(
+            f"worst: in {collected} of the rounds Python collected all garbage, the catalogue looked through."
+        )
     if not figures.sound:
         console.print("WRONG: a detector was reused that detects something else.")
 

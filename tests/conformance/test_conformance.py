@@ -1,4 +1,4 @@
-"""Every conformance case on every engine and on the oracle; and that the cases cover the language."""
+"""Every conformance case on every engine, on every cut and on the oracle; and that the cases cover the language."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from detectors.language.tree import (
 )
 from middleware.events import COMPOSITE, CompositeEvent, Event, EventId, composite_digest
 from middleware.sets.describable import AnySet, Difference, Filtered, Intersection, TypeSet, Union, walk_set
+from policies.cut_cases import HowCut, cut_run
 from tests.comparing import seen
 from tests.oracle import Found, Seen, read
 
@@ -49,6 +50,13 @@ def by_name(case: Case) -> str:
 @pytest.mark.parametrize("case", CASES, ids=by_name)
 def test_engine(case: Case, engine: str) -> None:
     outcome = run_case(case, engine)
+    assert outcome.passed, outcome.report()
+
+
+@pytest.mark.parametrize(("how", "seed"), [("none", 0), ("full", 1), ("random", 2), ("random", 3)])
+@pytest.mark.parametrize("case", [case for case in CASES if not case.error], ids=by_name)
+def test_cut(case: Case, how: HowCut, seed: int) -> None:
+    outcome = run_case(case, run=cut_run(how, seed))
     assert outcome.passed, outcome.report()
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from io import StringIO
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -15,7 +18,6 @@ from typer.testing import CliRunner
 from detectors.cutting.candidates import size_of, views
 from detectors.cutting.catalogue import Catalogue
 from detectors.language.canonical import canonical_form
-from detectors.language.tree import Publication
 from simulations.benchmarks import plan as bench_plan
 from simulations.benchmarks.plan import (
     FILLS,
@@ -27,6 +29,7 @@ from simulations.benchmarks.plan import (
     all_candidates,
     as_dict,
     build_catalogue,
+    is_sound,
     measure,
     name_of,
     own_detectors,
@@ -116,12 +119,10 @@ def test_every_short_run_that_may_be_cut_out_is_made_once(shape: str) -> None:
     view = subject.joint
     count = len(view.joint.parts)
     grouped = [run for runs in subject.all_runs() for run in runs]
-    assert sorted(grouped) == [
-        (start, stop)
-        for start in range(count)
-        for stop in range(start + LEAST, min(start + MOST, count - 1, count) + 1)
-        if stop - start < count and view.allows(start, stop)
-    ]
+    every = [(start, stop) for stop in range(count + 1) for start in range(stop)]
+    short = [(start, stop) for start, stop in every if LEAST <= stop - start <= MOST and stop - start < count]
+    assert sorted(grouped) == sorted(run for run in short if view.allows(*run))
+    assert all(one[1] <= other[0] for runs in subject.all_runs() for one, other in pairwise(runs))
     made = own_detectors(subject, "many", Random(0))
     assert {each.id for each in made} == {name_of(view, *run) for run in grouped}
     assert len(made) == len({each.id for each in made})
@@ -148,24 +149,28 @@ def test_a_pattern_has_the_atoms_asked_for(shape: str, atoms: int) -> None:
     assert SHAPES[shape](Random(3), atoms) == texts[3]
 
 
-def test_a_wrong_plan_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def somewhere_else(publication: Publication, **given: object) -> object:
-        return canonical_form(Publication(publication.pattern, None), key=("elsewhere",))
-
-    subject_form = bench_plan.canonical_form
-    figures = measure(10, 10, 1)
-    assert figures.sound
-    monkeypatch.setattr(bench_plan, "canonical_form", somewhere_else)
-    assert subject_form is canonical_form
+def test_a_wrong_plan_is_noticed(figures: PlanFigures, monkeypatch: pytest.MonkeyPatch) -> None:
     random = Random(1)
     subject = Subject.of(SHAPES["plain"](random, ATOMS))
-    assert subject.whole != canonical_form(subject.compiled.plain).publication
+    catalogue = Catalogue()
+    for each in own_detectors(subject, "many", random):
+        catalogue.add(each)
+    graph = plan(subject, catalogue)
+    read = graph.plans[graph.roots[0]].compiled.automaton.delegated
+    assert len(read) > 1
+    assert is_sound(read)
+    assert not is_sound([read[0], replace(read[1], source=read[0].source)])
+    wrong = replace(figures, rows=(*figures.rows[:-1], replace(figures.rows[-1], sound=False)))
+    monkeypatch.setattr(bench_plan, "measure", lambda *_: wrong)
+    result = CliRunner().invoke(bench, ["plan"])
+    assert result.exit_code == 1
+    assert "WRONG" in result.stdout
 
 
 def test_figures_for_people(figures: PlanFigures) -> None:
-    console = Console(width=160, record=True, quiet=False, file=open("/dev/null", "w"))
-    show(console, figures)
-    lines = console.export_text().splitlines()
+    shown = StringIO()
+    show(Console(width=160, file=shown), figures)
+    lines = shown.getvalue().splitlines()
     assert lines[0].split()[:1] == ["shape"]
     assert [line.split()[:3] for line in lines[1:10]] == [
         [each.shape, each.fill, str(each.atoms)] for each in figures.rows

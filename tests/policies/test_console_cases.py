@@ -96,3 +96,37 @@ def test_mistakes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "empty").mkdir()
     assert main(["test", "empty"]) == 2
     assert "a folder without a .toml file" in capsys.readouterr().err
+
+
+LONG = """
+[[case]]
+name = "three, and guards"
+pattern = "[A as x] ; [B where v == x.v] ; [C]"
+events = ["A 10 v=1", "B 20 v=1", "C 30"]
+expect = [[0, 1, 2]]
+[[case]]
+name = "refused"
+pattern = "[A"
+events = []
+error = "unexpected"
+"""
+
+
+@pytest.mark.parametrize("how", ["none", "full", "random"])
+def test_cut(how: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "long.toml").write_text(LONG, encoding="utf-8")
+    assert main(["test", "long.toml", "--cut", how, "--seed", "7"]) == 0
+    told = how if how == "none" else f"{how}, seed 7"
+    assert capsys.readouterr().out == f"2 passed (1 file, stepwise engine, patterns cut: {told})\n"
+
+
+def test_a_failure_on_a_cut(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["test", "bad.toml", "--cut", "full", "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["cut"] == "full, seed 0"
+    assert [each["name"] for each in told["failed"]] == ["a pair that is none", "no pattern"]
+
+
+def test_no_such_cut(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["test", "good.toml", "--cut", "paper"]) == 2
+    assert "none" in capsys.readouterr().err
