@@ -151,7 +151,8 @@ def bench_plan(
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
-    from simulations.benchmarks.plan import as_dict, measure, plots, show
+    from simulations.benchmarks.plan import measure
+    from simulations.benchmarks.plan_report import as_dict, plots, show
 
     console = messages()
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())

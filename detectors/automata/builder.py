@@ -26,7 +26,7 @@ from detectors.automata.entries import (
 )
 from detectors.language.canonical import canonical_id
 from detectors.language.inlining import undelegated
-from detectors.language.names import all_registers, all_variables, referenced
+from detectors.language.names import all_registers, all_variables, referenced, updated
 from detectors.language.printer import format_pattern
 from detectors.language.tree import (
     Alternation,
@@ -424,7 +424,8 @@ class _Builder:
         if isinstance(side, Delegated):
             return self._part(side)
         made = frozenset((*all_variables(side), *all_registers(side)))
-        exports = made & (referenced(self.pattern, self.output, without=side) | self.exports)
+        outside = referenced(self.pattern, self.output, without=side) | updated(self.pattern, without=side)
+        exports = made & (outside | self.exports)
         key = tuple(dict.fromkeys((*self.key, *(name for key in around.keys for name in self.inner_keys[key]))))
         builder = _Builder(side, None, referenced(side, None) | exports, exports, self.epochs, key)
         automaton = builder.automaton()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Final, Literal, TypeAlias
 
 from detectors.cutting.joints import Joint, ends_open, joint_of, opens_parallel, opens_strong
@@ -146,9 +147,12 @@ class JointView:
     uses: list[Uses] | None = None
     _nullable: list[bool] = field(default_factory=list)
     _open: list[bool] = field(default_factory=list)
+    # Up to each part, how many have to match something.
+    _needed: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._nullable = [nullable(part) for part in self.joint.parts]
+        self._needed = list(accumulate((not empty for empty in self._nullable), initial=0))
         self._open = [empty or ends_open(part) for part, empty in zip(self.joint.parts, self._nullable, strict=True)]
         if not self.context.uses.nothing:
             self.uses = [uses_of(part) for part in self.joint.parts]
@@ -167,7 +171,7 @@ class JointView:
     def allows(self, start: int, stop: int) -> bool:
         """Whether a run meets every condition: as `failures`, but fast."""
         context = self.context
-        if context.inside or context.timers or all(self._nullable[start:stop]):
+        if context.inside or context.timers or self._needed[start] == self._needed[stop]:
             return False
         if start == 0 and (context.nowhere or context.before is not None):
             return False

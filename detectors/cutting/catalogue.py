@@ -162,16 +162,12 @@ def core_of(pattern: Pattern) -> Core:
     return Core(pattern, tuple(sorted(key)), window)
 
 
-def words_of(joint: Joint, registers: frozenset[str]) -> list[Word]:
-    """The parts of a joint of a canonical tree, each by itself.
+def word_of(part: Pattern, registers: frozenset[str]) -> Word:
+    """A part of a joint of a canonical tree, by itself.
 
     Args:
         registers: those that are begun anywhere in the pattern; any other bare name is an attribute.
     """
-    return [_word(part, registers) for part in joint.parts]
-
-
-def _word(part: Pattern, registers: frozenset[str]) -> Word:
     uses = uses_of(part)
     foreign = tuple(sorted(name for name in {*uses.read, *uses.updated} if name in registers and not uses.begun[name]))
     variables = {name for node in walk(part) for each in expressions_of(node) for name in read_variables(each)}
@@ -204,7 +200,7 @@ def _entry(plan: DetectorPlan) -> tuple[Entry, list[Token]]:
     numbers: dict[str, int] = {}
     tokens = [
         token_of(word, joint.strong[place - 1] if place else None, numbers)
-        for place, word in enumerate(words_of(joint, registers))
+        for place, word in enumerate(word_of(part, registers) for part in joint.parts)
     ]
     entry = Entry(
         plan.id,

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from detectors.cutting.candidates import Context, JointView, Path, inside, outermost
-from detectors.cutting.catalogue import Catalogue, Entry, core_of, words_of
+from detectors.cutting.catalogue import Catalogue, Entry, Word, core_of, word_of
 from detectors.cutting.graph import Choice, Choose
-from detectors.cutting.joints import joint_of
+from detectors.cutting.joints import Joint, joint_of
 from detectors.language.names import all_registers
 from detectors.language.tree import Atom, Pattern, Publication
 
@@ -78,6 +78,8 @@ class _Finder:
         self.catalogue = catalogue
         self.usable = usable
         self.registers = registers
+        # The parts inside keys and windows are asked for once more at each of these.
+        self._words: dict[int, Word] = {}
 
     def cover(self, pattern: Pattern, path: Path, context: Context) -> _Cover:
         """The cheapest cover of a node."""
@@ -95,7 +97,7 @@ class _Finder:
     def _along(self, view: JointView) -> _Cover:
         """The cheapest cover of a joint: for each place in it the cheapest of everything before."""
         joint, path = view.joint, view.path
-        words = words_of(joint, self.registers)
+        words = self._words_of(joint)
         best: list[_Cover] = [_Cover(0.0, ())] + [_Cover(float("inf"), ())] * len(joint.parts)
         for start, part in enumerate(joint.parts):
             before = best[start]
@@ -114,7 +116,7 @@ class _Finder:
         """What a node that is no joint can be read from as a whole."""
         core, key, window = core_of(pattern)
         joint = joint_of(core)
-        words = words_of(joint, self.registers)
+        words = self._words_of(joint)
         found = []
         for stop, entry, names in self.catalogue.find(words, joint, 0):
             cost = self.usable(entry)
@@ -122,6 +124,13 @@ class _Finder:
                 reused = self._reuse(_Reused(view, 0, 1, entry, names), cost, key, window)
                 found += [] if reused is None else [reused]
         return found
+
+    def _words_of(self, joint: Joint) -> list[Word]:
+        return [self._words.get(id(part)) or self._word(part) for part in joint.parts]
+
+    def _word(self, part: Pattern) -> Word:
+        word = self._words[id(part)] = word_of(part, self.registers)
+        return word
 
     def _reuse(
         self, reused: _Reused, cost: float, own_key: tuple[str, ...] = (), own_window: int | None = None

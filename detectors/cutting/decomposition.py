@@ -24,21 +24,36 @@ def full(publication: Publication, exports: frozenset[str]) -> Iterable[Choice]:
     """Cut out the largest sub-patterns that may be; they are cut further in their turn.
 
     The pattern as a whole is what the detector at hand is for, and an atom by itself is none: whoever reads it can as
-    well read the events. A joint is cut as if it were written
-    with brackets on its left, so that patterns that begin alike share.
+    well read the events. A joint is cut as if it were written with brackets on its left, so that patterns that begin
+    alike share.
     """
     taken: list[Choice] = []
     for view in views(publication, exports=exports):
         if any(_inside(view, each.candidate) for each in taken):
             continue
-        for start, stop in _by_size(view):
-            if view.context.stand == "whole" and stop - start == len(view.joint.parts):
-                continue
-            if any(_overlap(view, start, stop, each.candidate) for each in taken):
-                continue
-            if size_of(view.joint.run(start, stop)) > 1 and view.allows(start, stop):
-                taken.append(Choice(view.candidate(start, stop), view.context.window))
+        for start, stop in _largest(view):
+            taken.append(Choice(view.candidate(start, stop), view.context.window))
     return taken
+
+
+def _largest(view: JointView) -> Iterator[tuple[int, int]]:
+    """Runs of a joint that may be cut out and do not overlap: from its beginning on, each time the longest."""
+    parts = view.joint.parts
+    count = len(parts)
+    if count == 1:
+        if view.context.stand != "whole" and size_of(parts[0]) > 1 and view.allows(0, 1):
+            yield 0, 1
+        return
+    start = 0
+    while start < count - 1:
+        last = count - 1 if start == 0 and view.context.stand == "whole" else count
+        for stop in range(last, start + 1, -1):
+            if view.allows(start, stop):
+                yield start, stop
+                start = stop
+                break
+        else:
+            start += 1
 
 
 def randomly(random: Random, *, share: float = 0.5, without: frozenset[str] = frozenset()) -> Choose:
@@ -61,17 +76,6 @@ def randomly(random: Random, *, share: float = 0.5, without: frozenset[str] = fr
     return choose
 
 
-def _by_size(view: JointView) -> Iterator[tuple[int, int]]:
-    """The runs of a joint, those from its beginning first, the longest first."""
-    count = len(view.joint.parts)
-    if count == 1:
-        yield 0, 1
-        return
-    for start in range(count):
-        for stop in range(count, start + 1, -1):
-            yield start, stop
-
-
 def _inside(view: JointView, candidate: Candidate) -> bool:
     """Whether a node is part of a candidate."""
     depth = len(candidate.path)
@@ -80,10 +84,6 @@ def _inside(view: JointView, candidate: Candidate) -> bool:
     if candidate.run is None:
         return True
     return len(view.path) > depth and candidate.run[0] <= view.path[depth] < candidate.run[1]
-
-
-def _overlap(view: JointView, start: int, stop: int, candidate: Candidate) -> bool:
-    return _meet(view.candidate(start, stop), candidate)
 
 
 def _meet(one: Candidate, other: Candidate) -> bool:

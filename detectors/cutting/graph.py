@@ -8,12 +8,12 @@ together. Equal sub-patterns, of one pattern or of several, are one detector.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from detectors.automata.builder import build
 from detectors.compilation import Compiled
-from detectors.cutting.candidates import Candidate, Path
+from detectors.cutting.candidates import Candidate, Path, candidates
 from detectors.cutting.joints import flat_children, joined, joint_of
 from detectors.language.canonical import CanonicalForm, canonical_form
 from detectors.language.derived import Thinning
@@ -111,7 +111,27 @@ def cut(
         form = canonical_form(compiled.plain)
         maker = _Maker(graph, choose, compiled.thinnings, running or {})
         graph.roots.append(maker.plan(form, frozenset(), (), compiled.publishes).id)
+    for root in graph.roots:
+        _read_whole(graph, root)
     return graph
+
+
+def _read_whole(graph: DetectorGraph, root: str) -> None:
+    """What is published under a name may be all of another pattern's part: that is not detected a second time."""
+    plan = graph.plans[root]
+    whole = plan.compiled.plain
+    if whole.output is None or plan.compiled.automaton.epochs or root in graph.reused:
+        return
+    everything = next(candidates(whole))
+    form = canonical_form(Publication(whole.pattern), exports=everything.exports)
+    part = graph.plans.get(form.id)
+    if part is None or not graph.records(part.id) or part.id in plan.parts or not everything.allowed:
+        return
+    delegated = _delegated(everything, part, form.names)
+    automaton = build(Publication(delegated, whole.output), name=root)
+    # Behind what it reads now.
+    del graph.plans[root]
+    graph.plans[root] = replace(plan, compiled=replace(plan.compiled, automaton=automaton), parts=(part.id,))
 
 
 @dataclass(slots=True)

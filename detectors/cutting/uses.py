@@ -49,8 +49,12 @@ class Uses:
         return sorted({*variables_read, *registers_used})
 
     def exported(self, whole: Uses) -> frozenset[str]:
-        """The names made here that are read elsewhere in the whole."""
-        return frozenset(name for name in {*self.bound, *self.begun} if whole.read[name] > self.read[name])
+        """The names made here that are read, or changed, elsewhere in the whole."""
+        return frozenset(
+            name
+            for name in {*self.bound, *self.begun}
+            if whole.read[name] > self.read[name] or whole.updated[name] > self.updated[name]
+        )
 
 
 def uses_of(pattern: Pattern) -> Uses:

@@ -72,6 +72,14 @@ def referenced(pattern: Pattern, output: Output | None, *, without: Pattern | No
     return frozenset(found)
 
 
+def updated(pattern: Pattern, *, without: Pattern | None = None) -> frozenset[str]:
+    """Every register that an atom changes, but for those in `without`."""
+    if pattern is without:
+        return frozenset()
+    own = (name for name, _ in pattern.updates) if isinstance(pattern, Atom) else ()
+    return frozenset(own).union(*(updated(child, without=without) for child in children(pattern)))
+
+
 def _collect(pattern: Pattern, without: Pattern | None, found: set[str]) -> None:
     if pattern is without:
         return

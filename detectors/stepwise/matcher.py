@@ -18,7 +18,7 @@ from detectors.automata.due import due_instant
 from detectors.stepwise.findings import Findings, key_values
 from detectors.stepwise.gaps import KeyValues, StartGaps, least
 from detectors.stepwise.inner_events import PartEvent, PartMatch, TimeEvent
-from detectors.stepwise.instance import AFTER_ALL, BEFORE_ALL, Instance, Origin
+from detectors.stepwise.instance import AFTER_ALL, BEFORE_ALL, Instance
 from detectors.stepwise.plans import KeyGroup, MovePlan, Planner, StatePlan, Target, key_of
 from middleware.events import TIME, Attribute, Event, Gap, OpenGap
 from middleware.eventtypes import Kind
@@ -344,7 +344,7 @@ class Matcher:
         """
         kept: list[Instance] = []
         event_lo, event_hi, window, born = event.lo, event.hi, self._window, self._born
-        seen: set[tuple[int, int, Origin | None]] = set()
+        seen: set[tuple[object, ...]] = set()
         for instance in bucket:
             apart = event_lo > instance.hi
             if plan.strong and not apart:
@@ -367,8 +367,13 @@ class Matcher:
                         born.append(instance.moved(target.state, longer, lo, event))
             # Nobody else holds the instance, so one that stays need not be made anew. Those that have become equal
             # share their chain, or had different states when it last grew, which bounds how many there can be.
-            if plan.stays and (id(chain), lo, instance.origin) not in seen:
-                seen.add((id(chain), lo, instance.origin))
+            if plan.stays:
+                mark: tuple[object, ...] = (id(chain), lo)
+                if instance.origin is not None:
+                    mark = (*mark, instance.origin)
+                if mark in seen:
+                    continue
+                seen.add(mark)
                 instance.lo, instance.hi, instance.last = lo, event_hi, event
                 kept.append(instance)
         return kept
@@ -396,7 +401,7 @@ class Matcher:
         for keys, gone in instance.spent:
             if keys <= group.keys and all(value == gone_value for value, gone_value in group.meet(keys, values, gone)):
                 return False
-        return self._in_domain(instance, event, plan, group.keys, only=group.keys)
+        return self._in_domain(instance, event, plan, group.keys)
 
     def _take_with(self, instance: Instance, event: Event, plan: StatePlan, keys: frozenset[int]) -> bool:
         if not self._in_domain(instance, event, plan, keys):
@@ -415,10 +420,9 @@ class Matcher:
         event: Event,
         plan: StatePlan,
         keys: frozenset[int],
-        only: frozenset[int] | None = None,
     ) -> bool:
         for test in plan.domain:
-            if not test.entered_keys <= keys or (only is not None and only != test.entered_keys):
+            if not test.entered_keys <= keys:
                 continue
             if test.condition is True:
                 return True

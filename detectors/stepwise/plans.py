@@ -177,7 +177,9 @@ class Planner:
         plain = everything and joint is None and all(move.simple and move.label is True for move in moves)
         loops = [move for move in moves if _loops(move, place)]
         stays = plain and len(loops) == 1
-        opens = dict.fromkeys(test.entered_keys for test in domain if test.entered_keys)
+        # A label counts within the domain of the whole state, so a key may be entered by what only others look at.
+        entered = [frozenset(key for key, _ in move.entered_keys) for move in moves]
+        opens = dict.fromkeys(keys for keys in (*(test.entered_keys for test in domain), *entered) if keys)
         return StatePlan(
             strong=state.strong and not timer,
             everything=everything,

@@ -6,10 +6,10 @@ baselines of the run are compiling the same pattern, and finding what can be reu
 of every run of it that may be a detector, looked up by its name.
 
 The catalogue is made of the sub-patterns of other patterns of all three shapes, each cut at random a few times. None of
-them is part of a pattern that is planned; what is, is put in as the measurement wants it: nothing, few disjoint runs, or
-every run of 2 to 12 parts. So all of them come from `cut`, with the names, keys and exports that detectors have in use.
-Small patterns written for the catalogue were rejected: they would have no exports, and take longer, because each is
-named and built both when it is compiled and when it is cut.
+them is part of a pattern that is planned. What is, is put in as the measurement wants it: nothing, few disjoint runs,
+or every run of 2 to 12 parts. So all of them come from `cut`, with the names, keys and exports that detectors have in
+use. Small patterns written for the catalogue were rejected: they would have no exports, and take longer, because each
+is named and built both when it is compiled and when it is cut.
 """
 
 from __future__ import annotations
@@ -17,14 +17,11 @@ from __future__ import annotations
 import gc
 import time
 import tracemalloc
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from random import Random
 from statistics import median
-from typing import Any, Final, TypeAlias
-
-from rich.console import Console
-from rich.table import Table
+from typing import Final, TypeAlias
 
 from detectors.compilation import Compiled, compile_pattern
 from detectors.cutting.candidates import JointView, size_of, views
@@ -33,10 +30,7 @@ from detectors.cutting.cover import for_reuse
 from detectors.cutting.graph import Choice, DetectorGraph, DetectorPlan, cut
 from detectors.language.canonical import canonical_form
 from detectors.language.tree import Delegated, Publication
-from simulations.plots import bars
-
-TYPES: Final = 40
-"""How many types of events the patterns speak of."""
+from simulations.benchmarks.plan_patterns import SHAPES
 
 LEAST: Final = 2
 MOST: Final = 12
@@ -170,72 +164,6 @@ class Subject:
         return found
 
 
-def plain(random: Random, atoms: int) -> str:
-    """Atoms with filters and wider domains, by concatenation and sequence."""
-    parts = []
-    for _ in range(atoms):
-        name = _type(random)
-        roll = random.random()
-        if roll < 0.4:
-            parts.append(f"[{name}]")
-        elif roll < 0.7:
-            parts.append(f"[{name} where v > {random.randrange(5)}]")
-        else:
-            parts.append(f"[{name} <= {{{name}, {_type(random)}}}]")
-    return _joined(random, parts)
-
-
-def guarded(random: Random, atoms: int) -> str:
-    """Atoms bind variables, and guards read those that were bound shortly before."""
-    parts = []
-    bound: list[int] = []
-    for place in range(atoms):
-        near = [each for each in bound if place - each <= 4]
-        binding = random.random() < 0.4
-        condition = ""
-        if near and random.random() < 0.4:
-            attribute, relation = random.choice((("v", ">"), ("room", "==")))
-            condition = f" where {attribute} {relation} x{random.choice(near)}.{attribute}"
-        parts.append(f"[{_type(random)}{f' as x{place}' if binding else ''}{condition}]")
-        if binding:
-            bound.append(place)
-    return _joined(random, parts)
-
-
-def nested(random: Random, atoms: int) -> str:
-    """Alternations, hidden iterations, windows, timings and keys among the parts; keyed, in a window."""
-    parts: list[str] = []
-    left, timer = atoms, 0
-    while left:
-        one, two, three = (_type(random) for _ in range(3))
-        form = random.randrange(10)
-        if form < 5 or left < 3:
-            parts.append(f"[{one}]")
-            left -= 1
-        elif form == 5:
-            parts.append(f"([{one}] | [{two}] ; [{three}])")
-            left -= 3
-        elif form == 6:
-            # A part of its own, so that it is among the joints.
-            parts.append(f"~[{one}]* [{two}]")
-            left -= 2
-        elif form == 7:
-            parts.append(f"([{one}] ; [{two}] within {random.randrange(1, 20)}s)")
-            left -= 2
-        elif form == 8:
-            timer += 1
-            wait = random.randrange(1, 20)
-            parts.append(f"(([{one}], [{two} <= {{{two}, T{timer}}}]) @ T{timer} = {wait}min)")
-            left -= 2
-        else:
-            parts.append(f"([{one}] ; [{two}] by room)")
-            left -= 2
-    return f"{_joined(random, parts)} by key within 1h"
-
-
-SHAPES: Final[Mapping[str, Callable[[Random, int], str]]] = {"plain": plain, "guarded": guarded, "nested": nested}
-
-
 def measure(
     atoms: int = 100, size: int = 10_000, rounds: int = 20, seed: int = 1, tell: Tell = lambda *_: None
 ) -> PlanFigures:
@@ -253,14 +181,14 @@ def measure(
     catalogue = build_catalogue(random, list(subjects.values()), atoms, size, tell)
     build_s = time.perf_counter() - began
     gc.collect()
-    rows = []
+    rows: list[Planned] = []
     for number, (shape, subject) in enumerate(subjects.items()):
         tell(f"planning, {shape}", number, len(subjects))
         rows += _measure_shape(shape, subject, catalogue, rounds, random)
     tell("memory", len(subjects), len(subjects))
     touched = random.sample(sorted(catalogue.plans), min(TOUCHED, size))
     add_us, remove_us = _measure_touching(catalogue, [catalogue.plans[each] for each in touched])
-    entry_bytes, plan_bytes = _measure_memory(random, atoms)
+    entry_bytes, plan_bytes = _measure_memory(random, atoms, min(TOUCHED, size))
     return PlanFigures(tuple(rows), len(catalogue), build_s, add_us, remove_us, entry_bytes, plan_bytes)
 
 
@@ -379,7 +307,9 @@ def _measure_shape(
 
 
 def _collections() -> int:
-    return gc.get_stats()[-1]["collections"]
+    """How often Python has collected all garbage, the old included."""
+    collections: int = gc.get_stats()[-1]["collections"]
+    return collections
 
 
 def _swap(catalogue: Catalogue, out: list[DetectorPlan], into: list[DetectorPlan]) -> None:
@@ -402,17 +332,18 @@ def _measure_touching(catalogue: Catalogue, plans: list[DetectorPlan]) -> tuple[
     return median(added) * 1e6, median(removed) * 1e6
 
 
-def _measure_memory(random: Random, atoms: int) -> tuple[float, float]:
+def _measure_memory(random: Random, atoms: int, count: int) -> tuple[float, float]:
     """Bytes of the catalogue and of the plan for each detector, from some that are made for this."""
     others = other_detectors(random, atoms)
     tracemalloc.start()
     try:
         before = _allocated()
         made: dict[str, DetectorPlan] = {}
-        while len(made) < TOUCHED:
+        while len(made) < count:
             each = next(others)
             made.setdefault(each.id, each)
-        others.close()
+        # It holds the pattern it cuts at the moment.
+        del others
         with_plans = _allocated()
         catalogue = Catalogue()
         for each in made.values():
@@ -426,66 +357,3 @@ def _measure_memory(random: Random, atoms: int) -> tuple[float, float]:
 def _allocated() -> int:
     gc.collect()
     return tracemalloc.get_traced_memory()[0]
-
-
-def _type(random: Random) -> str:
-    return f"E{random.randrange(TYPES)}"
-
-
-def _joined(random: Random, parts: list[str]) -> str:
-    return parts[0] + "".join(random.choice((" ", " ; ")) + each for each in parts[1:])
-
-
-def as_dict(figures: PlanFigures) -> dict[str, Any]:
-    """Every figure."""
-    told = asdict(figures) | {"sound": figures.sound}
-    told["rows"] = [
-        asdict(each)
-        | {
-            "plan_median_ms": median(each.plan_ms),
-            "plan_best_ms": min(each.plan_ms),
-            "plan_worst_ms": max(each.plan_ms),
-            "compile_median_ms": median(each.compile_ms),
-            "ratio": each.ratio,
-        }
-        for each in figures.rows
-    ]
-    return told
-
-
-def show(console: Console, figures: PlanFigures) -> None:
-    """The same for people."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    words = ("shape", "in catalogue")
-    numbers = ("atoms", "plan ms", "best", "worst", "compile ms", "naive ms", "naive/plan", "reused", "atoms left")
-    for name in (*words, *numbers):
-        table.add_column(name, justify="left" if name in words else "right")
-    for each in figures.rows:
-        times = [median(each.plan_ms), min(each.plan_ms), max(each.plan_ms), median(each.compile_ms)]
-        row = [f"{each.atoms}", *(f"{value:.1f}" for value in times), f"{each.naive_ms:,.0f}", f"{each.ratio:,.0f}"]
-        table.add_row(each.shape, each.fill, *row, f"{each.reused}", f"{each.left}")
-    console.print(table)
-    console.print(
-        f"\n{figures.catalogue:,} detectors in the catalogue, made in {figures.build_s:.1f} s. One is added in "
-        f"{figures.add_us:.0f} µs and removed in {figures.remove_us:.0f} µs; it needs {figures.entry_bytes / 1024:.1f} "
-        f"KiB there, and {figures.plan_bytes / 1024:.1f} KiB for its plan."
-    )
-    samples = {each.shape: f"{each.shape} {each.measured:,} of {each.runs:,}" for each in figures.rows}
-    console.print(f"naive: reckoned from a sample of the runs that may be detectors: {', '.join(samples.values())}.")
-    if collected := sum(each.collected for each in figures.rows):
-        console.print(
-            f"worst: in {collected} of the rounds Python collected all garbage, the catalogue looked through."
-        )
-    if not figures.sound:
-        console.print("WRONG: a detector was reused that detects something else.")
-
-
-def plots(figures: PlanFigures) -> dict[str, str]:
-    """SVG by file name."""
-    times = [(f"{each.shape}, {each.fill}", median(each.plan_ms)) for each in figures.rows]
-    title = f"Plan {max(each.atoms for each in figures.rows)} atoms against {figures.catalogue:,} detectors"
-    ratios = [(f"{each.shape}, {each.fill}", each.ratio) for each in figures.rows]
-    return {
-        "plan.svg": bars(times, title=title, unit="ms"),
-        "plan-ratio.svg": bars(ratios, title="The naive way takes so many times as long", unit="×"),
-    }

@@ -81,7 +81,7 @@ def test_shared_prefixes() -> None:
     view = viewed(THREE)
     assert view.summary() == "3 patterns, 4 detectors, 1 shared"
     assert [(each.body, each.serves, each.root) for each in view.detectors] == [
-        ("[A] ; [B]", 2, False),
+        ("[A] ; [B]", 3, False),
         ("[A] ; [B] ; [C]", 0, True),
         ("[A] ; [B] ; [D]", 0, True),
         ("[A] ; [B]", 0, True),
@@ -92,6 +92,7 @@ def test_shared_prefixes() -> None:
     assert records == [
         ("records", "[A] ; [B]", "[A] ; [B] ; [C]", "composite events; with records"),
         ("records", "[A] ; [B]", "[A] ; [B] ; [D]", "composite events; with records"),
+        ("records", "[A] ; [B]", "[A] ; [B]", "composite events; with records"),
     ]
     assert ("events", "C", "[A] ; [B] ; [C]", "C") in flows(view)
     assert ("published", "[A] ; [B] ; [C]", "X", "composite events") in flows(view)
@@ -199,7 +200,7 @@ def _line_title(flow: Flow) -> str:
 def test_sharing_is_highlighted() -> None:
     looks = {each.look for each in graph_figure(viewed(THREE)) if isinstance(each, Panel)}
     assert looks == {"input", "publication", "shared", "root"}
-    assert "shared by 2" in graph_svg(viewed(THREE))
+    assert "shared by 3" in graph_svg(viewed(THREE))
     assert "shared by" not in graph_svg(viewed(SIX))
     looks = {each.look for each in graph_figure(viewed("[A] ; [B] ; [C]\n[A] ; [B]")) if isinstance(each, Panel)}
     assert looks == {"input", "publication", "shared root", "root"}
@@ -325,12 +326,13 @@ def test_the_tree_in_a_terminal() -> None:
         "detector       serves  reads  detects",
         "pattern 1: X()",
         f"└─ {ids[1]}             C      [A] ; [B] ; [C]",
-        f"   └─ {ids[0]}  2       A, B   [A] ; [B]",
+        f"   └─ {ids[0]}  3       A, B   [A] ; [B]",
         "pattern 2: Y()",
         f"└─ {ids[2]}             D      [A] ; [B] ; [D]",
-        f"   └─ {ids[0]}  2              as above",
+        f"   └─ {ids[0]}  3              as above",
         "pattern 3: Z()",
-        f"└─ {ids[3]}             A, B   [A] ; [B]",
+        f"└─ {ids[3]}                    [A] ; [B]",
+        f"   └─ {ids[0]}  3              as above",
     ]
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -10,14 +12,18 @@ from typing import Any
 import pytest
 
 from detectors.compilation import compile_pattern, compile_publication
+from detectors.conformance.event_text import parse_event
 from detectors.cutting.candidates import CONDITIONS, Candidate, candidates
+from detectors.cutting.graph import Choice, cut
 from detectors.cutting.wording import MOST_PARTS, NOT_CUT, cuts_of, with_thinned_names
 from detectors.drawing.wording import thinned_names
 from detectors.language.canonical import canonical_form
 from detectors.language.printer import format_pattern, format_publication
+from detectors.language.tree import Publication
 from detectors.pattern_source import compile_source, read_source
 from middleware.console import main
 from middleware.errors import PatternError
+from tests.cutting import in_parts, whole
 from tests.generate import PatternMaker
 
 Row = tuple[str, str, str]
@@ -317,3 +323,75 @@ def test_colours_on_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: 
     out = capsys.readouterr().out
     assert "\x1b[1;32m✓" in out
     assert "\x1b[31m✗" in out
+
+
+# The page about it.
+
+PAGE = (Path(__file__).parents[2] / "docs" / "cutting.md").read_text(encoding="utf-8")
+
+
+def test_the_sessions_in_the_docs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, content in re.findall(r"^`(\S+)`:\n\n```\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL):
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    sessions = re.findall(r"^```console\n\$ distced (.*?)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    assert len(sessions) > 1
+    for line, wanted in sessions:
+        assert main(shlex.split(line)) == 0
+        assert capsys.readouterr().out == wanted
+
+
+@pytest.mark.parametrize(
+    ("whole", "part", "stand", "failed"),
+    [
+        ("[A] ; [B] ; [C]", "[A] ; [B]", "prefix", ""),
+        ("[A] ; [B] | [C]", "[A] ; [B]", "branch", ""),
+        ("([A] & [B] ; [C]) ; [D]", "[B] ; [C]", "side", ""),
+        ("([A] ; [B], [T <= {T, C}]) @ T = 5s", "[A] ; [B]", "timed", ""),
+        ("[A] ; [B] ; [C]", "[B] ; [C]", "right-hand side", ""),
+        ("([A] ; [B])+", "[A] ; [B]", "nowhere", "stand"),
+        ("[A] ([B] [C] | [D])", "[B] [C]", "nowhere", "stand"),
+        ("[A as a] ; [B where x == a.x] [C]", "[B where x == a.x] [C]", "right-hand side", "closed"),
+        ("[A as a] ; [B where x == a.x] [C]", "[A as a] ; [B where x == a.x]", "prefix", ""),
+        ("[A] ; [B]*", "[B]*", "right-hand side", "empty"),
+        ("[A] [B]* [C] [D]", "[C] [D]", "right-hand side", "a"),
+        ("[A] [B]* ; [C]", "[B]* ; [C]", "right-hand side", "b"),
+        ("[A] ; ([B] & [C]) [D]", "([B] & [C]) [D]", "right-hand side", "b"),
+        ("[A] ; ([B] & [C]) [D]", "[B] & [C]", "right-hand side", "b"),
+        ("[A] [B]* [C]", "[A] [B]*", "prefix", "c"),
+        ("[A] ; [B]+ | [C]", "[A] ; [B]+", "branch", ""),
+    ],
+)
+def test_the_examples_in_the_docs(whole: str, part: str, stand: str, failed: str) -> None:
+    assert f"`{whole}`" in PAGE.replace("\\|", "|")
+    assert f"`{part}`" in PAGE
+    found = {format_pattern(row.pattern): row for row in cuts_of(compile_pattern(whole), {}).everything()}
+    assert (found[part].stand, conditions(found[part])) == (stand, failed)
+
+
+@pytest.mark.parametrize(
+    ("whole_text", "part", "condition", "events", "found"),
+    [
+        ("[A] [B]* [C] [D]", "[C] [D]", "a", ["A 1", "C 2", "B 3", "D 4"], (1, 0)),
+        ("[A] [B]* ; [C]", "[B]* ; [C]", "b", ["A 10", "C 5 15"], (0, 1)),
+        ("[A] [B]* [C]", "[A] [B]*", "c", ["A 1", "B 2", "C 3"], (1, 2)),
+    ],
+)
+def test_without_its_condition_a_cut_would_be_seen(
+    whole_text: str, part: str, condition: str, events: list[str], found: tuple[int, int]
+) -> None:
+    """What the page says would happen: how many composite events are found whole, and cut against the rule."""
+
+    def choose(publication: Publication, exports: frozenset[str]) -> list[Choice]:
+        judged = candidates(publication, exports=exports, without=frozenset(condition))
+        return [Choice(each) for each in judged if format_pattern(each.pattern) == part and each.allowed]
+
+    compiled = compile_pattern(whole_text)
+    given = [parse_event(each, place) for place, each in enumerate(events)]
+    graph = cut([compiled], choose)
+    assert len(graph.plans) == 2
+    (expected,) = whole([compiled], given).values()
+    (seen,) = in_parts(graph, given, 1).values()
+    assert (len(expected.composites), len(seen.composites)) == found

@@ -23,20 +23,18 @@ from simulations.benchmarks.plan import (
     FILLS,
     LEAST,
     MOST,
-    SHAPES,
     PlanFigures,
     Subject,
     all_candidates,
-    as_dict,
     build_catalogue,
     is_sound,
     measure,
     name_of,
     own_detectors,
     plan,
-    plots,
-    show,
 )
+from simulations.benchmarks.plan_patterns import SHAPES
+from simulations.benchmarks.plan_report import as_dict, plots, show
 from simulations.console import bench
 
 ATOMS = 24
@@ -162,8 +160,8 @@ def test_a_wrong_plan_is_noticed(figures: PlanFigures, monkeypatch: pytest.Monke
     assert not is_sound([read[0], replace(read[1], source=read[0].source)])
     wrong = replace(figures, rows=(*figures.rows[:-1], replace(figures.rows[-1], sound=False)))
     monkeypatch.setattr(bench_plan, "measure", lambda *_: wrong)
-    result = CliRunner().invoke(bench, ["plan"])
-    assert result.exit_code == 1
+    result = CliRunner().invoke(bench, ["plan"], standalone_mode=False)
+    assert result.return_value == 1
     assert "WRONG" in result.stdout
 
 

@@ -1,0 +1,88 @@
+"""Random patterns of three shapes with as many atoms as asked for, for the benchmark of planning.
+
+What planning does depends on what a pattern is made of: names decide what may be cut out and what is handed on, keys
+and windows what a detector has to have, optional parts and iterations where a cut is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Final
+
+TYPES: Final = 40
+"""How many types of events the patterns speak of."""
+
+
+def plain(random: Random, atoms: int) -> str:
+    """Atoms with filters and wider domains, by concatenation and sequence."""
+    parts = []
+    for _ in range(atoms):
+        name = _type(random)
+        roll = random.random()
+        if roll < 0.4:
+            parts.append(f"[{name}]")
+        elif roll < 0.7:
+            parts.append(f"[{name} where v > {random.randrange(5)}]")
+        else:
+            parts.append(f"[{name} <= {{{name}, {_type(random)}}}]")
+    return _joined(random, parts)
+
+
+def guarded(random: Random, atoms: int) -> str:
+    """Atoms bind variables, and guards read those that were bound shortly before."""
+    parts = []
+    bound: list[int] = []
+    for place in range(atoms):
+        near = [each for each in bound if place - each <= 4]
+        binding = random.random() < 0.4
+        condition = ""
+        if near and random.random() < 0.4:
+            attribute, relation = random.choice((("v", ">"), ("room", "==")))
+            condition = f" where {attribute} {relation} x{random.choice(near)}.{attribute}"
+        parts.append(f"[{_type(random)}{f' as x{place}' if binding else ''}{condition}]")
+        if binding:
+            bound.append(place)
+    return _joined(random, parts)
+
+
+def nested(random: Random, atoms: int) -> str:
+    """Alternations, hidden iterations, windows, timings and keys among the parts; keyed, in a window."""
+    parts: list[str] = []
+    left, timer = atoms, 0
+    while left:
+        one, two, three = (_type(random) for _ in range(3))
+        form = random.randrange(10)
+        if form < 5 or left < 3:
+            parts.append(f"[{one}]")
+            left -= 1
+        elif form == 5:
+            parts.append(f"([{one}] | [{two}] ; [{three}])")
+            left -= 3
+        elif form == 6:
+            # A part of its own, so that it is among the joints.
+            parts.append(f"~[{one}]* [{two}]")
+            left -= 2
+        elif form == 7:
+            parts.append(f"([{one}] ; [{two}] within {random.randrange(1, 20)}s)")
+            left -= 2
+        elif form == 8:
+            timer += 1
+            wait = random.randrange(1, 20)
+            parts.append(f"(([{one}], [{two} <= {{{two}, T{timer}}}]) @ T{timer} = {wait}min)")
+            left -= 2
+        else:
+            parts.append(f"([{one}] ; [{two}] by room)")
+            left -= 2
+    return f"{_joined(random, parts)} by key within 1h"
+
+
+SHAPES: Final[Mapping[str, Callable[[Random, int], str]]] = {"plain": plain, "guarded": guarded, "nested": nested}
+
+
+def _type(random: Random) -> str:
+    return f"E{random.randrange(TYPES)}"
+
+
+def _joined(random: Random, parts: list[str]) -> str:
+    return parts[0] + "".join(random.choice((" ", " ; ")) + each for each in parts[1:])
