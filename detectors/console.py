@@ -5,6 +5,7 @@ What takes time to import is imported inside the verb that needs it.
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
@@ -16,6 +17,7 @@ from middleware.console_output import PIPE_WIDTH, AsJson, output, print_json, sh
 from middleware.errors import DistcedError
 
 if TYPE_CHECKING:
+    from detectors.drawing.graph_view import GraphView
     from detectors.explain import Facts
     from detectors.pattern_source import Patterns
     from middleware.eventtypes import TypeRegistry
@@ -52,6 +54,7 @@ class Decomposition(StrEnum):
 
     NONE = "none"
     FULL = "full"
+    FOR_REUSE = "for-reuse"
 
 
 ConsumptionOption: TypeAlias = Annotated[
@@ -131,6 +134,10 @@ def explain(
     decomposition: Annotated[
         Decomposition | None, typer.Option("--decomposition", help="Show the detectors that detect it together.")
     ] = None,
+    running: Annotated[
+        Path | None,
+        typer.Option("--running", metavar="FILE", help="With for-reuse: a pattern file of what is detected already."),
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="With --cuts: list single atoms, too.")] = False,
     as_json: AsJson = False,
 ) -> int:
@@ -141,7 +148,8 @@ def explain(
     Generative states (double circles) emit a composite event or set off a time event.
 
     With --cuts it shows which sub-patterns may become detectors of their own, and why the others may not; with
-    --decomposition the graph of detectors for all patterns of a file together.
+    --decomposition the graph of detectors for all patterns of a file together. With for-reuse these read what the
+    patterns of another file, which run already, have detectors for.
 
     \b
     Examples:
@@ -150,24 +158,15 @@ def explain(
       distced explain office.pattern --format dot | dot -Tpdf > office.pdf
       distced explain '[A] ; [B]* ; [C]' --cuts
       distced explain office.pattern --decomposition full --format svg --out detectors.svg
+      distced explain '[A] ; [B] ; [C]' --decomposition for-reuse --running office.pattern
     """
-    if cuts and decomposition is not None:
-        raise DistcedError(
-            "--cuts and --decomposition ask for different things",
-            allowed="one of them",
-            advice="--cuts tells what may be cut out of each pattern, --decomposition what comes of it for all of them",
-        )
-    if verbose and not cuts:
-        raise DistcedError("--verbose goes with --cuts", advice="it lists single atoms, too")
     form = Format.JSON if as_json else form
-    if cuts and form not in (Format.TEXT, Format.JSON):
-        raise DistcedError(
-            "cuts are not drawn",
-            given=f"--format {form}",
-            allowed="text, json",
-            advice="--decomposition full draws the detectors that come of them",
-        )
-    patterns = _compiled(pattern, _registry(types, mapping), consumption)
+    _check_explain(form, decomposition, running, cuts=cuts, verbose=verbose)
+    registry = _registry(types, mapping)
+    if running is not None:
+        _explain_reuse(pattern, running, registry, consumption, form, out)
+        return 0
+    patterns = _compiled(pattern, registry, consumption)
     show_notes(patterns.notes)
     if cuts:
         _explain_cuts(patterns, form, out, verbose=verbose)
@@ -176,6 +175,39 @@ def explain(
     else:
         _explain_automata(patterns, form, out)
     return 0
+
+
+def _check_explain(
+    form: Format, decomposition: Decomposition | None, running: Path | None, *, cuts: bool, verbose: bool
+) -> None:
+    """Refuse options that do not go together."""
+    if cuts and decomposition is not None:
+        raise DistcedError(
+            "--cuts and --decomposition ask for different things",
+            allowed="one of them",
+            advice="--cuts tells what may be cut out of each pattern, --decomposition what comes of it for all of them",
+        )
+    if verbose and not cuts:
+        raise DistcedError("--verbose goes with --cuts", advice="it lists single atoms, too")
+    if cuts and form not in (Format.TEXT, Format.JSON):
+        raise DistcedError(
+            "cuts are not drawn",
+            given=f"--format {form}",
+            allowed="text, json",
+            advice="--decomposition full draws the detectors that come of them",
+        )
+    if running is not None and decomposition != Decomposition.FOR_REUSE:
+        raise DistcedError(
+            "--running goes with --decomposition for-reuse",
+            given=f"--decomposition {decomposition}" if decomposition is not None else None,
+            advice="it says what is detected already, and for-reuse cuts new patterns where they can read that",
+        )
+    if running is None and decomposition == Decomposition.FOR_REUSE:
+        raise DistcedError(
+            "--decomposition for-reuse goes with --running FILE",
+            advice="where nothing is detected already there is nothing to reuse: name a pattern file whose patterns "
+            "are taken as running",
+        )
 
 
 def _explain_automata(patterns: Patterns, form: Format, out: Path | None) -> None:
@@ -214,15 +246,52 @@ def _explain_cuts(patterns: Patterns, form: Format, out: Path | None, *, verbose
 def _explain_graph(patterns: Patterns, decomposition: Decomposition, form: Format, out: Path | None) -> None:
     from detectors.cutting import decomposition as decompositions
     from detectors.cutting.graph import cut
-    from detectors.drawing.graph_document import graph_as_dict
-    from detectors.drawing.graph_dot import graph_dot
-    from detectors.drawing.graph_svg import graph_svg
-    from detectors.drawing.graph_text import graph_as_text
     from detectors.drawing.graph_view import graph_view
 
     choose = decompositions.full if decomposition == Decomposition.FULL else decompositions.none
     graph = cut(patterns.compiled, choose)
-    view = graph_view(patterns.compiled, graph, decomposition, patterns.derived)
+    _show_graph(graph_view(patterns.compiled, graph, decomposition, patterns.derived), form, out)
+
+
+def _explain_reuse(
+    pattern: str,
+    running: Path,
+    registry: TypeRegistry | None,
+    consumption: Consumption,
+    form: Format,
+    out: Path | None,
+) -> None:
+    from detectors.cutting.reuse import catalogue_of, plan_for_reuse
+    from detectors.drawing.graph_view import graph_view
+
+    if not os.path.exists(running):  # False, too, for what cannot be a path
+        advice = "--running takes a pattern file, with the patterns that are detected already"
+        raise DistcedError("no such pattern file", given=str(running), advice=advice)
+    there = _compiled(running, registry, consumption)
+    new = _compiled(pattern, _with_published(there, registry), consumption)
+    show_notes((*(f"{running}: {note}" for note in there.notes), *new.notes))
+    graph = plan_for_reuse(new.compiled, catalogue_of(there.compiled))
+    view = graph_view(new.compiled, graph, Decomposition.FOR_REUSE, {**there.derived, **new.derived})
+    _show_graph(view, form, out)
+
+
+def _with_published(running: Patterns, registry: TypeRegistry | None) -> TypeRegistry:
+    """The event types, and those that running patterns publish."""
+    from middleware.eventtypes import TypeRegistry
+
+    known = TypeRegistry(registry or (), open=registry is None)
+    for each in running.compiled:
+        if each.publication.output is not None:
+            known.register(each.publishes)
+    return known
+
+
+def _show_graph(view: GraphView, form: Format, out: Path | None) -> None:
+    from detectors.drawing.graph_document import graph_as_dict
+    from detectors.drawing.graph_dot import graph_dot
+    from detectors.drawing.graph_svg import graph_svg
+    from detectors.drawing.graph_text import graph_as_text
+
     match form:
         case Format.JSON:
             _write_json(graph_as_dict(view), out)
@@ -331,7 +400,7 @@ def _registry(types: Path | None, mapping: Path | None) -> TypeRegistry | None:
     return registry
 
 
-def _compiled(pattern: str, registry: TypeRegistry | None, consumption: Consumption) -> Patterns:
+def _compiled(pattern: str | Path, registry: TypeRegistry | None, consumption: Consumption) -> Patterns:
     from detectors.pattern_source import compile_source, read_source
 
     return compile_source(

@@ -8,7 +8,7 @@ from detectors.drawing.graph_view import DetectorView, Flow, GraphView
 
 
 def graph_as_dict(view: GraphView) -> dict[str, Any]:
-    """What `distced explain --decomposition full --format json` prints."""
+    """What `distced explain --decomposition ... --format json` prints."""
     return {
         "decomposition": view.decomposition,
         "patterns": [{"text": text, "detector": root} for text, root in zip(view.patterns, view.roots, strict=True)],
@@ -33,6 +33,7 @@ def _detector(detector: DetectorView) -> dict[str, Any]:
         "exports": list(detector.exports),
         "serves": detector.serves or 1,
         "shared": detector.serves > 0,
+        "running": detector.running,
     }
 
 

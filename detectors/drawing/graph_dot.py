@@ -43,11 +43,12 @@ def graph_dot(view: GraphView) -> str:
 
 
 def _detector(detector: DetectorView) -> str:
-    said = [detector.short + (f"   shared by {detector.serves}" if detector.serves else "")]
+    said = ["   ".join((detector.short, *detector.notes()))]
     said += fold(detector.body, _COLUMNS)
     said += [" · ".join(detector.remarks())] if detector.remarks() else []
     said += fold(f"→ {detector.output}", _COLUMNS) if detector.output else []
-    fill = 'style=filled, fillcolor="#fff3d1"' if detector.serves else 'style=filled, fillcolor="#eef3f8"'
+    style = '"filled,dashed"' if detector.running else "filled"
+    fill = f'style={style}, fillcolor="{"#fff3d1" if detector.serves else "#eef3f8"}"'
     # \l ends a line that begins at the left.
     label = quoted(*said).replace("\\n", "\\l").removesuffix('"') + '\\l"'
     return f"label={label}, {fill}, penwidth={2.5 if detector.root else 1}"

@@ -14,7 +14,7 @@ from typing import Final
 from detectors.drawing.folding import fold
 from detectors.drawing.graph_view import DetectorView, Flow, FlowKind, GraphView
 from detectors.drawing.layout import Box, connect, place, ranks
-from detectors.drawing.shapes import HEAD, Arrowhead, Look, Panel, Pen, Shape, Style, Text, TextLine
+from detectors.drawing.shapes import HEAD, Arrowhead, Look, Panel, Path, Pen, Shape, Style, Text, TextLine
 
 COLUMNS: Final = 40
 """Of the text of a pattern, in its box."""
@@ -26,6 +26,7 @@ _CURVES: Final = 26.0
 _PORT: Final = 16.0
 _LINE_GAP: Final = 5.0
 _APART: Final = 8.0
+_INSET: Final = 4.0
 _LABELS: Final[dict[FlowKind, Style]] = {
     "events": "events flow",
     "records": "records flow",
@@ -41,6 +42,7 @@ class _Node:
     Attributes:
         lines: what stands in it.
         aside: what stands at the right of the first line.
+        running: whether it is a detector that runs already.
         width, height: of its panel.
         box: its place, once it has one; anchored at the left of the panel, halfway down.
         arriving: the lines that come in, each with the last box before this one.
@@ -50,6 +52,7 @@ class _Node:
     lines: list[TextLine]
     title: str = ""
     aside: TextLine | None = None
+    running: bool = False
     width: float = 0.0
     height: float = 0.0
     box: Box = field(default_factory=lambda: Box(0, 0, 0, 0))
@@ -171,6 +174,16 @@ class _Figure:
         return (kinds.index(kind) - (len(kinds) - 1) / 2) * _APART
 
 
+def running_frame(x: float, y: float, width: float, height: float) -> Path:
+    """The frame within the panel of a detector that runs already; (x, y) is the panel's upper left corner."""
+    left, top, right, bottom = x + _INSET, y + _INSET, x + width - _INSET, y + height - _INSET
+    pen = Pen("weak")
+    pen.move((left, top))
+    for corner in ((right, top), (right, bottom), (left, bottom), (left, top)):
+        pen.line(corner)
+    return pen.path()
+
+
 def _label_height(line: _Line) -> float:
     """The height of one line of the labels."""
     return line.labels[0].height
@@ -190,16 +203,19 @@ def _detector(detector: DetectorView) -> _Node:
     lines = [TextLine(detector.short, "name")]
     lines += [TextLine(line, "pattern") for line in fold(detector.body, COLUMNS, _MOST_LINES)]
     lines += [TextLine(line, "domain") for line in _remarks(detector)]
-    if detector.root:
+    if detector.patterns:
         which = ", ".join(str(place + 1) for place in detector.patterns)
         numbers = f"pattern {which}" if len(detector.patterns) == 1 else f"patterns {which}"
         said = f"{numbers}: publishes {detector.output or 'composite events'}"
         lines += [TextLine(line, "emits") for line in fold(said, COLUMNS, _MOST_LINES)]
-    aside = TextLine(f"shared by {detector.serves}", "shared") if detector.serves else None
+    elif detector.output:
+        lines += [TextLine(line, "emits") for line in fold(f"publishes {detector.output}", COLUMNS, _MOST_LINES)]
+    notes = detector.notes()
+    aside = TextLine(" · ".join(notes), "shared" if detector.serves else "remark") if notes else None
     look: Look = "root" if detector.root else "detector"
     if detector.serves:
         look = "shared root" if detector.root else "shared"
-    return _Node(look, lines, f"{detector.id}: {detector.text}", aside)
+    return _Node(look, lines, f"{detector.id}: {detector.text}", aside, detector.running)
 
 
 def _remarks(detector: DetectorView) -> Sequence[str]:
@@ -210,6 +226,8 @@ def _remarks(detector: DetectorView) -> Sequence[str]:
 def _draw_node(node: _Node) -> list[Shape]:
     x, top = node.box.x, node.box.y - node.height / 2
     drawn: list[Shape] = [Panel(x, top, node.width, node.height, node.look, node.title)]
+    if node.running:
+        drawn.append(running_frame(x, top, node.width, node.height))
     y = node.box.y - sum(line.height for line in node.lines) / 2
     for line in node.lines:
         y += line.height

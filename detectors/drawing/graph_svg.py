@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from detectors.drawing.folding import fold
-from detectors.drawing.graph_figure import graph_figure
-from detectors.drawing.graph_view import FlowKind, GraphView
+from detectors.drawing.graph_figure import graph_figure, running_frame
+from detectors.drawing.graph_view import RUNS_ALREADY, FlowKind, GraphView
 from detectors.drawing.picture import arrow_sample, column, legend, picture, stack
 from detectors.drawing.shapes import Panel, Shape, TextLine
 from middleware.errors import DistcedError
@@ -64,4 +64,6 @@ def _legend(view: GraphView) -> list[Shape]:
         entries.append(([Panel(0, -8, 26, 16, "detector")], 26, "detector of a part"))
     if view.shared:
         entries.append(([Panel(0, -8, 26, 16, "shared")], 26, "shared"))
+    if view.running:
+        entries.append(([Panel(0, -8, 26, 16, "detector"), running_frame(0, -8, 26, 16)], 26, RUNS_ALREADY))
     return legend(entries)

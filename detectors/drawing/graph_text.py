@@ -1,4 +1,7 @@
-"""A graph of detectors as text for a terminal: below each pattern its detector, and below that those it reads."""
+"""A graph of detectors as text for a terminal: below each pattern its detector, and below that those it reads.
+
+Below the new patterns stand those that run already, as far as their composite events are read by name.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Final, NamedTuple
 from rich.text import Text
 
 from detectors.drawing.folding import fold
-from detectors.drawing.graph_view import DetectorView, GraphView
+from detectors.drawing.graph_view import RUNS_ALREADY, DetectorView, GraphView
 from middleware.sets.expressions import quote_name
 from middleware.timestamps import format_duration
 
@@ -18,8 +21,8 @@ READ_AGAIN: Final = "⇢"
 _ABOVE: Final = "as above"
 _GAP: Final = 2
 _NARROWEST: Final = 40
-_HEADS: Final = ("", "serves", "reads", "hands on", "by", "within", "detects")
-_STYLES: Final = ("", "yellow", "green", "cyan", "", "", "")
+_HEADS: Final = ("", "state", "serves", "reads", "hands on", "by", "within", "detects")
+_STYLES: Final = ("", "magenta", "yellow", "green", "cyan", "", "", "")
 
 
 class _Row(NamedTuple):
@@ -78,6 +81,10 @@ def _rows(view: GraphView) -> Iterator[_Row]:
         detector = detectors[root]
         yield _Row("", "", None, (f"pattern {place + 1}: {detector.output or 'composite events without a name'}",))
         yield from _below(view, detectors, root, "", True, told)
+    for detector in view.detectors:
+        if detector.output and detector.id not in told:
+            yield _Row("", "", None, (f"{RUNS_ALREADY}: {detector.output}",))
+            yield from _below(view, detectors, detector.id, "", True, told)
 
 
 def _below(
@@ -103,6 +110,7 @@ def _cells(view: GraphView, detector: DetectorView, *, again: bool) -> tuple[str
     text = detector.body + (" (by epochs: not cut)" if detector.epochs else "")
     return (
         detector.short,
+        (RUNS_ALREADY if detector.running else "new") if view.for_reuse else "",
         str(detector.serves) if detector.serves else "",
         "" if again else ", ".join(reads),
         "" if again else ", ".join(map(quote_name, detector.exports)),

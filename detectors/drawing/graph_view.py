@@ -2,7 +2,8 @@
 
 Text, SVG, DOT and JSON are drawn from this view, so they show the same. The graph is that of `detectors.cutting.graph`;
 here come to it what flows into it and out of it: primitive events on the left, published composite events on the right,
-and which of these the patterns of the file read again by their names.
+and which of these the patterns of the file read again by their names. Of a decomposition for reuse it is the graph of
+the new patterns, with the detectors that run already and are used by them.
 """
 
 from __future__ import annotations
@@ -24,6 +25,12 @@ from middleware.timestamps import format_duration
 FlowKind: TypeAlias = Literal["events", "records", "published", "read"]
 """Primitive events; composite events with their records, into the detector they are part of; composite events out of
 the graph; composite events into a pattern that reads them by their name."""
+
+FOR_REUSE: Final = "for-reuse"
+"""The decomposition that tells detectors that run already from new ones."""
+
+RUNS_ALREADY: Final = "runs already"
+"""What is said of a detector that was there before."""
 
 ANY: Final = "any event"
 """The input of a detector that looks at `any`."""
@@ -49,6 +56,7 @@ class DetectorView:
         exports: the variables and registers that its records hand on.
         serves: how many it serves, readers and itself as a pattern's; 0 where it is not shared.
         epochs: whether it consumes by epochs.
+        running: whether it runs already.
     """
 
     id: str
@@ -64,11 +72,19 @@ class DetectorView:
     exports: tuple[str, ...]
     serves: int
     epochs: bool
+    running: bool
 
     @property
     def root(self) -> bool:
-        """Whether it is the detector of a pattern of the file."""
-        return bool(self.patterns)
+        """Whether it is the detector of a pattern: one of the file, or one that runs already and publishes."""
+        return bool(self.patterns or self.output)
+
+    def notes(self) -> tuple[str, ...]:
+        """What stands beside its name."""
+        return (
+            *((RUNS_ALREADY,) if self.running else ()),
+            *((f"shared by {self.serves}",) if self.serves else ()),
+        )
 
     def remarks(self) -> tuple[str, ...]:
         """What holds for the whole of it."""
@@ -137,10 +153,24 @@ class GraphView:
         """How many detectors serve more than one."""
         return sum(each.serves > 0 for each in self.detectors)
 
+    @property
+    def running(self) -> int:
+        """How many detectors run already."""
+        return sum(each.running for each in self.detectors)
+
+    @property
+    def for_reuse(self) -> bool:
+        """Whether detectors that run already are told from new ones."""
+        return self.decomposition == FOR_REUSE
+
     def summary(self) -> str:
         """How much there is of everything."""
         counted = f"{_count(len(self.patterns), 'pattern')}, {_count(len(self.detectors), 'detector')}"
-        return f"{counted}, {self.shared} shared" if self.shared else counted
+        if self.for_reuse:
+            new = len(self.detectors) - self.running
+            counted += f": {self.running} {'runs' if self.running == 1 else 'run'} already, {new} new"
+        separator = ";" if self.for_reuse else ","
+        return f"{counted}{separator} {self.shared} shared" if self.shared else counted
 
     def detector(self, id_: str) -> DetectorView:
         """The detector of this id."""
@@ -156,18 +186,19 @@ def graph_view(
     """The view of a graph.
 
     Args:
-        patterns: those it was cut from, in their order.
+        patterns: those it was cut from, in their order; not those that run already.
         derived: the names of derived types by the marks of their thinnings, where they are known.
     """
+    plans = graph.plans.values()
     thinned: dict[str, str] = {}
-    for compiled in patterns:
-        thinned |= thinned_names(compiled.thinnings, derived or {})
-    published = {name: _publication_id(name) for each in patterns if (name := _published(each))}
+    for plan in plans:
+        thinned |= thinned_names(plan.compiled.thinnings, derived or {})
+    published = {name: _publication_id(name) for plan in plans if (name := _published(plan.compiled))}
     short = _short_ids(graph.plans)
     detectors: list[DetectorView] = []
     publications: dict[str, PublicationView] = {}
     flows: list[Flow] = []
-    for plan in graph.plans.values():
+    for plan in plans:
         reads = _reads(plan.compiled.automaton, published)
         detectors.append(_detector(plan, graph, short[plan.id], tuple(reads), thinned))
         for name, marks in reads.items():
@@ -181,8 +212,8 @@ def graph_view(
             handed_on = ", ".join(map(quote_name, sorted(graph.plans[part].exports)))
             label = ("composite events", f"with records: {handed_on}" if handed_on else "with records")
             flows.append(Flow("records", part, plan.id, label))
-        if plan.id in graph.roots:
-            name = _published(plan.compiled)
+        name = _published(plan.compiled)
+        if name or plan.id in graph.roots:
             id_ = published[name] if name else _publication_id(plan.id)
             publications[id_] = PublicationView(id_, name)
             flows.append(Flow("published", plan.id, id_, ("composite events",)))
@@ -217,6 +248,7 @@ def _detector(
         exports=tuple(sorted(plan.exports)),
         serves=len(graph.readers(plan.id)) + (plan.id in graph.roots) if plan.id in graph.shared else 0,
         epochs=plan.compiled.automaton.epochs,
+        running=plan.id in graph.reused,
     )
 
 

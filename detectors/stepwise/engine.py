@@ -88,11 +88,10 @@ class StepwiseEngine:
         for unit in self.units:
             for type_name, part in unit.delegated.items():
                 self._from_outside.setdefault(part.detector, []).append((unit, type_name, part))
-        self._by_instants = (
-            records
-            or bool(self._from_outside)
-            or any(unit.readers or unit.matcher.automaton.epochs for unit in self.units)
+        self._by_instants = bool(self._from_outside) or any(
+            unit.readers or unit.matcher.automaton.epochs for unit in self.units
         )
+        self._with_timers = [unit for unit in self.units if unit.matcher.automaton.timers]
         self._thinned = frozenset(thinning.type_name for thinning in thinnings.values())
 
     def feed(self, events: Iterable[Event]) -> list[CompositeEvent]:
@@ -100,7 +99,19 @@ class StepwiseEngine:
         if self._by_instants:
             for event in events:
                 self._feed_instant(event)
-        elif len(self.units) == 1 and not self.thinners:
+        elif self._records:
+            # Records of one instant go together, so the last one waits until it is over.
+            events = [*self.pending, *events]
+            last = next((place for place, each in enumerate(events) if each.hi == events[-1].hi), 0)
+            self.pending = events[last:]
+            self._offer(events[:last])
+        else:
+            self._offer(events)
+        return self._found()
+
+    def _offer(self, events: Iterable[Event]) -> None:
+        """Offer each automaton each event as it comes."""
+        if len(self.units) == 1 and not self.thinners:
             matcher = self.units[0].matcher
             offer, alarms = matcher.offer, matcher.alarms
             for event in events:
@@ -115,7 +126,6 @@ class StepwiseEngine:
                     if matcher.alarms and matcher.alarms[0][0] < event.hi:
                         matcher.fire(event.hi - 1)
                     matcher.offer(event)
-        return self._found()
 
     def advance(self, watermark: int) -> list[CompositeEvent]:
         """Time has passed: no event with `hi <= watermark` will come any more. What this lets happen is found."""
@@ -124,6 +134,7 @@ class StepwiseEngine:
         if self._by_instants:
             self._run_until(watermark)
         else:
+            self._offer_pending(watermark)
             for unit in self.units:
                 unit.matcher.fire(watermark)
         self.clock = watermark
@@ -131,8 +142,10 @@ class StepwiseEngine:
 
     def settle(self) -> list[CompositeEvent]:
         """Do not wait for more events of the instant at hand: best effort consumes on arrival."""
-        if self.pending:
+        if self.pending and self._by_instants:
             self._run_until(self.pending[0].hi)
+        else:
+            self._offer_pending(INSTANT_MAX)
         return self._found()
 
     def finish(self) -> list[CompositeEvent]:
@@ -166,6 +179,11 @@ class StepwiseEngine:
         """How many instances there are."""
         return sum(len(unit.matcher.instances()) for unit in self.units)
 
+    def _offer_pending(self, until: int) -> None:
+        if self.pending and self.pending[0].hi <= until:
+            pending, self.pending = self.pending, []
+            self._offer(pending)
+
     # One instant after the other.
 
     def _feed_instant(self, event: Event) -> None:
@@ -180,10 +198,11 @@ class StepwiseEngine:
     def _run_until(self, limit: int) -> None:
         """Let every instant until `limit` happen that has events or time events."""
         while True:
-            dues = [due for unit in self.units if (due := unit.matcher.next_due()) is not None]
-            instant = min(dues, default=INSTANT_MAX + 1)
-            if self.pending:
-                instant = min(instant, self.pending[0].hi)
+            instant = self.pending[0].hi if self.pending else INSTANT_MAX + 1
+            for unit in self._with_timers:
+                due = unit.matcher.next_due()
+                if due is not None and due < instant:
+                    instant = due
             if instant > limit:
                 break
             events: list[Event] = []

@@ -19,7 +19,7 @@ KeyValues: TypeAlias = dict[frozenset[int], tuple[object, ...]]
 Place: TypeAlias = tuple[int, object, frozenset[int], tuple[object, ...]]
 """A start state, the value of the pattern's key, inner keys and the values chosen for them."""
 
-_NO_KEYS: frozenset[int] = frozenset()
+NO_KEYS: frozenset[int] = frozenset()
 
 
 class StartGaps:
@@ -43,7 +43,7 @@ class StartGaps:
         self, state: int, key: object, chosen: frozenset[int], values: KeyValues
     ) -> tuple[OrderKey | None, int | None]:
         """The gap of the alternative in which these inner keys have these values, the others any that nobody shows."""
-        found = self.seen.get((state, key, _NO_KEYS, ()))
+        found = self.seen.get((state, key, NO_KEYS, ()))
         if not values:
             return (None, None) if found is None else found
         every = [] if found is None else [found]

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from detectors.automata.automaton import Automaton, Delegated, part_type, timer_type
 from detectors.automata.due import due_instant
 from detectors.stepwise.findings import Findings, key_values
-from detectors.stepwise.gaps import KeyValues, StartGaps, least
+from detectors.stepwise.gaps import NO_KEYS, KeyValues, StartGaps, least
 from detectors.stepwise.inner_events import PartEvent, PartMatch, TimeEvent
 from detectors.stepwise.instance import AFTER_ALL, BEFORE_ALL, Instance
 from detectors.stepwise.plans import KeyGroup, MovePlan, Planner, StatePlan, Target, key_of
@@ -459,6 +459,14 @@ class Matcher:
         root = self._root
         root.key = key
         for index, state in plan.looks:
+            if not state.opens:
+                if state.everything or self._in_domain(root, event, state, NO_KEYS):
+                    root.origin = (event.key, *gaps.before(index, key, NO_KEYS, {}))
+                    for move in state.moves:
+                        if self._labelled(root, event, move):
+                            self._follow(root, event, move)
+                    gaps.note(index, key, NO_KEYS, {}, event)
+                continue
             values: KeyValues = {group.keys: group.values(event) for group in state.opens}
             values = {keys: each for keys, each in values.items() if None not in each}
             shown = {keys for keys in self._shown(event, state) if not keys or keys in values}
