@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -78,6 +79,14 @@ def broker(
     return host(wanted, configure_logging(stream=sys.stdout if as_json else sys.stderr, as_json=as_json))
 
 
+class Decompositions(StrEnum):
+    """What of a pattern may become detectors of its own."""
+
+    NONE = "none"
+    FULL = "full"
+    FOR_REUSE = "for-reuse"
+
+
 def subscribe(
     pattern: Annotated[
         str,
@@ -90,6 +99,9 @@ def subscribe(
     constituents: Annotated[
         bool, typer.Option("--constituents", help="Show the events a composite event is made of, too.")
     ] = False,
+    decomposition: Annotated[
+        Decompositions, typer.Option("--decomposition", help="What of a pattern may be detected elsewhere.")
+    ] = Decompositions.NONE,
     first: Annotated[
         bool, typer.Option("--first", help="End with the first event; of a file, of each pattern.")
     ] = False,
@@ -120,6 +132,7 @@ def subscribe(
         server=server,
         best_effort=best_effort,
         constituents=constituents,
+        decomposition=decomposition.value,
         first=first,
         count=count,
         timeout=None if timeout is None else parse_duration(timeout),

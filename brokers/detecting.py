@@ -17,11 +17,11 @@ from brokers.effects import Effect, Note, Publish
 from brokers.inputs import Fits, fitting, what_is_wrong
 from detectors.detector import Detected, Detector
 from middleware.errors import DistcedError
-from middleware.events import CompositeEvent
+from middleware.events import CompositeEvent, OpenGap
 from middleware.eventtypes import EventType
-from middleware.protocol import Heartbeat
+from middleware.protocol import Heartbeat, SubscriptionEntry
 from middleware.topics import Area, composite_topic
-from middleware.wire import decode_any
+from middleware.wire import Frame, decode_any
 from middleware.wire import encode as encode_frame
 
 ROUTES: int = 100_000
@@ -41,6 +41,13 @@ class Hosted:
         active: whether its inputs are subscribed to.
         told: the watermark it has published last, ns; None for none, or for one that is to be told again.
         constituents: whether somebody wants the constituents sent along.
+        records: whether some detector reads it as part of its own pattern.
+        tell_gaps: whether it is time to tell its readers how far its records are complete.
+        parts: the detectors that it reads as parts of its pattern, and whether they are at work.
+        wanted: what is subscribed to for each of them.
+        offered: those of them that it may listen to.
+        early: what parts have told before all of them were at work, in order.
+        exports: what its records hand on.
     """
 
     detector: Detector
@@ -51,6 +58,13 @@ class Hosted:
     active: bool = False
     told: int | None = None
     constituents: bool = False
+    records: bool = False
+    tell_gaps: bool = False
+    parts: dict[str, bool] = field(default_factory=dict)
+    wanted: dict[str, SubscriptionEntry] = field(default_factory=dict)
+    offered: set[str] = field(default_factory=set)
+    early: list[tuple[str, Frame]] = field(default_factory=list)
+    exports: tuple[str, ...] = ()
 
     @property
     def publishes(self) -> str:
@@ -137,7 +151,19 @@ class Detecting:
         source = frame.source if route.kind == "e" else route.source
         for hosted in route.hosted:
             if hosted.active:
+                if frame.open and frame.watermark is not None:
+                    hosted.detector.hear_open(source, frame.open, frame.watermark)
                 effects += self.detected(hosted, hosted.detector.receive(source, events, frame.watermark, now))
+            elif source in hosted.parts:
+                hosted.early.append((source, frame))
+        return effects
+
+    def begin(self, hosted: Hosted, now: int) -> list[Effect]:
+        """A detector is at work from now on: what its parts have told meanwhile comes first."""
+        effects: list[Effect] = []
+        early, hosted.early = hosted.early, []
+        for source, frame in early:
+            effects += self.detected(hosted, hosted.detector.receive(source, frame.events, frame.watermark, now))
         return effects
 
     def heartbeat(self, beat: Heartbeat, now: int) -> list[Effect]:
@@ -165,8 +191,9 @@ class Detecting:
         effects: list[Effect] = []
         for hosted in self.hosted.values():
             if hosted.active:
-                if tell_again and hosted.publishes:
+                if tell_again and (hosted.publishes or hosted.records):
                     hosted.told = None
+                    hosted.tell_gaps = True
                 effects += self.detected(hosted, hosted.detector.tick(now))
         return effects
 
@@ -193,8 +220,18 @@ class Detecting:
         if not hosted.constituents:
             found = [replace(each, events=()) if each.events else each for each in found]
         canonical = hosted.detector.compiled.automaton.canonical_id
+        opens: list[OpenGap] = []
+        if hosted.records and hosted.tell_gaps and watermark is not None:
+            hosted.tell_gaps = False
+            opens = hosted.detector.open_gaps()
         payload = encode_frame(
-            found, type=hosted.publishes or canonical, source=canonical, watermark=watermark, kind="c", check=False
+            found,
+            type=hosted.publishes or canonical,
+            source=canonical,
+            watermark=watermark,
+            kind="c",
+            check=False,
+            open=opens,
         )
         return Publish(composite_topic(hosted.detector.id, root=self.root), payload)
 
@@ -214,7 +251,7 @@ class Detecting:
         if entry is None:
             return _unusable(detector, detector, "c", f"no detector {detector!r} is known")
         name = entry.publishes or detector
-        hosted = [each for each in self.hosted.values() if detector in each.upstream]
+        hosted = [each for each in self.hosted.values() if detector in each.upstream or detector in each.parts]
         return Route(name, detector, "c", EventType(name, {}), "", _anything, hosted)
 
 

@@ -15,13 +15,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from brokers.delegating import node_client
 from brokers.detecting import Detecting, Hosted
 from brokers.directory import Change, Directory
 from brokers.effects import Effect, Note, Publish, Subscribe
 from brokers.placement import chosen
 from brokers.serving import Serving
 from middleware.errors import DistcedError
-from middleware.protocol import Acknowledgement, Heartbeat, NodeEntry, SourceEntry, decode, encode
+from middleware.protocol import Acknowledgement, Answer, Heartbeat, NodeEntry, SourceEntry, decode, encode
 from middleware.timestamps import SECOND
 from middleware.topics import ROOT, Area, administration_topic, area_filter, directory_topic, parse_topic
 from policies.detection import Guaranteed
@@ -62,6 +63,7 @@ class Node:
         self.counts = self.detecting.counts
         self.dead_letters = self.detecting.dead_letters
         self._routes = self.detecting.routes
+        self._client = node_client(name)
         self._known_topic = administration_topic("known", name, root=root)
         self._status: bytes = b""
         self._status_at = now
@@ -91,6 +93,7 @@ class Node:
             Subscribe(area_filter(Area.ADMINISTRATION, "heartbeat", root=self.root)),
             Subscribe(area_filter(Area.ADMINISTRATION, "ready", root=self.root)),
             Subscribe(area_filter(Area.ADMINISTRATION, "fence", root=self.root)),
+            Subscribe(administration_topic("answer", self._client, root=self.root)),
             Subscribe(self._known_topic),
             self._announce(),
             # What the directory retains comes before what is sent behind the subscription to it.
@@ -230,6 +233,8 @@ class Node:
                 return self.detecting.heartbeat(decode(payload, Heartbeat, where=topic), now)
             case ("ready", name):
                 return self.serving.ready(name, now)
+            case ("answer", self._client):
+                return self.serving.answered(decode(payload, Answer, where=topic), now)
             case ("fence", source):
                 return self.detecting.fence(source, now)
             case ("known", self.name):

@@ -5,7 +5,8 @@ topic; the client listens and says that it is ready; the node subscribes to what
 is active. Offers are repeated until the client is ready.
 
 A detector stays where it is as long as its node lives. When a node is lost the others choose anew, and the clients are
-offered the detectors again; what the lost ones had matched so far is lost (recovery is for later). Nodes that see the
+offered the detectors again; what the lost ones had matched so far is lost (recovery is for later). A detector that
+leaves parts of its pattern to others (`brokers.delegating`) begins when all of these are at work. Nodes that see the
 others come and go in different order may both host a detector for a moment; then one of them, the same for both, gives
 it up. Entries that nobody stands behind any more are cleared: a detector's by the node that would host it, a
 subscription's by the node that serves it, when its client has been away for too long.
@@ -16,19 +17,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from brokers.delegating import Delegating, Planned, is_there
 from brokers.detecting import Detecting, Hosted
 from brokers.directory import Change, Directory
 from brokers.effects import Effect, Note, Publish, Subscribe, Unsubscribe
 from brokers.placement import chosen
-from detectors.compilation import Compiled, compile_pattern
-from detectors.consumption import DetectionPolicy
-from detectors.detector import Detector, detector_id
+from detectors.detector import Detector
 from middleware.errors import DistcedError
 from middleware.eventtypes import Kind, TypeRegistry
 from middleware.protocol import Answer, DetectorEntry, SubscriptionEntry, encode
 from middleware.timestamps import INSTANT_MIN, SECOND
 from middleware.topics import administration_topic, composite_topic, directory_topic, event_filter
-from policies.detection import detection_policy
 
 GRACE: Final = 15 * SECOND
 """How long the subscriptions of a client that is gone are kept, ns: longer than a client waits to connect again."""
@@ -51,6 +50,9 @@ class Serving:
         self.detecting = detecting
         self.by_subscription: dict[str, str] = {}
         self.inspecting = False
+        self.delegating = Delegating(name, directory)
+        # Of what is subscribed to for detectors here: the detector, and the part.
+        self._for_parts: dict[str, tuple[str, str]] = {}
         self._filters: set[str] = set()
         self._absent: dict[str, int] = {}
 
@@ -70,27 +72,85 @@ class Serving:
 
     def consider(self, name: str, entry: SubscriptionEntry, now: int) -> list[Effect]:
         """A subscription is new, or has changed: serve it if it falls to this node."""
-        effects = self.withdrawn(name, now)
+        effects: list[Effect] = []
         registry = self.directory.registry()
         try:
-            compiled, policy = self._accepted(entry, registry)
+            planned = self.delegating.plan(entry, registry)
         except DistcedError as error:
+            effects = self.withdrawn(name, now)
             if chosen(entry.pattern, self.directory.nodes) == self.name:
                 answer = Answer(name, "refused", node=self.name, error=error.as_dict(), message=str(error))
                 effects.append(self._answer(entry.client, answer))
             return effects
-        identity = detector_id(compiled, policy.name)
-        if not self._is_mine(identity):
+        if not (entry.records and self.by_subscription.get(name) == planned.id):
+            # What another node takes over goes on with the same part.
+            effects = self.withdrawn(name, now)
+        if not self._is_mine(planned.id):
             return effects
-        hosted = self.detecting.hosted.get(identity)
+        hosted = self.detecting.hosted.get(planned.id)
         if hosted is None:
-            detector = Detector(compiled, policy, _kinds(registry))
-            hosted = self.detecting.hosted[identity] = Hosted(detector, compiled.reads(registry), compiled.names())
-            effects.append(Note("info", "detector created", {"detector": identity, "pattern": compiled.text}))
+            hosted = self._created(planned, registry)
+            fields: dict[str, object] = {"detector": planned.id, "pattern": planned.compiled.text}
+            if planned.parts:
+                fields["parts"] = ", ".join(planned.parts)
+            effects += [Note("info", "detector created", fields), *self._subscribe_to_parts(hosted)]
         hosted.subscriptions[name] = False
-        self.by_subscription[name] = identity
-        self._see_constituents(hosted)
+        self.by_subscription[name] = planned.id
+        self._see_what_is_wanted(hosted)
         return [*effects, self._entry(hosted), self._offer(name, entry, hosted)]
+
+    def _created(self, planned: Planned, registry: TypeRegistry) -> Hosted:
+        compiled = planned.compiled
+        detector = Detector(compiled, planned.policy, _kinds(registry))
+        hosted = Hosted(detector, compiled.reads(registry), compiled.names(), exports=planned.exports)
+        hosted.parts = dict.fromkeys(planned.parts, False)
+        for part, wanted in planned.parts.items():
+            self._for_parts[_part_subscription(planned.id, part, self.name)] = (planned.id, part)
+            hosted.wanted[part] = wanted
+        self.detecting.hosted[planned.id] = hosted
+        return hosted
+
+    def _subscribe_to_parts(self, hosted: Hosted) -> list[Effect]:
+        """Ask for what is left to others; again where the directory has forgotten it."""
+        effects: list[Effect] = []
+        for part, wanted in hosted.wanted.items():
+            name = _part_subscription(hosted.detector.id, part, self.name)
+            if self.directory.subscriptions.get(name) != wanted:
+                topic = directory_topic("subscription", name, root=self.root)
+                effects.append(Publish(topic, encode(wanted), retain=True))
+        return effects
+
+    def answered(self, answer: Answer, now: int) -> list[Effect]:
+        """What became of a subscription to a part."""
+        reader, part = self._for_parts.get(answer.subscription, ("", ""))
+        hosted = self.detecting.hosted.get(reader)
+        if hosted is None:
+            # Of a detector that is not here any more.
+            return [self._clear("subscription", answer.subscription)]
+        match answer.state:
+            case "offered":
+                hosted.offered.add(part)
+                ready = Publish(administration_topic("ready", answer.subscription, root=self.root), b"")
+                return [*self.refilter(), ready]
+            case "active":
+                hosted.parts[part] = True
+                return self._begin(hosted, now)
+            case _:
+                return self._left_whole(hosted, part, answer, now)
+
+    def _left_whole(self, hosted: Hosted, part: str, answer: Answer, now: int) -> list[Effect]:
+        """Nobody detects a part: the pattern is detected here, all of it."""
+        identity = hosted.detector.id
+        fields: dict[str, object] = {"detector": identity, "part": part, "reason": answer.message}
+        effects: list[Effect] = [Note("warning", "a part was refused, so the pattern is not cut", fields)]
+        self.delegating.whole.add(identity)
+        waiting = list(hosted.subscriptions)
+        for name in waiting:
+            effects += self.withdrawn(name, now)
+        for name in waiting:
+            if name in self.directory.subscriptions:
+                effects += self.consider(name, self.directory.subscriptions[name], now)
+        return effects
 
     def ready(self, name: str, now: int) -> list[Effect]:
         """The client listens: the detector begins, if it has not yet."""
@@ -100,15 +160,30 @@ class Serving:
             return []
         hosted = self.detecting.hosted[identity]
         hosted.subscriptions[name] = True
-        effects: list[Effect] = []
-        if not hosted.active:
-            hosted.active = True
-            for source, each in self.directory.sources.items():
-                if any(hosted.takes(type_name) for type_name in each.types):
-                    hosted.detector.join(source, each.watermark, now, each.lease)
-            effects += self._connect(hosted, now)
-            effects += self.refilter()
-        return [*effects, self._answer(entry.client, self._told(name, "active", hosted))]
+        if hosted.active:
+            return [self._answer(entry.client, self._told(name, "active", hosted))]
+        return self._begin(hosted, now)
+
+    def _begin(self, hosted: Hosted, now: int) -> list[Effect]:
+        """Begin to detect, if somebody listens and every part is at work; who listens is told."""
+        ready = [name for name, listening in hosted.subscriptions.items() if listening]
+        if hosted.active or not ready or not all(hosted.parts.values()):
+            return []
+        hosted.active = True
+        for source, each in self.directory.sources.items():
+            if any(hosted.takes(type_name) for type_name in each.types):
+                hosted.detector.join(source, each.watermark, now, each.lease)
+        for part in hosted.parts:
+            hosted.detector.join(part, INSTANT_MIN, now)
+        effects = [*self._connect(hosted, now), *self.refilter()]
+        subscriptions = self.directory.subscriptions
+        answers = (
+            self._answer(subscriptions[name].client, self._told(name, "active", hosted))
+            for name in ready
+            if name in subscriptions
+        )
+        effects.extend(answers)
+        return [*effects, *self.detecting.begin(hosted, now)]
 
     def withdrawn(self, name: str, now: int) -> list[Effect]:
         """A subscription has ended; a detector that nobody needs is destroyed."""
@@ -118,10 +193,10 @@ class Serving:
         hosted = self.detecting.hosted[identity]
         del hosted.subscriptions[name]
         if hosted.subscriptions:
-            self._see_constituents(hosted)
+            self._see_what_is_wanted(hosted)
             return [self._entry(hosted)]
         del self.detecting.hosted[identity]
-        effects: list[Effect] = [self._clear("detector", identity)]
+        effects: list[Effect] = [self._clear("detector", identity), *self._leave_parts(hosted)]
         return [*effects, *self.refilter(), Note("info", "detector destroyed", {"detector": identity})]
 
     def tick(self, now: int) -> list[Effect]:
@@ -129,10 +204,12 @@ class Serving:
         effects: list[Effect] = []
         subscriptions = self.directory.subscriptions
         for hosted in self.detecting.hosted.values():
+            effects += self._subscribe_to_parts(hosted)
             for name, ready in hosted.subscriptions.items():
                 if not ready and name in subscriptions:
                     effects.append(self._offer(name, subscriptions[name], hosted))
-        absent = {entry.client for entry in subscriptions.values()} - self.directory.clients.keys()
+        clients = {entry.client for entry in subscriptions.values()}
+        absent = {client for client in clients if not is_there(client, self.directory)}
         self._absent = {client: self._absent.get(client, now) for client in absent}
         for name, entry in subscriptions.items():
             if now - self._absent.get(entry.client, now) > GRACE and (
@@ -182,7 +259,7 @@ class Serving:
         for name in mine.subscriptions:
             del self.by_subscription[name]
         note = Note("info", "detector given up", {"detector": identity, "host": entry.node})
-        return [note, *self.refilter()]
+        return [note, *self._leave_parts(mine), *self.refilter()]
 
     def _connect(self, hosted: Hosted, now: int) -> list[Effect]:
         """Wait for the detectors whose composite events are read, and for no others."""
@@ -202,6 +279,7 @@ class Serving:
         everything = event_filter(root=self.root)
         filters = {everything} if self.inspecting else set()
         for hosted in self.detecting.hosted.values():
+            filters |= {composite_topic(each, root=self.root) for each in hosted.offered}
             if hosted.active:
                 filters |= {composite_topic(each, root=self.root) for each in hosted.upstream}
                 if hosted.reads is None:
@@ -225,27 +303,21 @@ class Serving:
             return known.node == self.name
         return chosen(identity, self.directory.nodes) == self.name
 
-    def _accepted(self, entry: SubscriptionEntry, registry: TypeRegistry) -> tuple[Compiled, DetectionPolicy]:
-        """What a subscription asks for; raises `DistcedError` where that cannot be."""
-        if entry.consumption not in ("ordered", "epoch"):
-            raise DistcedError("unknown kind of consumption", given=entry.consumption, allowed="ordered, epoch")
-        compiled = compile_pattern(
-            entry.pattern,
-            registry,
-            definitions=entry.definitions,
-            consumption="epoch" if entry.consumption == "epoch" else "ordered",
-        )
-        policy = detection_policy(entry.policy)
-        if compiled.publishes.name:
-            self.directory.check_published(compiled.publishes, compiled.names())
-        self.directory.check_read(compiled.names(), policy.name)
-        return compiled, policy
-
     # Messages.
 
-    def _see_constituents(self, hosted: Hosted) -> None:
-        entries = (self.directory.subscriptions.get(name) for name in hosted.subscriptions)
-        hosted.constituents = any(entry is not None and entry.constituents for entry in entries)
+    def _see_what_is_wanted(self, hosted: Hosted) -> None:
+        wanted = [self.directory.subscriptions.get(name) for name in hosted.subscriptions]
+        entries = [entry for entry in wanted if entry is not None]
+        hosted.constituents = any(entry.constituents for entry in entries)
+        hosted.records = any(entry.records for entry in entries)
+        if hosted.records:
+            hosted.detector.keep_records()
+
+    def _leave_parts(self, hosted: Hosted) -> list[Effect]:
+        names = [_part_subscription(hosted.detector.id, part, self.name) for part in hosted.wanted]
+        for name in names:
+            self._for_parts.pop(name, None)
+        return [self._clear("subscription", name) for name in names]
 
     def _entry(self, hosted: Hosted) -> Publish:
         detector = hosted.detector
@@ -257,6 +329,8 @@ class Serving:
             hosted.publishes,
             dict(detector.compiled.publishes.attributes),
             len(hosted.subscriptions),
+            tuple(hosted.parts),
+            hosted.exports,
         )
         return Publish(directory_topic("detector", detector.id, root=self.root), encode(entry), retain=True)
 
@@ -271,6 +345,11 @@ class Serving:
 
     def _answer(self, client: str, answer: Answer) -> Publish:
         return Publish(administration_topic("answer", client, root=self.root), encode(answer))
+
+
+def _part_subscription(reader: str, part: str, node: str) -> str:
+    """The name of a node's subscription to a part. Two nodes that host the reader for a moment have two."""
+    return f"{reader} {part} {node}"
 
 
 def _kinds(registry: TypeRegistry) -> Callable[[str], Mapping[str, Kind] | None]:

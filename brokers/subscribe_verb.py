@@ -25,7 +25,7 @@ from middleware.console_signals import ending
 from middleware.event_lines import EventLines, span
 from middleware.events import Event
 from middleware.eventtypes import TypeRegistry
-from middleware.quality import QualityOfService
+from middleware.quality import Decomposition, QualityOfService
 from middleware.subscription import Subscription
 from middleware.timestamps import HOUR, SECOND
 
@@ -48,6 +48,7 @@ class Wanted:
     server: str
     best_effort: bool
     constituents: bool
+    decomposition: Decomposition
     first: bool
     count: int | None
     timeout: int | None
@@ -60,6 +61,7 @@ class Wanted:
             detection="best-effort" if self.best_effort else "guaranteed",
             matches="first" if self.first else "every",
             constituents=self.constituents,
+            decomposition=self.decomposition,
         )
 
 

@@ -5,7 +5,6 @@ What takes time to import is imported inside the verb that needs it.
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
@@ -13,11 +12,9 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 from rich.text import Text
 
-from middleware.console_output import PIPE_WIDTH, AsJson, output, print_json, show_notes
-from middleware.errors import DistcedError
+from middleware.console_output import AsJson, output, print_json, show_notes
 
 if TYPE_CHECKING:
-    from detectors.drawing.graph_view import GraphView
     from detectors.explain import Facts
     from detectors.pattern_source import Patterns
     from middleware.eventtypes import TypeRegistry
@@ -160,165 +157,21 @@ def explain(
       distced explain office.pattern --decomposition full --format svg --out detectors.svg
       distced explain '[A] ; [B] ; [C]' --decomposition for-reuse --running office.pattern
     """
-    form = Format.JSON if as_json else form
-    _check_explain(form, decomposition, running, cuts=cuts, verbose=verbose)
-    registry = _registry(types, mapping)
-    if running is not None:
-        _explain_reuse(pattern, running, registry, consumption, form, out)
-        return 0
-    patterns = _compiled(pattern, registry, consumption)
-    show_notes(patterns.notes)
-    if cuts:
-        _explain_cuts(patterns, form, out, verbose=verbose)
-    elif decomposition is not None:
-        _explain_graph(patterns, decomposition, form, out)
-    else:
-        _explain_automata(patterns, form, out)
+    from detectors.explain_verb import Explain, explain_patterns
+
+    wanted = Explain(
+        pattern=pattern,
+        form=(Format.JSON if as_json else form).value,
+        out=out,
+        registry=_registry(types, mapping),
+        consumption="epoch" if consumption == Consumption.EPOCH else "ordered",
+        cuts=cuts,
+        decomposition=None if decomposition is None else decomposition.value,
+        running=running,
+        verbose=verbose,
+    )
+    explain_patterns(wanted)
     return 0
-
-
-def _check_explain(
-    form: Format, decomposition: Decomposition | None, running: Path | None, *, cuts: bool, verbose: bool
-) -> None:
-    """Refuse options that do not go together."""
-    if cuts and decomposition is not None:
-        raise DistcedError(
-            "--cuts and --decomposition ask for different things",
-            allowed="one of them",
-            advice="--cuts tells what may be cut out of each pattern, --decomposition what comes of it for all of them",
-        )
-    if verbose and not cuts:
-        raise DistcedError("--verbose goes with --cuts", advice="it lists single atoms, too")
-    if cuts and form not in (Format.TEXT, Format.JSON):
-        raise DistcedError(
-            "cuts are not drawn",
-            given=f"--format {form}",
-            allowed="text, json",
-            advice="--decomposition full draws the detectors that come of them",
-        )
-    if running is not None and decomposition != Decomposition.FOR_REUSE:
-        raise DistcedError(
-            "--running goes with --decomposition for-reuse",
-            given=f"--decomposition {decomposition}" if decomposition is not None else None,
-            advice="it says what is detected already, and for-reuse cuts new patterns where they can read that",
-        )
-    if running is None and decomposition == Decomposition.FOR_REUSE:
-        raise DistcedError(
-            "--decomposition for-reuse goes with --running FILE",
-            advice="where nothing is detected already there is nothing to reuse: name a pattern file whose patterns "
-            "are taken as running",
-        )
-
-
-def _explain_automata(patterns: Patterns, form: Format, out: Path | None) -> None:
-    from detectors.drawing.document import pattern_as_dict
-    from detectors.drawing.dot import dot
-    from detectors.drawing.svg import svg
-    from detectors.drawing.text import pattern_as_text
-    from detectors.drawing.view import view_of
-
-    views = [(compiled, view_of(compiled, patterns.derived)) for compiled in patterns.compiled]
-    drawings = [(compiled.text, view) for compiled, view in views]
-    match form:
-        case Format.JSON:
-            _write_json({"patterns": [pattern_as_dict(compiled, view) for compiled, view in views]}, out)
-        case Format.SVG:
-            _write(svg(drawings), out)
-        case Format.DOT:
-            _write(dot(drawings), out)
-        case Format.TEXT:
-            _show([list(pattern_as_text(compiled, view)) for compiled, view in views], out)
-
-
-def _explain_cuts(patterns: Patterns, form: Format, out: Path | None, *, verbose: bool) -> None:
-    from detectors.cutting.candidates import CONDITIONS
-    from detectors.cutting.wording import cuts_of
-    from detectors.drawing.cuts_text import cuts_as_text
-    from detectors.drawing.wording import thinned_names
-
-    found = [cuts_of(each, thinned_names(each.thinnings, patterns.derived)) for each in patterns.compiled]
-    if form == Format.JSON:
-        _write_json({"patterns": [each.as_dict() for each in found], "conditions": CONDITIONS}, out)
-    else:
-        _show([list(cuts_as_text(each, _width(out), atoms=verbose)) for each in found], out)
-
-
-def _explain_graph(patterns: Patterns, decomposition: Decomposition, form: Format, out: Path | None) -> None:
-    from detectors.cutting import decomposition as decompositions
-    from detectors.cutting.graph import cut
-    from detectors.drawing.graph_view import graph_view
-
-    choose = decompositions.full if decomposition == Decomposition.FULL else decompositions.none
-    graph = cut(patterns.compiled, choose)
-    _show_graph(graph_view(patterns.compiled, graph, decomposition, patterns.derived), form, out)
-
-
-def _explain_reuse(
-    pattern: str,
-    running: Path,
-    registry: TypeRegistry | None,
-    consumption: Consumption,
-    form: Format,
-    out: Path | None,
-) -> None:
-    from detectors.cutting.reuse import catalogue_of, plan_for_reuse
-    from detectors.drawing.graph_view import graph_view
-
-    if not os.path.exists(running):  # False, too, for what cannot be a path
-        advice = "--running takes a pattern file, with the patterns that are detected already"
-        raise DistcedError("no such pattern file", given=str(running), advice=advice)
-    there = _compiled(running, registry, consumption)
-    new = _compiled(pattern, _with_published(there, registry), consumption)
-    show_notes((*(f"{running}: {note}" for note in there.notes), *new.notes))
-    graph = plan_for_reuse(new.compiled, catalogue_of(there.compiled))
-    view = graph_view(new.compiled, graph, Decomposition.FOR_REUSE, {**there.derived, **new.derived})
-    _show_graph(view, form, out)
-
-
-def _with_published(running: Patterns, registry: TypeRegistry | None) -> TypeRegistry:
-    """The event types, and those that running patterns publish."""
-    from middleware.eventtypes import TypeRegistry
-
-    known = TypeRegistry(registry or (), open=registry is None)
-    for each in running.compiled:
-        if each.publication.output is not None:
-            known.register(each.publishes)
-    return known
-
-
-def _show_graph(view: GraphView, form: Format, out: Path | None) -> None:
-    from detectors.drawing.graph_document import graph_as_dict
-    from detectors.drawing.graph_dot import graph_dot
-    from detectors.drawing.graph_svg import graph_svg
-    from detectors.drawing.graph_text import graph_as_text
-
-    match form:
-        case Format.JSON:
-            _write_json(graph_as_dict(view), out)
-        case Format.SVG:
-            _write(graph_svg(view), out)
-        case Format.DOT:
-            _write(graph_dot(view), out)
-        case Format.TEXT:
-            _show([list(graph_as_text(view, _width(out)))], out)
-
-
-def _show(blocks: list[list[Text]], out: Path | None) -> None:
-    """Lines of text, a block for each pattern, on the terminal or in a file."""
-    lines: list[Text] = []
-    for block in blocks:
-        lines += [Text(), Text("─" * 72, "dim"), Text()] if lines else []
-        lines += block
-    if out is not None:
-        _write("".join(f"{line.plain}\n" for line in lines), out)
-        return
-    console = output()
-    for line in lines:
-        console.print(line)
-
-
-def _width(out: Path | None) -> int:
-    return PIPE_WIDTH if out is not None else output().width
 
 
 def run(
@@ -400,28 +253,9 @@ def _registry(types: Path | None, mapping: Path | None) -> TypeRegistry | None:
     return registry
 
 
-def _compiled(pattern: str | Path, registry: TypeRegistry | None, consumption: Consumption) -> Patterns:
+def _compiled(pattern: str, registry: TypeRegistry | None, consumption: Consumption) -> Patterns:
     from detectors.pattern_source import compile_source, read_source
 
     return compile_source(
         read_source(pattern), registry, consumption="epoch" if consumption == Consumption.EPOCH else "ordered"
     )
-
-
-def _write(text: str, out: Path | None) -> None:
-    if out is None:
-        typer.echo(text, nl=False)
-        return
-    try:
-        out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise DistcedError("cannot write the file", given=str(out), advice=str(error)) from None
-
-
-def _write_json(value: object, out: Path | None) -> None:
-    import json
-
-    if out is None:
-        print_json(value)
-    else:
-        _write(json.dumps(value, ensure_ascii=False, indent=2) + "\n", out)

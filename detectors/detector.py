@@ -102,6 +102,10 @@ class Detector:
         _, known = self._opens.get(part, (watermark, {}))
         self._opens[part] = (watermark, known | {each.key: each for each in opens})
 
+    def keep_records(self) -> None:
+        """Say from now on how each composite event came about; of matches that have begun already it cannot be said."""
+        self.engine.keep_records()
+
     def open_gaps(self) -> list[OpenGap]:
         """How far its own records are complete, as far as that is news since it was asked last."""
         return self.engine.open_gaps()

@@ -82,6 +82,8 @@ class DetectorEntry(msgspec.Struct, frozen=True):
         publishes: the type of its composite events; empty for composite events without a name.
         attributes: the kinds of their attributes.
         subscriptions: how many it serves.
+        parts: the ids of the detectors it reads as parts of its pattern.
+        exports: the variables and registers that its records hand on.
     """
 
     node: str
@@ -91,18 +93,23 @@ class DetectorEntry(msgspec.Struct, frozen=True):
     publishes: str = ""
     attributes: dict[str, str] = {}
     subscriptions: int = 0
+    parts: tuple[str, ...] = ()
+    exports: tuple[str, ...] = ()
 
 
 class SubscriptionEntry(msgspec.Struct, frozen=True):
-    """What a client wants to have detected.
+    """What a client wants to have detected, or a node for a detector that reads it as part of its pattern.
 
     Attributes:
-        client: who asks, and gets the answer.
+        client: who asks, and gets the answer; of a node `node:<name>`.
         pattern: a single pattern as text, with its output if it has one.
         definitions: definitions by name that the pattern may refer to.
         consumption: `ordered` or `epoch`.
         policy: the detection policy.
         constituents: whether the events a composite event is made of are sent along.
+        decomposition: what of it may become detectors of its own: `none`, `full`, or `for-reuse`.
+        records: whether it is read as part of a pattern, and has to say how each composite event came about.
+        exports: variables and registers that the records have to hand on.
     """
 
     client: str
@@ -111,6 +118,9 @@ class SubscriptionEntry(msgspec.Struct, frozen=True):
     consumption: str = "ordered"
     policy: str = "guaranteed"
     constituents: bool = False
+    decomposition: str = "none"
+    records: bool = False
+    exports: tuple[str, ...] = ()
 
 
 class Heartbeat(msgspec.Struct, frozen=True):

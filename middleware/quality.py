@@ -11,6 +11,7 @@ from middleware.errors import DistcedError
 Detection = Literal["guaranteed", "best-effort"]
 Consumption = Literal["ordered", "epoch"]
 Matches = Literal["every", "first"]
+Decomposition = Literal["none", "full", "for-reuse"]
 
 
 class QualityOfService(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,6 +24,9 @@ class QualityOfService(msgspec.Struct, frozen=True, kw_only=True):
         matches: `every` composite event, or the `first` only; the subscription then ends.
         constituents: whether the events a composite event is made of are sent along.
         rate: at most this many composite events a second; what exceeds it is counted and left out. None for no limit.
+        decomposition: what of a pattern may become detectors of its own, perhaps on other nodes: `none`, `full`,
+            wherever the rule allows it, or `for-reuse`, where a detector of it is there already. With guaranteed
+            detection only; what is found is the same.
         queue: how many events wait at most for the application.
         patience: how many seconds the connection waits for an application that is slow, before events are left out.
     """
@@ -31,12 +35,19 @@ class QualityOfService(msgspec.Struct, frozen=True, kw_only=True):
     consumption: Consumption = "ordered"
     matches: Matches = "every"
     constituents: bool = False
+    decomposition: Decomposition = "none"
     rate: float | None = None
     queue: int = 10_000
     patience: float = 5.0
 
     def __post_init__(self) -> None:
-        for name, kinds in (("detection", Detection), ("consumption", Consumption), ("matches", Matches)):
+        choices = {
+            "detection": Detection,
+            "consumption": Consumption,
+            "matches": Matches,
+            "decomposition": Decomposition,
+        }
+        for name, kinds in choices.items():
             given, allowed = getattr(self, name), get_args(kinds)
             if given not in allowed:
                 raise DistcedError(f"unknown quality of service, {name}", given=given, allowed=", ".join(allowed))

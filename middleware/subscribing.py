@@ -73,6 +73,7 @@ class Subscribing:
             quality.consumption,
             quality.detection,
             quality.constituents,
+            quality.decomposition,
         )
         answers = self._answers[subscription.id] = SimpleQueue()
         try:

@@ -93,12 +93,17 @@ class DetectorGraph:
 
 
 def cut(
-    patterns: Sequence[Compiled], choose: Choose, *, running: Mapping[str, DetectorPlan] | None = None
+    patterns: Sequence[Compiled],
+    choose: Choose,
+    *,
+    running: Mapping[str, DetectorPlan] | None = None,
+    exports: frozenset[str] = frozenset(),
 ) -> DetectorGraph:
     """The graph of detectors for patterns, cut as chosen.
 
     Args:
         running: the detectors there are already, by id.
+        exports: variables and registers of the patterns that are read outside.
     """
     graph = DetectorGraph()
     for compiled in patterns:
@@ -108,9 +113,10 @@ def cut(
             graph.plans.setdefault(plan.id, plan)
             graph.roots.append(plan.id)
             continue
-        form = canonical_form(compiled.plain)
+        form = canonical_form(compiled.plain, exports=exports)
         maker = _Maker(graph, choose, compiled.thinnings, running or {})
-        graph.roots.append(maker.plan(form, frozenset(), (), compiled.publishes).id)
+        read = frozenset(form.names[name] for name in exports)
+        graph.roots.append(maker.plan(form, read, (), compiled.publishes).id)
     for root in graph.roots:
         _read_whole(graph, root)
     return graph

@@ -41,7 +41,7 @@ def plan_for_reuse(patterns: Sequence[Compiled], catalogue: Catalogue) -> Detect
             graph.plans.setdefault(plan.id, plan)
             catalogue.add(plan)
     _add_publishers(graph, catalogue)
-    graph.reused = before & graph.plans.keys()
+    graph.reused = {each for each in graph.plans if each in before}
     return graph
 
 

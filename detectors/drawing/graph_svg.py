@@ -65,5 +65,5 @@ def _legend(view: GraphView) -> list[Shape]:
     if view.shared:
         entries.append(([Panel(0, -8, 26, 16, "shared")], 26, "shared"))
     if view.running:
-        entries.append(([Panel(0, -8, 26, 16, "detector"), running_frame(0, -8, 26, 16)], 26, RUNS_ALREADY))
+        entries.append(([Panel(0, -8, 34, 16, "detector"), running_frame(0, -8, 34, 16)], 34, RUNS_ALREADY))
     return legend(entries)

@@ -152,6 +152,13 @@ class StepwiseEngine:
         """No event will come any more, and time goes on for ever: every time event fires."""
         return self.advance(INSTANT_MAX)
 
+    def keep_records(self) -> None:
+        """Keep records from now on; of matches that have begun already there are none."""
+        self._records = True
+        for unit in self.units:
+            if unit.publishes:
+                unit.matcher.keep_records()
+
     def open_gaps(self) -> list[OpenGap]:
         """How far the records of its pattern are complete, as far as that is news since it was asked last.
 

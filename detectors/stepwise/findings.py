@@ -59,6 +59,10 @@ class Findings:
         condition = None if output is None else output.condition
         self._condition = True if condition is None else compile_condition(condition, scope)
 
+    def keep_records(self) -> None:
+        """Leave a record for each way from now on."""
+        self._records = True
+
     def take(self) -> list[CompositeEvent]:
         """The composite events found since the last call."""
         found, self.found = self.found, []

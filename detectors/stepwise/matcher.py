@@ -249,6 +249,12 @@ class Matcher:
                 self.numbers += 1
                 heappush(self.alarms, (due, timer, self.numbers, instance))
 
+    def keep_records(self) -> None:
+        """Note from now on where matches begin, and what went before."""
+        if self.gaps is None:
+            self.gaps = StartGaps()
+            self.findings.keep_records()
+
     def open_gaps(self) -> list[OpenGap]:
         """The least gap of all records that are still to come, for each key of which there is news."""
         gaps = self.gaps

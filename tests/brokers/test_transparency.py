@@ -24,7 +24,7 @@ KINDS = [event_type(name, {"k": "number", "v": "number"}) for name in TYPES]
 def _pattern(random: Random, name: str, registry: TypeRegistry, reads: str | None = None) -> Compiled:
     """A random pattern that publishes a type of this name, and perhaps reads what another publishes."""
     while True:
-        made = PatternMaker(random).publication(random.randrange(1, 5))
+        made = PatternMaker(random).publication(random.randrange(1, 7))
         output = made.output or Output(name, (("one", Literal(1)),))
         text = format_publication(Publication(made.pattern, Output(name, output.attributes, output.condition)))
         if reads is not None:
@@ -48,7 +48,7 @@ def _send(client: VirtualClient, message: Message) -> None:
 
 
 def test_what_is_found_does_not_depend_on_who_detects_it_or_on_what_arrives_when() -> None:
-    found = read = 0
+    found = read = cut = 0
     # In the last one a side of a `&` reads `any`, and the other the composite events.
     for seed in (*range(200), 628):
         random = Random(seed)
@@ -69,7 +69,12 @@ def test_what_is_found_does_not_depend_on_who_detects_it_or_on_what_arrives_when
             publisher.source(f"s{number}", TYPES)
         for number, pattern in enumerate(patterns):
             consumption = "epoch" if pattern.automaton.epochs else "ordered"
-            app.subscribe(f"q{number}", pattern.text, consumption=consumption)
+            app.subscribe(
+                f"q{number}",
+                pattern.text,
+                consumption=consumption,
+                decomposition=random.choice(("none", "full", "full", "for-reuse")),
+            )
             network.run()
             assert app.states(f"q{number}")[-1] == "active", app.answers[f"q{number}"]
         for number, publisher in enumerate(publishers):
@@ -95,6 +100,8 @@ def test_what_is_found_does_not_depend_on_who_detects_it_or_on_what_arrives_when
             assert app.watermarks[f"q{number}"] == END
             found += len(own)
             read += number == 2 and bool(own)
+        cut += any(hosted.parts for node in nodes for hosted in node.node.hosted.values())
         assert network.letters == []
     assert found > 200
     assert read > 5
+    assert cut > 50

@@ -16,6 +16,7 @@ import simulations
 from detectors.compilation import Compiled, Consumption, compile_file, compile_publication
 from detectors.cutting import decomposition
 from detectors.cutting.graph import cut
+from detectors.cutting.reuse import catalogue_of, plan_for_reuse
 from detectors.drawing.folding import fold
 from detectors.drawing.graph_document import graph_as_dict
 from detectors.drawing.graph_dot import graph_dot
@@ -58,10 +59,25 @@ PATTERNS = {
     "fan": "\n".join(f"[A] ; [B] ; [C{n}] -> X{n}()" for n in range(7)),
 }
 
+# What runs already, and what is new.
+REUSED = {
+    "a part": (THREE, "[E] ; [A] ; [B] ; [F] -> V()"),
+    "parts of parts": (SIX, SIX.replace("X(v = a.v)", "V(w = a.v)")),
+    "by name": (READERS, "[Bad as b] ; [Worse] ; [Seen] -> V()\n[Bad] ; [V]"),
+    "all of it": (THREE, THREE),
+    "nothing": (THREE, MEETING),
+    "shared": (SIDES, "[A] ; [B] ; [F1] within 5min by room -> V()\n[A] ; [B] ; [F2] within 5min by room -> W()"),
+}
+
 
 def viewed(text: str, name: str = "full", consumption: Consumption = "ordered") -> GraphView:
     compiled = compile_file(text, consumption=consumption)
     return graph_view(compiled, cut(compiled, getattr(decomposition, name)), name)
+
+
+def reusing(there: str, new: str) -> GraphView:
+    compiled = compile_file(new)
+    return graph_view(compiled, plan_for_reuse(compiled, catalogue_of(compile_file(there))), "for-reuse")
 
 
 def short(view: GraphView, id_: str) -> str:
@@ -197,6 +213,22 @@ def _line_title(flow: Flow) -> str:
     return f"{flow.source} → {flow.target}: {', '.join(flow.label)}"
 
 
+@pytest.mark.parametrize("name", REUSED)
+def test_every_drawing_tells_what_runs_already(name: str) -> None:
+    view = reusing(*REUSED[name])
+    there = {each.id for each in view.detectors if each.running}
+    rows = [line.plain for line in graph_as_text(view, 100)]
+    svg, dot, told = graph_svg(view), graph_dot(view), graph_as_dict(view)
+    for each in view.detectors:
+        state = "runs already" if each.id in there else "new"
+        assert any(row.partition(each.short)[2].strip().startswith(state) for row in rows)
+        (node,) = re.findall(rf'^  "{each.id}" \[label=.*', dot, re.MULTILINE)
+        assert ("dashed" in node, "runs already" in node) == (each.id in there,) * 2
+    assert {each["id"] for each in told["detectors"] if each["running"]} == there
+    # Beside each, and in the legend.
+    assert len(re.findall(r">runs already\b", svg)) == len(there) + bool(there)
+
+
 def test_sharing_is_highlighted() -> None:
     looks = {each.look for each in graph_figure(viewed(THREE)) if isinstance(each, Panel)}
     assert looks == {"input", "publication", "shared", "root"}
@@ -258,11 +290,18 @@ def check_layout(view: GraphView) -> None:
         else:
             labels.append((said, place))
     assert sorted(said for said, _ in labels) == sorted(each for flow in view.flows for each in flow.label)
-    for line in (each for each in shapes if isinstance(each, Line)):
+    for line in (each for each in shapes if isinstance(each, Line) and each.title):
         for x, y in _sampled(line):
             assert not any(left < x < right and top < y < bottom for left, top, right, bottom in inset), line.title
             for said, (left, top, right, bottom) in labels:
                 assert not (left < x < right and top < y < bottom), (line.title, said)
+    # Lines without a title are frames of detectors that run already, each around everything said of one.
+    frames = [extent([each]) for each in shapes if isinstance(each, Line) and not each.title]
+    assert len(frames) == view.running
+    for frame in frames:
+        (around,) = (panel for panel in panels if _overlap(panel, frame))
+        assert _holds(around, frame)
+        assert all(_holds(frame, place) for _, place in texts if _overlap(around, place))
     heads = [each for each in shapes if isinstance(each, Arrowhead)]
     assert len(heads) == len(view.flows)
     for head in heads:
@@ -273,6 +312,11 @@ def check_layout(view: GraphView) -> None:
 @pytest.mark.parametrize("how", ["none", "full"])
 def test_nothing_lies_on_anything_else(name: str, how: str) -> None:
     check_layout(viewed(PATTERNS[name], how))
+
+
+@pytest.mark.parametrize("name", REUSED)
+def test_nothing_lies_on_what_runs_already(name: str) -> None:
+    check_layout(reusing(*REUSED[name]))
 
 
 def test_random_patterns_can_be_drawn() -> None:
@@ -407,6 +451,7 @@ def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kinds = {
         "id": str, "text": str, "key": list, "window_ns": int | None, "consumption": str, "patterns": list,
         "publishes": str | None, "parts": list, "reads": list, "exports": list, "serves": int, "shared": bool,
+        "running": bool,
     }  # fmt: skip
     for each in told["detectors"]:
         assert {name: isinstance(each[name], kind) for name, kind in kinds.items()} == dict.fromkeys(each, True)
@@ -454,7 +499,7 @@ def test_dot_has_every_node_and_every_edge() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--decomposition", "for-reuse"], "'for-reuse'"),
+        (["--decomposition", "some"], "'some'"),
         (["--decomposition"], "--decomposition"),
         (["--decomposition", "full", "--out", "/no/such/folder/x.svg", "--format", "svg"], "cannot write the file"),
         (["--decomposition", "full", "--cuts"], "ask for different things"),

@@ -1,0 +1,167 @@
+"""What a subscription asks for, planned: one detector, and what of its pattern is left to others.
+
+composite-event-framework-2004, "Mobile Composite Event Detectors": a detector decomposes its expression and delegates
+the detection of subexpressions to other detectors, existing ones or new ones, with whom it speaks through the
+publish/subscribe system and in no other way. So a node subscribes to a part for its detector as a client would, in
+canonical form, and whoever hosts the part cuts it further in its turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from brokers.directory import Directory
+from detectors.compilation import Compiled, compile_pattern
+from detectors.consumption import DetectionPolicy
+from detectors.cutting import decomposition
+from detectors.cutting.catalogue import Catalogue
+from detectors.cutting.cover import for_reuse
+from detectors.cutting.graph import Choice, Choose, DetectorPlan, cut
+from detectors.detector import detector_id
+from detectors.language.names import referenced
+from detectors.language.printer import format_publication
+from detectors.language.tree import Publication
+from middleware.errors import DistcedError
+from middleware.eventtypes import TypeRegistry
+from middleware.protocol import DetectorEntry, SubscriptionEntry
+from policies.detection import detection_policy
+
+DECOMPOSITIONS: Final = ("none", "full", "for-reuse")
+
+_NODE: Final = "node:"
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A detector that a subscription asks for.
+
+    Attributes:
+        id: its name in the directory.
+        compiled: its pattern, with parts of it delegated.
+        parts: what is to be subscribed to for it, by the id of the part's detector.
+        exports: what its records hand on, by canonical name.
+    """
+
+    id: str
+    compiled: Compiled
+    policy: DetectionPolicy
+    parts: dict[str, SubscriptionEntry]
+    exports: tuple[str, ...]
+
+
+class Delegating:
+    """Plans subscriptions of a node.
+
+    Attributes:
+        client: the node as a client of other nodes.
+        whole: the ids of detectors whose patterns are not to be cut: a part of theirs was refused.
+    """
+
+    def __init__(self, name: str, directory: Directory) -> None:
+        self.client = node_client(name)
+        self.directory = directory
+        self.whole: set[str] = set()
+        self._known: dict[str, tuple[DetectorEntry, DetectorPlan | None]] = {}
+
+    def plan(self, entry: SubscriptionEntry, registry: TypeRegistry) -> Planned:
+        """What a subscription asks for; raises `DistcedError` where that cannot be."""
+        if entry.consumption not in ("ordered", "epoch"):
+            raise DistcedError("unknown kind of consumption", given=entry.consumption, allowed="ordered, epoch")
+        if entry.decomposition not in DECOMPOSITIONS:
+            raise DistcedError("unknown decomposition", given=entry.decomposition, allowed=", ".join(DECOMPOSITIONS))
+        compiled = compile_pattern(
+            entry.pattern,
+            registry,
+            definitions=entry.definitions,
+            consumption="epoch" if entry.consumption == "epoch" else "ordered",
+        )
+        policy = detection_policy(entry.policy)
+        if compiled.publishes.name:
+            self.directory.check_published(compiled.publishes, compiled.names())
+        self.directory.check_read(compiled.names(), policy.name)
+        identity = detector_id(compiled, policy.name)
+        # What is found by best effort is complete at no time, so it is no part of anything.
+        cutting = policy.name == "guaranteed" and entry.decomposition != "none" and identity not in self.whole
+        if not cutting and not entry.exports:
+            return Planned(identity, compiled, policy, {}, ())
+        catalogue = self._catalogue(registry) if entry.decomposition == "for-reuse" else Catalogue()
+        choose = _at_the_top(compiled, _choice(entry.decomposition, catalogue) if cutting else decomposition.none)
+        graph = cut([compiled], choose, running=catalogue.plans, exports=frozenset(entry.exports))
+        root = graph.plans[graph.roots[0]]
+        if root.id == identity and not (root.parts and root.id not in graph.reused):
+            # Left whole, or there already: as it was written.
+            return Planned(identity, compiled, policy, {}, ())
+        own = () if root.id in graph.reused else root.parts
+        parts = {part: self._wanted(graph.plans[part], entry) for part in own}
+        # To people it is the pattern as it was written.
+        shown = replace(root.compiled, publication=compiled.publication)
+        return Planned(root.id, shown, policy, parts, tuple(sorted(root.exports)))
+
+    def _wanted(self, part: DetectorPlan, entry: SubscriptionEntry) -> SubscriptionEntry:
+        return SubscriptionEntry(
+            self.client,
+            format_publication(part.compiled.plain),
+            policy=entry.policy,
+            constituents=True,
+            decomposition=entry.decomposition,
+            records=True,
+            exports=tuple(sorted(part.exports)),
+        )
+
+    def _catalogue(self, registry: TypeRegistry) -> Catalogue:
+        """The detectors of the directory that may be read as parts."""
+        detectors = self.directory.detectors
+        self._known = {name: known for name, known in self._known.items() if detectors.get(name) is known[0]}
+        catalogue = Catalogue()
+        for name, entry in detectors.items():
+            if name not in self._known:
+                self._known[name] = (entry, _running(entry, registry))
+            plan = self._known[name][1]
+            if plan is not None:
+                catalogue.add(plan)
+        return catalogue
+
+
+def node_client(name: str) -> str:
+    """A node as a client of other nodes."""
+    return _NODE + name
+
+
+def is_there(client: str, directory: Directory) -> bool:
+    """Whether who subscribes is there."""
+    if client.startswith(_NODE):
+        return client.removeprefix(_NODE) in directory.nodes
+    return client in directory.clients
+
+
+def _running(entry: DetectorEntry, registry: TypeRegistry) -> DetectorPlan | None:
+    """The plan of a detector of the directory; None for one that is no part of anything."""
+    if entry.policy != "guaranteed" or entry.publishes:
+        return None
+    try:
+        compiled = compile_pattern(entry.pattern, registry)
+        graph = cut([compiled], decomposition.none, exports=frozenset(entry.exports))
+    except (DistcedError, KeyError):
+        return None
+    return None if compiled.thinnings else graph.plans[graph.roots[0]]
+
+
+def _choice(name: str, catalogue: Catalogue) -> Choose:
+    return decomposition.full if name == "full" else for_reuse(catalogue)
+
+
+def _at_the_top(compiled: Compiled, choose: Choose) -> Choose:
+    """Cut the pattern itself; its parts are cut by whoever hosts them. What is thinned here stays here."""
+    marks = frozenset(each.mark for each in compiled.thinnings)
+    first = True
+
+    def once(publication: Publication, exports: frozenset[str]) -> Iterable[Choice]:
+        nonlocal first
+        if not first:
+            return ()
+        first = False
+        return [each for each in choose(publication, exports) if not marks & referenced(each.candidate.pattern, None)]
+
+    return once

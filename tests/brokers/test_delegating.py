@@ -1,0 +1,250 @@
+"""Nodes that leave parts of a pattern to others: who hosts what, and what happens when somebody comes or goes."""
+
+from __future__ import annotations
+
+import pytest
+
+from brokers.serving import GRACE
+from detectors.compilation import compile_pattern
+from middleware.events import Event
+from middleware.eventtypes import event_type
+from middleware.protocol import Answer, encode
+from middleware.timestamps import SECOND
+from middleware.topics import administration_topic
+from tests.brokers.virtual import Network, VirtualClient, VirtualNode
+
+KINDS = [event_type(name, {"k": "number", "v": "number"}) for name in "ABCD"]
+CHAIN = "[A as x] ; [B where v == x.v] ; [C] ; [D where k == x.k] -> Out(v = x.v)"
+
+
+class Scene:
+    """A few nodes, an application and a source of all types."""
+
+    def __init__(self, nodes: int = 3, seed: int = 1) -> None:
+        self.network = Network(seed)
+        self.nodes = [self.network.node(f"n{number}") for number in range(nodes)]
+        self.app = self.network.client("app")
+        self.app.register(*KINDS)
+        self.network.run()
+        self.source = self.network.client("publisher")
+        self.source.source("s", "ABCD")
+        self.network.run()
+        self.seq = 0
+
+    def subscribe(self, name: str, pattern: str, *, app: VirtualClient | None = None, **quality: object) -> None:
+        client = app or self.app
+        client.subscribe(name, pattern, **quality)
+        self.network.run()
+        assert client.states(name)[-1] == "active", client.answers[name]
+
+    def happen(self, types: str, watermark: bool = True, **attributes: int) -> None:
+        """Events one after the other, ten nanoseconds apart."""
+        for name in types:
+            self.seq += 1
+            at = 10 * self.seq
+            event = Event(name, at, at, "s", self.seq, {"k": 1, "v": 2, **attributes})
+            self.source.publish(event, watermark=at if watermark else None)
+        self.source.heartbeat(10 * self.seq + 5, "s")
+        self.network.run()
+
+    def found(self, name: str, app: VirtualClient | None = None) -> int:
+        return len((app or self.app).composites(name))
+
+    @property
+    def hosted(self) -> dict[str, list[str]]:
+        """The texts of what each node hosts."""
+        return {
+            each.name: sorted(hosted.detector.compiled.text for hosted in each.node.hosted.values())
+            for each in self.network.nodes
+        }
+
+    def host_of(self, text: str) -> VirtualNode:
+        (found,) = [
+            each
+            for each in self.network.nodes
+            for hosted in each.node.hosted.values()
+            if hosted.detector.compiled.text == text
+        ]
+        return found
+
+    def entries(self, kind: str) -> list[str]:
+        return sorted(topic for topic in self.network.retained if f"/{kind}/" in topic)
+
+
+def test_a_chain_of_detectors() -> None:
+    scene = Scene()
+    scene.subscribe("q", CHAIN, decomposition="full")
+    assert sorted(text for texts in scene.hosted.values() for text in texts) == [
+        "[A as x0] ; [B where v == x0.v]",
+        "[A as x0] ; [B where v == x0.v] ; [C]",
+        CHAIN,
+    ]
+    scene.happen("ABCD")
+    scene.happen("ACBCD", v=3)
+    (first, second) = scene.app.composites("q")
+    whole = compile_pattern(CHAIN).automaton.canonical_id
+    assert (first.source, first.constituents, first.attributes) == (
+        whole,
+        (("s", 1), ("s", 2), ("s", 3), ("s", 4)),
+        {"v": 2},
+    )
+    assert second.attributes == {"v": 3}
+    assert scene.network.letters == []
+
+
+def test_what_nobody_needs_is_taken_away_all_the_way_down() -> None:
+    scene = Scene()
+    scene.subscribe("q", CHAIN, decomposition="full")
+    assert len(scene.entries("detector")) == len(scene.entries("subscription")) == 3
+    scene.app.clear("subscription", "q")
+    scene.network.run()
+    assert scene.entries("detector") == scene.entries("subscription") == []
+    assert set(map(tuple, scene.hosted.values())) == {()}
+
+
+def test_patterns_that_begin_alike_share_a_detector() -> None:
+    scene = Scene()
+    other = scene.network.client("other")
+    scene.subscribe("q", "[A] ; [B] ; [C] -> One()", decomposition="full")
+    scene.subscribe("r", "[A] ; [B] ; [D] -> Two()", app=other, decomposition="full")
+    texts = sorted(text for texts in scene.hosted.values() for text in texts)
+    assert texts == ["[A] ; [B]", "[A] ; [B] ; [C] -> One()", "[A] ; [B] ; [D] -> Two()"]
+    scene.happen("ABCD")
+    assert (scene.found("q"), scene.found("r", other)) == (1, 1)
+    scene.app.clear("subscription", "q")
+    scene.network.run()
+    scene.happen("ABD")
+    assert scene.found("r", other) == 2
+
+
+def test_a_detector_that_runs_already_is_read() -> None:
+    """It kept no records so far; from now on it does."""
+    scene = Scene()
+    other = scene.network.client("other")
+    scene.subscribe("q", "[A] ; [B]")
+    scene.happen("A")
+    scene.subscribe("r", "[A as a] ; [B] ; [C where v > 1] -> Out()", app=other, decomposition="for-reuse")
+    assert "[A] ; [B]" in [text for texts in scene.hosted.values() for text in texts]
+    assert any(hosted.parts for each in scene.nodes for hosted in each.node.hosted.values())
+    scene.happen("BABCC")
+    assert scene.found("q") == 2
+    # The first match had begun before anybody asked where.
+    assert scene.found("r", other) == 1
+    # Who was there first may go.
+    scene.app.clear("subscription", "q")
+    scene.network.run()
+    scene.happen("ABC")
+    assert scene.found("r", other) == 2
+
+
+def test_nothing_there_nothing_reused() -> None:
+    scene = Scene()
+    scene.subscribe("q", CHAIN, decomposition="for-reuse")
+    assert sum(map(len, scene.hosted.values())) == 1
+
+
+@pytest.mark.parametrize("lost", ["[A] ; [B]", "[A] ; [B] ; [C] -> Out()"])
+def test_a_node_is_lost(lost: str) -> None:
+    """What it had matched is lost with it; what happens from then on is found."""
+    scene = Scene(4, seed=3)
+    scene.subscribe("q", "[A] ; [B] ; [C] -> Out()", decomposition="full")
+    scene.happen("ABC")
+    gone = scene.host_of(lost)
+    others = {each.name for each in scene.network.nodes} - {gone.name}
+    scene.network.lose(gone, for_good=True)
+    scene.network.run()
+    scene.network.pass_time(GRACE + 5 * SECOND)
+    assert scene.host_of(lost).name in others
+    assert scene.app.states("q")[-1] == "active"
+    scene.happen("ABC")
+    assert scene.found("q") == 2
+    # What the lost node had subscribed to is cleared, and nothing else.
+    assert len(scene.entries("subscription")) == 2
+
+
+def test_a_server_without_a_memory() -> None:
+    scene = Scene()
+    scene.subscribe("q", CHAIN, decomposition="full")
+    scene.network.restart()
+    for each in scene.network.participants:
+        each.connect()
+    scene.network.run()
+    scene.network.pass_time(40 * SECOND)
+    assert len(scene.entries("subscription")) == 3
+    scene.happen("ABCD")
+    assert scene.found("q") == 1
+
+
+def test_a_part_that_is_refused() -> None:
+    scene = Scene()
+    scene.subscribe("q", "[A] ; [B] ; [C] -> Out()", decomposition="full")
+    reader = scene.host_of("[A] ; [B] ; [C] -> Out()")
+    (name,) = [each for each in reader.node.directory.subscriptions if each != "q"]
+    refusal = Answer(name, "refused", node="elsewhere", message="not here")
+    scene.network.publish(administration_topic("answer", f"node:{reader.name}"), encode(refusal))
+    scene.network.run()
+    assert [text for texts in scene.hosted.values() for text in texts] == ["[A] ; [B] ; [C] -> Out()"]
+    assert scene.entries("subscription") == ["ced/d/subscription/q"]
+    assert any("not cut" in note.event for note in scene.network.notes)
+    scene.happen("ABC")
+    assert scene.found("q") == 1
+
+
+def test_what_is_found_by_best_effort_is_not_cut() -> None:
+    scene = Scene()
+    scene.subscribe("q", CHAIN, decomposition="full", policy="best-effort")
+    assert sum(map(len, scene.hosted.values())) == 1
+
+
+def test_consumption_by_epochs_is_not_cut() -> None:
+    scene = Scene()
+    scene.subscribe("q", CHAIN, decomposition="full", consumption="epoch")
+    assert sum(map(len, scene.hosted.values())) == 1
+
+
+def test_what_is_thinned_stays_together() -> None:
+    scene = Scene()
+    scene.app.register(*KINDS)
+    scene.app.put("type", "Seen", _thinned())
+    scene.network.run()
+    scene.subscribe("q", "[Seen] ; [B] ; ([A] ; [C] & [D]) -> Out()", decomposition="full")
+    texts = [text for texts in scene.hosted.values() for text in texts]
+    assert "[A] ; [C]" in texts
+    assert not any("thinned" in text for text in texts)
+    scene.happen("AABACD")
+    assert scene.found("q") > 0
+
+
+def _thinned() -> object:
+    from middleware.eventtypes import derive
+
+    return derive(KINDS[0], "Seen", every=1000)
+
+
+def test_no_such_decomposition() -> None:
+    scene = Scene()
+    scene.app.subscribe("q", CHAIN, decomposition="some")
+    scene.network.run()
+    (answer,) = scene.app.answers["q"]
+    assert answer.state == "refused"
+    assert "unknown decomposition: some" in answer.message
+
+
+def test_an_answer_to_somebody_who_did_not_ask() -> None:
+    scene = Scene()
+    scene.network.publish(administration_topic("answer", "node:n0"), encode(Answer("q of nobody", "active")))
+    scene.network.publish(administration_topic("answer", "node:n0"), b"nonsense")
+    scene.network.run()
+    assert scene.network.reasons() == ["malformed"]
+
+
+def test_open_gaps_are_told_so_that_nobody_waits_for_ever() -> None:
+    scene = Scene()
+    scene.subscribe("q", "[D] ; ([A <= {A, C}] ; [B <= {B, C}] within 1h) -> Out()", decomposition="full")
+    (hosted,) = [hosted for each in scene.nodes for hosted in each.node.hosted.values() if hosted.parts]
+    for _ in range(20):
+        scene.happen("DAC")
+    assert hosted.detector.engine.live_instances() == 20
+    scene.network.pass_time(5 * SECOND)
+    scene.happen("DAC")
+    assert hosted.detector.engine.live_instances() <= 2
