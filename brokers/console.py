@@ -1,4 +1,4 @@
-"""The verbs of brokers: `broker` and `subscribe`.
+"""The verbs of brokers: `broker`, `subscribe`, `nodes` and `detectors`.
 
 What takes time to import is imported inside the verb that needs it.
 """
@@ -9,7 +9,7 @@ import socket
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
@@ -139,3 +139,53 @@ def subscribe(
         as_json=as_json,
     )
     return listen(wanted)
+
+
+Watched: TypeAlias = Annotated[
+    bool, typer.Option("--watch", help="Go on, and show it anew when something changes, until interrupted.")
+]
+
+
+def nodes(server: ServerOption = DEFAULT, watch: Watched = False, as_json: AsJson = False) -> int:
+    """Show the broker nodes: since when they are up, what they host, what they have counted.
+
+    What the directory says is shown; nodes say anew every two seconds what they have counted. The exit code is 1 where
+    there is no node.
+
+    \b
+    Examples:
+      distced nodes
+      distced nodes --watch --server mqtt://192.168.1.10
+      distced nodes --json
+    """
+    from brokers.directory_verbs import show_nodes
+
+    return show_nodes(server, watch=watch, as_json=as_json)
+
+
+def detectors(
+    detector: Annotated[
+        str | None,
+        typer.Argument(metavar="DETECTOR-PREFIX", help="How the id of one detector begins.", show_default=False),
+    ] = None,
+    server: ServerOption = DEFAULT,
+    node: Annotated[
+        str | None, typer.Option(metavar="NODE", help="Those on this node only.", show_default=False)
+    ] = None,
+    watch: Watched = False,
+    as_json: AsJson = False,
+) -> int:
+    """Show the detectors: where they are, what they detect, whom they serve, which of them read which.
+
+    Those that serve clients are at the top, and below each the detectors that it reads as parts of its pattern. Of one
+    detector everything is shown: what it reads and what reads it. The exit code is 1 where there is no detector.
+
+    \b
+    Examples:
+      distced detectors
+      distced detectors --node cellar --watch
+      distced detectors c52925
+    """
+    from brokers.directory_verbs import show_detectors
+
+    return show_detectors(server, detector, node, watch=watch, as_json=as_json)

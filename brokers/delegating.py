@@ -8,9 +8,11 @@ canonical form, and whoever hosts the part cuts it further in its turn.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec.structs import replace as replace_entry
 
 from brokers.directory import Directory
 from detectors.compilation import Compiled, compile_pattern
@@ -18,11 +20,11 @@ from detectors.consumption import DetectionPolicy
 from detectors.cutting import decomposition
 from detectors.cutting.catalogue import Catalogue
 from detectors.cutting.cover import for_reuse
-from detectors.cutting.graph import Choice, Choose, DetectorPlan, cut
+from detectors.cutting.graph import Choice, Choose, DetectorPlan, Place, cut, cut_at
 from detectors.detector import detector_id
 from detectors.language.names import referenced
 from detectors.language.printer import format_publication
-from detectors.language.tree import Publication
+from detectors.language.tree import Delegated, Publication
 from middleware.errors import DistcedError
 from middleware.eventtypes import TypeRegistry
 from middleware.protocol import DetectorEntry, SubscriptionEntry
@@ -42,6 +44,8 @@ class Planned:
         compiled: its pattern, with parts of it delegated.
         parts: what is to be subscribed to for it, by the id of the part's detector.
         exports: what its records hand on, by canonical name.
+        asked: the subscription that asked for it first.
+        places: where its pattern was cut.
     """
 
     id: str
@@ -49,6 +53,8 @@ class Planned:
     policy: DetectionPolicy
     parts: dict[str, SubscriptionEntry]
     exports: tuple[str, ...]
+    asked: SubscriptionEntry
+    places: tuple[tuple[Place, Delegated], ...] = ()
 
 
 class Delegating:
@@ -67,16 +73,9 @@ class Delegating:
 
     def plan(self, entry: SubscriptionEntry, registry: TypeRegistry) -> Planned:
         """What a subscription asks for; raises `DistcedError` where that cannot be."""
-        if entry.consumption not in ("ordered", "epoch"):
-            raise DistcedError("unknown kind of consumption", given=entry.consumption, allowed="ordered, epoch")
         if entry.decomposition not in DECOMPOSITIONS:
             raise DistcedError("unknown decomposition", given=entry.decomposition, allowed=", ".join(DECOMPOSITIONS))
-        compiled = compile_pattern(
-            entry.pattern,
-            registry,
-            definitions=entry.definitions,
-            consumption="epoch" if entry.consumption == "epoch" else "ordered",
-        )
+        compiled = self._compiled(entry, registry)
         policy = detection_policy(entry.policy)
         if compiled.publishes.name:
             self.directory.check_published(compiled.publishes, compiled.names())
@@ -85,19 +84,47 @@ class Delegating:
         # What is found by best effort is complete at no time, so it is no part of anything.
         cutting = policy.name == "guaranteed" and entry.decomposition != "none" and identity not in self.whole
         if not cutting and not entry.exports:
-            return Planned(identity, compiled, policy, {}, ())
+            return Planned(identity, compiled, policy, {}, (), entry)
         catalogue = self._catalogue(registry) if entry.decomposition == "for-reuse" else Catalogue()
         choose = _at_the_top(compiled, _choice(entry.decomposition, catalogue) if cutting else decomposition.none)
         graph = cut([compiled], choose, running=catalogue.plans, exports=frozenset(entry.exports))
         root = graph.plans[graph.roots[0]]
         if root.id == identity and not (root.parts and root.id not in graph.reused):
             # Left whole, or there already: as it was written.
-            return Planned(identity, compiled, policy, {}, ())
+            return Planned(identity, compiled, policy, {}, (), entry)
         own = () if root.id in graph.reused else root.parts
         parts = {part: self._wanted(graph.plans[part], entry) for part in own}
         # To people it is the pattern as it was written.
         shown = replace(root.compiled, publication=compiled.publication)
-        return Planned(root.id, shown, policy, parts, tuple(sorted(root.exports)))
+        places = root.places if own else ()
+        return Planned(root.id, shown, policy, parts, tuple(sorted(root.exports)), entry, places)
+
+    def plan_again(
+        self,
+        entry: SubscriptionEntry,
+        registry: TypeRegistry,
+        places: Mapping[Place, Delegated],
+        parts: dict[str, SubscriptionEntry],
+    ) -> Planned:
+        """A detector that is on its way here, cut as it was where it comes from."""
+        compiled = self._compiled(entry, registry)
+        policy = detection_policy(entry.policy)
+        own = {part: replace_entry(wanted, client=self.client) for part, wanted in parts.items()}
+        if not places and not entry.exports:
+            return Planned(detector_id(compiled, policy.name), compiled, policy, {}, (), entry)
+        plan = cut_at(compiled, places, frozenset(entry.exports))
+        shown = replace(plan.compiled, publication=compiled.publication)
+        return Planned(plan.id, shown, policy, own, tuple(sorted(plan.exports)), entry, plan.places)
+
+    def _compiled(self, entry: SubscriptionEntry, registry: TypeRegistry) -> Compiled:
+        if entry.consumption not in ("ordered", "epoch"):
+            raise DistcedError("unknown kind of consumption", given=entry.consumption, allowed="ordered, epoch")
+        return compile_pattern(
+            entry.pattern,
+            registry,
+            definitions=entry.definitions,
+            consumption="epoch" if entry.consumption == "epoch" else "ordered",
+        )
 
     def _wanted(self, part: DetectorPlan, entry: SubscriptionEntry) -> SubscriptionEntry:
         return SubscriptionEntry(

@@ -7,11 +7,13 @@ detectors are on this node is not decided here (`brokers.serving`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
 from brokers.dead_letters import DeadLetters
+from brokers.delegating import Planned
 from brokers.directory import Directory
 from brokers.effects import Effect, Note, Publish
 from brokers.inputs import Fits, fitting, what_is_wrong
@@ -38,7 +40,9 @@ class Hosted:
         names: the types it names; composite events are read by their names only.
         subscriptions: the ids of those it serves, and whether their clients are ready.
         upstream: the detectors whose composite events it reads, and waits for.
-        active: whether its inputs are subscribed to.
+        active: whether it is at work.
+        buffering: whether it is on its way to another node, or here, and keeps what arrives meanwhile.
+        planned: how it came about.
         told: the watermark it has published last, ns; None for none, or for one that is to be told again.
         constituents: whether somebody wants the constituents sent along.
         records: whether some detector reads it as part of its own pattern.
@@ -46,16 +50,18 @@ class Hosted:
         parts: the detectors that it reads as parts of its pattern, and whether they are at work.
         wanted: what is subscribed to for each of them.
         offered: those of them that it may listen to.
-        early: what parts have told before all of them were at work, in order.
+        early: what was told before it is at work, in order: by parts before all of them are, or on its way.
         exports: what its records hand on.
     """
 
     detector: Detector
     reads: frozenset[str] | None
     names: frozenset[str]
+    planned: Planned
     subscriptions: dict[str, bool] = field(default_factory=dict)
     upstream: set[str] = field(default_factory=set)
     active: bool = False
+    buffering: bool = False
     told: int | None = None
     constituents: bool = False
     records: bool = False
@@ -63,7 +69,7 @@ class Hosted:
     parts: dict[str, bool] = field(default_factory=dict)
     wanted: dict[str, SubscriptionEntry] = field(default_factory=dict)
     offered: set[str] = field(default_factory=set)
-    early: list[tuple[str, Frame]] = field(default_factory=list)
+    early: list[tuple[str, Frame] | Heartbeat] = field(default_factory=list)
     exports: tuple[str, ...] = ()
 
     @property
@@ -103,6 +109,7 @@ class Detecting:
 
     Attributes:
         hosted: the detectors, by id.
+        moving: those on their way here, or from here.
         counts: what was done so far.
         dead_letters: what could not be used.
         routes: what topics lead to; to be forgotten when detectors or types change.
@@ -112,6 +119,7 @@ class Detecting:
         self.root = root
         self.directory = directory
         self.hosted: dict[str, Hosted] = {}
+        self.moving: dict[str, Hosted] = {}
         self.counts = {"frames": 0, "events": 0, "composite events": 0, "late": 0, "duplicates": 0}
         self.dead_letters = DeadLetters(name, root)
         self.routes: dict[str, Route] = {}
@@ -154,24 +162,37 @@ class Detecting:
                 if frame.open and frame.watermark is not None:
                     hosted.detector.hear_open(source, frame.open, frame.watermark)
                 effects += self.detected(hosted, hosted.detector.receive(source, events, frame.watermark, now))
-            elif source in hosted.parts:
-                hosted.early.append((source, frame))
+            elif hosted.buffering or source in hosted.parts:
+                hosted.early.append(
+                    (source, frame if len(events) == len(frame.events) else replace(frame, events=events))
+                )
         return effects
 
     def begin(self, hosted: Hosted, now: int) -> list[Effect]:
         """A detector is at work from now on: what its parts have told meanwhile comes first."""
         effects: list[Effect] = []
         early, hosted.early = hosted.early, []
-        for source, frame in early:
-            effects += self.detected(hosted, hosted.detector.receive(source, frame.events, frame.watermark, now))
+        for told in early:
+            if isinstance(told, Heartbeat):
+                effects += self.detected(hosted, hosted.detector.heartbeat(told.sources, told.watermark, now))
+            else:
+                source, frame = told
+                effects += self.detected(hosted, hosted.detector.receive(source, frame.events, frame.watermark, now))
         return effects
+
+    def everybody(self) -> Iterator[Hosted]:
+        """The detectors here, on their way here, and on their way from here."""
+        yield from self.hosted.values()
+        yield from self.moving.values()
 
     def heartbeat(self, beat: Heartbeat, now: int) -> list[Effect]:
         """Sources have come beyond a watermark."""
         effects: list[Effect] = []
-        for hosted in self.hosted.values():
+        for hosted in self.everybody():
             if hosted.active:
                 effects += self.detected(hosted, hosted.detector.heartbeat(beat.sources, beat.watermark, now))
+            elif hosted.buffering:
+                hosted.early.append(beat)
         return effects
 
     def fence(self, source: str, now: int) -> list[Effect]:
@@ -243,7 +264,7 @@ class Detecting:
             base = event_type.derived.base
             problem = f"the type {type_name!r} is derived: events of {base!r} are published"
             return _unusable(type_name, source, "e", problem)
-        hosted = [each for each in self.hosted.values() if each.takes(type_name)]
+        hosted = [each for each in self.everybody() if each.takes(type_name)]
         return Route(type_name, source, "e", event_type, "", fitting(event_type), hosted)
 
     def _composite(self, detector: str) -> Route:
@@ -251,7 +272,7 @@ class Detecting:
         if entry is None:
             return _unusable(detector, detector, "c", f"no detector {detector!r} is known")
         name = entry.publishes or detector
-        hosted = [each for each in self.hosted.values() if detector in each.upstream or detector in each.parts]
+        hosted = [each for each in self.everybody() if detector in each.upstream or detector in each.parts]
         return Route(name, detector, "c", EventType(name, {}), "", _anything, hosted)
 
 

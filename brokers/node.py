@@ -19,10 +19,11 @@ from brokers.delegating import node_client
 from brokers.detecting import Detecting, Hosted
 from brokers.directory import Change, Directory
 from brokers.effects import Effect, Note, Publish, Subscribe
+from brokers.migrating import Migrating
 from brokers.placement import chosen
 from brokers.serving import Serving
 from middleware.errors import DistcedError
-from middleware.protocol import Acknowledgement, Answer, Heartbeat, NodeEntry, SourceEntry, decode, encode
+from middleware.protocol import Acknowledgement, Answer, Heartbeat, Move, NodeEntry, SourceEntry, decode, encode
 from middleware.timestamps import SECOND
 from middleware.topics import ROOT, Area, administration_topic, area_filter, directory_topic, parse_topic
 from policies.detection import Guaranteed
@@ -59,6 +60,7 @@ class Node:
         self.directory = Directory()
         self.detecting = Detecting(name, root, self.directory)
         self.serving = Serving(name, root, self.directory, self.detecting)
+        self.migrating = Migrating(name, root, self.directory, self.detecting, self.serving)
         self.hosted = self.detecting.hosted
         self.counts = self.detecting.counts
         self.dead_letters = self.detecting.dead_letters
@@ -93,6 +95,8 @@ class Node:
             Subscribe(area_filter(Area.ADMINISTRATION, "heartbeat", root=self.root)),
             Subscribe(area_filter(Area.ADMINISTRATION, "ready", root=self.root)),
             Subscribe(area_filter(Area.ADMINISTRATION, "fence", root=self.root)),
+            Subscribe(area_filter(Area.ADMINISTRATION, "move", root=self.root)),
+            Subscribe(area_filter(Area.ADMINISTRATION, "node", self.name, root=self.root)),
             Subscribe(administration_topic("answer", self._client, root=self.root)),
             Subscribe(self._known_topic),
             self._announce(),
@@ -150,7 +154,7 @@ class Node:
                 self._status = status.payload
                 effects.append(status)
             if self._settled:
-                effects += self.serving.tick(now)
+                effects += [*self.migrating.tick(now), *self.serving.tick(now)]
         return effects
 
     def holding(self) -> dict[str, list[str]]:
@@ -184,7 +188,8 @@ class Node:
                     return self.serving.withdrawn(change.name, now)
                 return self.serving.consider(change.name, change.entry, now) if self._settled else []
             case "detector":
-                return self.serving.detector_changed(change, now)
+                moved = self.migrating.detector_changed(change, now)
+                return self.serving.detector_changed(change, now) if moved is None else moved
             case _:
                 return self.serving.refilter()
 
@@ -219,7 +224,7 @@ class Node:
             # The last will of a connection that was lost before this one.
             effects.append(self._announce())
         elif change.entry is None and self._settled:
-            effects += self.serving.take_up(now)
+            effects += [*self.migrating.node_lost(change.name, now), *self.serving.take_up(now)]
         return effects + self._inspect()
 
     def _reading(self, entry: SourceEntry) -> list[Hosted]:
@@ -235,6 +240,10 @@ class Node:
                 return self.serving.ready(name, now)
             case ("answer", self._client):
                 return self.serving.answered(decode(payload, Answer, where=topic), now)
+            case ("move", detector):
+                return self.migrating.asked(detector, decode(payload, Move, where=topic), now)
+            case ("node", self.name, kind, detector):
+                return self.migrating.told(kind, detector, payload, now, topic)
             case ("fence", source):
                 return self.detecting.fence(source, now)
             case ("known", self.name):

@@ -89,11 +89,11 @@ class Serving:
             return effects
         hosted = self.detecting.hosted.get(planned.id)
         if hosted is None:
-            hosted = self._created(planned, registry)
+            hosted = self.detecting.hosted[planned.id] = self._created(planned, registry)
             fields: dict[str, object] = {"detector": planned.id, "pattern": planned.compiled.text}
             if planned.parts:
                 fields["parts"] = ", ".join(planned.parts)
-            effects += [Note("info", "detector created", fields), *self._subscribe_to_parts(hosted)]
+            effects += [Note("info", "detector created", fields), *self.subscribe_to_parts(hosted)]
         hosted.subscriptions[name] = False
         self.by_subscription[name] = planned.id
         self._see_what_is_wanted(hosted)
@@ -102,15 +102,79 @@ class Serving:
     def _created(self, planned: Planned, registry: TypeRegistry) -> Hosted:
         compiled = planned.compiled
         detector = Detector(compiled, planned.policy, _kinds(registry))
-        hosted = Hosted(detector, compiled.reads(registry), compiled.names(), exports=planned.exports)
+        hosted = Hosted(detector, compiled.reads(registry), compiled.names(), planned, exports=planned.exports)
         hosted.parts = dict.fromkeys(planned.parts, False)
         for part, wanted in planned.parts.items():
             self._for_parts[_part_subscription(planned.id, part, self.name)] = (planned.id, part)
             hosted.wanted[part] = wanted
-        self.detecting.hosted[planned.id] = hosted
         return hosted
 
-    def _subscribe_to_parts(self, hosted: Hosted) -> list[Effect]:
+    # Detectors that move: see `brokers.migrating`.
+
+    def arriving(self, planned: Planned) -> tuple[Hosted, list[Effect]]:
+        """A detector is on its way here: listen to all it reads, and keep that."""
+        hosted = self._created(planned, self.directory.registry())
+        hosted.buffering = True
+        hosted.offered |= hosted.parts.keys()
+        policy = hosted.detector.policy.name
+        hosted.upstream = {each for name in hosted.names for each in self.directory.publishers(name, policy)}
+        self.detecting.moving[planned.id] = hosted
+        return hosted, [*self.subscribe_to_parts(hosted), *self.refilter()]
+
+    def arrived(self, hosted: Hosted, subscriptions: dict[str, bool], now: int) -> list[Effect]:
+        """It is here, with its state: go on, and serve whom it has served."""
+        identity = hosted.detector.id
+        del self.detecting.moving[identity]
+        self.detecting.hosted[identity] = hosted
+        hosted.buffering, hosted.active = False, True
+        hosted.parts = dict.fromkeys(hosted.parts, True)
+        known = self.directory.subscriptions
+        hosted.subscriptions = {name: ready for name, ready in subscriptions.items() if name in known}
+        self.by_subscription |= dict.fromkeys(hosted.subscriptions, identity)
+        self._see_what_is_wanted(hosted)
+        hosted.told = None
+        effects: list[Effect] = [self._entry(hosted)]
+        policy = hosted.detector.policy
+        for source, each in self.directory.sources.items():
+            if any(hosted.takes(type_name) for type_name in each.types):
+                hosted.detector.join(source, each.watermark, now, each.lease)
+        effects += self._connect(hosted, now)
+        waited_for = {*self.directory.sources, *hosted.upstream, *hosted.parts}
+        for source in sorted(policy.waits_for() - waited_for):
+            effects += self.detecting.leave(source, hosted, now)
+        effects += [*self.refilter(), *self.detecting.begin(hosted, now)]
+        if not hosted.subscriptions:
+            effects += self._destroyed(identity)
+        return [*effects, *self.take_up(now)]
+
+    def leaving(self, identity: str) -> dict[str, bool]:
+        """A detector is on its way from here, and keeps what arrives until it is there."""
+        hosted = self.detecting.moving[identity] = self.detecting.hosted.pop(identity)
+        hosted.active, hosted.buffering = False, True
+        self.detecting.routes.clear()
+        for name in hosted.subscriptions:
+            self.by_subscription.pop(name, None)
+        return dict(hosted.subscriptions)
+
+    def gone(self, identity: str) -> list[Effect]:
+        """It is elsewhere, or has not come."""
+        hosted = self.detecting.moving.pop(identity)
+        return [*self._leave_parts(hosted), *self.refilter()]
+
+    def stays(self, identity: str, now: int) -> list[Effect]:
+        """It does not leave after all, and goes on as if nothing had happened."""
+        hosted = self.detecting.moving.pop(identity)
+        self.detecting.hosted[identity] = hosted
+        hosted.active, hosted.buffering = True, False
+        self.detecting.routes.clear()
+        self.by_subscription |= dict.fromkeys(hosted.subscriptions, identity)
+        withdrawn = [name for name in hosted.subscriptions if name not in self.directory.subscriptions]
+        effects = [self._entry(hosted), *self.detecting.begin(hosted, now)]
+        for name in withdrawn:
+            effects += self.withdrawn(name, now)
+        return [*effects, *self.take_up(now)]
+
+    def subscribe_to_parts(self, hosted: Hosted) -> list[Effect]:
         """Ask for what is left to others; again where the directory has forgotten it."""
         effects: list[Effect] = []
         for part, wanted in hosted.wanted.items():
@@ -123,7 +187,7 @@ class Serving:
     def answered(self, answer: Answer, now: int) -> list[Effect]:
         """What became of a subscription to a part."""
         reader, part = self._for_parts.get(answer.subscription, ("", ""))
-        hosted = self.detecting.hosted.get(reader)
+        hosted = self.detecting.hosted.get(reader) or self.detecting.moving.get(reader)
         if hosted is None:
             # Of a detector that is not here any more.
             return [self._clear("subscription", answer.subscription)]
@@ -195,7 +259,10 @@ class Serving:
         if hosted.subscriptions:
             self._see_what_is_wanted(hosted)
             return [self._entry(hosted)]
-        del self.detecting.hosted[identity]
+        return self._destroyed(identity)
+
+    def _destroyed(self, identity: str) -> list[Effect]:
+        hosted = self.detecting.hosted.pop(identity)
         effects: list[Effect] = [self._clear("detector", identity), *self._leave_parts(hosted)]
         return [*effects, *self.refilter(), Note("info", "detector destroyed", {"detector": identity})]
 
@@ -204,7 +271,7 @@ class Serving:
         effects: list[Effect] = []
         subscriptions = self.directory.subscriptions
         for hosted in self.detecting.hosted.values():
-            effects += self._subscribe_to_parts(hosted)
+            effects += self.subscribe_to_parts(hosted)
             for name, ready in hosted.subscriptions.items():
                 if not ready and name in subscriptions:
                     effects.append(self._offer(name, subscriptions[name], hosted))
@@ -278,9 +345,9 @@ class Serving:
         self.detecting.routes.clear()
         everything = event_filter(root=self.root)
         filters = {everything} if self.inspecting else set()
-        for hosted in self.detecting.hosted.values():
+        for hosted in self.detecting.everybody():
             filters |= {composite_topic(each, root=self.root) for each in hosted.offered}
-            if hosted.active:
+            if hosted.active or hosted.buffering:
                 filters |= {composite_topic(each, root=self.root) for each in hosted.upstream}
                 if hosted.reads is None:
                     filters.add(everything)
@@ -298,6 +365,9 @@ class Serving:
         """A detector stays where it is as long as its node lives; else every node makes the same choice."""
         if identity in self.detecting.hosted:
             return True
+        if identity in self.detecting.moving:
+            # Whoever gets it serves it.
+            return False
         known = self.directory.detectors.get(identity)
         if known is not None and known.node in self.directory.nodes:
             return known.node == self.name

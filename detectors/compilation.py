@@ -14,14 +14,15 @@ from detectors.language.check import check
 from detectors.language.depth import check_depth, check_output_depth
 from detectors.language.derived import Thinning, without_derived
 from detectors.language.inlining import inline, inline_file
+from detectors.language.names import sets_of
 from detectors.language.parser import parse_file, parse_pattern, parse_publication
 from detectors.language.printer import format_pattern, format_publication
 from detectors.language.scanner import error_at
-from detectors.language.tree import Atom, DerivedType, Pattern, PatternFile, Publication, Scope, walk
+from detectors.language.tree import Atom, DerivedType, Pattern, PatternFile, Publication, Timing, walk
 from middleware.errors import PatternError
 from middleware.eventtypes import EventType, TypeRegistry, derive
 from middleware.sets.describable import Filtered, TypeSet, walk_set
-from middleware.sets.expressions import format_expression
+from middleware.sets.expressions import FALSE, format_expression
 
 Consumption: TypeAlias = Literal["ordered", "epoch"]
 
@@ -151,11 +152,14 @@ def _readers_last(publications: tuple[Publication, ...]) -> list[tuple[int, Publ
 
 def _names(automaton: Automaton) -> frozenset[str]:
     named = {name for position in automaton.positions for name in position.domain.by_type}
+    if any(position.domain.others != FALSE for position in automaton.positions):
+        # What is named in a delegated part, `any` stands for as well.
+        named.update(*(_read_types(part.whole) for part in automaton.delegated))
     inside = (_names(part) for part in automaton.inner)
     return frozenset(name for name in named if name[0] not in (TIMER_PREFIX, PART_PREFIX)).union(*inside)
 
 
 def _read_types(pattern: Pattern) -> set[str]:
-    sets = [node.label for node in walk(pattern) if isinstance(node, Atom)]
-    sets += [node.domain for node in walk(pattern) if isinstance(node, Atom | Scope) and node.domain is not None]
-    return {each.name for described in sets for each in walk_set(described) if isinstance(each, TypeSet)}
+    sets = [described for node in walk(pattern) for described in sets_of(node)]
+    timers = {node.timer for node in walk(pattern) if isinstance(node, Timing)}
+    return {each.name for described in sets for each in walk_set(described) if isinstance(each, TypeSet)} - timers

@@ -55,6 +55,10 @@ class DetectionPolicy(Protocol):
         """A source joins, and promises events beyond a watermark only; the watermark it has to keep."""
         ...
 
+    def waits_for(self) -> set[str]:
+        """The sources that count."""
+        ...
+
     def leave(self, source: str, now: int) -> Released:
         """A source has said that it is done."""
         ...

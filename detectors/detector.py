@@ -7,6 +7,7 @@ one snapshot, so that it can go on elsewhere as if nothing had happened.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -19,7 +20,7 @@ from detectors.packing import pack_key, seal, unpack_key, unseal
 from detectors.stepwise.engine import StepwiseEngine
 from detectors.stepwise.snapshot import restore, snapshot
 from middleware.errors import SnapshotError
-from middleware.events import Attribute, CompositeEvent, Event, Gap, OpenGap
+from middleware.events import CompositeEvent, Event, Gap, OpenGap
 from middleware.eventtypes import Kind
 
 FORMAT: Final = "distced detector"
@@ -89,7 +90,7 @@ class Detector:
         self.statistics = DetectorStatistics()
         self._at_once = policy.name == "best-effort"
         # What delegated parts said of the gaps still open, until everything up to that watermark is consumed.
-        self._opens: dict[str, tuple[int, dict[tuple[Attribute, ...], OpenGap]]] = {}
+        self._opens: deque[tuple[str, int, list[OpenGap]]] = deque()
         # How many events the engine had consumed behind their place when it was asked last.
         self._behind = 0
 
@@ -99,8 +100,7 @@ class Detector:
 
     def hear_open(self, part: str, opens: Iterable[OpenGap], watermark: int) -> None:
         """The detector of a part has said how far its records are complete, along with a watermark."""
-        _, known = self._opens.get(part, (watermark, {}))
-        self._opens[part] = (watermark, known | {each.key: each for each in opens})
+        self._opens.append((part, watermark, list(opens)))
 
     def keep_records(self) -> None:
         """Say from now on how each composite event came about; of matches that have begun already it cannot be said."""
@@ -138,10 +138,7 @@ class Detector:
             snapshot(self.engine),
             self.policy.state(),
             [counts.consumed, counts.found, counts.late, counts.duplicates],
-            {
-                part: [heard, [_pack_open(each) for each in opens.values()]]
-                for part, (heard, opens) in self._opens.items()
-            },
+            [[part, heard, [_pack_open(each) for each in opens]] for part, heard, opens in self._opens],
         ]
         return seal(FORMAT, VERSION, msgspec.msgpack.encode(body))
 
@@ -160,10 +157,20 @@ class Detector:
             self._behind = self.engine.behind
             self.policy.resume(policy)
             self.statistics = DetectorStatistics(*counts)
-            for part, (heard, packed) in opens.items():
+            for part, heard, packed in opens:
                 self.hear_open(part, map(_unpack_open, packed), heard)
         except (ValueError, TypeError, AttributeError) as error:
             raise SnapshotError("a damaged snapshot of a detector", given=str(error)) from error
+
+    def _hear_what_is_due(self) -> None:
+        """Watermarks of a part only rise; those of one may wait behind those of another."""
+        waiting = deque[tuple[str, int, list[OpenGap]]]()
+        for part, heard, opens in self._opens:
+            if heard <= self.engine.clock:
+                self.engine.hear_open(part, opens)
+            else:
+                waiting.append((part, heard, opens))
+        self._opens = waiting
 
     def _consume(self, released: Released) -> Detected:
         found: list[CompositeEvent] = []
@@ -176,10 +183,8 @@ class Detector:
                 disordered, self._behind = behind - self._behind, behind
         if released.watermark is not None and released.watermark > self.engine.clock:
             found += self.engine.advance(released.watermark)
-            for part, (heard, opens) in list(self._opens.items()):
-                if heard <= self.engine.clock:
-                    self.engine.hear_open(part, opens.values())
-                    del self._opens[part]
+            if self._opens:
+                self._hear_what_is_due()
         counts = self.statistics
         counts.consumed += len(released.events)
         counts.found += len(found)

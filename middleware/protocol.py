@@ -15,6 +15,11 @@ people; events, which are many, travel as frames (`middleware.wire`).
     <root>/a/answer/<client>           what became of a subscription           Answer
     <root>/a/ready/<subscription>      the client listens: begin               (empty)
     <root>/a/fence/<source>            do not wait for a source any more       (empty)
+    <root>/a/move/<detector>           have a detector moved to a node         Move
+    <root>/a/node/<node>/prepare/<detector>     get ready for a detector       Arrival
+    <root>/a/node/<node>/listening/<detector>   who gets it listens already    (empty)
+    <root>/a/node/<node>/state/<detector>       it is yours                    State
+    <root>/a/node/<node>/refused/<detector>     it cannot be                   Refusal
     <root>/a/known/<who>               to oneself, after subscribing: what was retained has come before it      (empty)
 """
 
@@ -165,6 +170,72 @@ class Answer(msgspec.Struct, frozen=True):
     publishes: str = ""
     error: dict[str, str] = {}
     message: str = ""
+
+
+class Move(msgspec.Struct, frozen=True):
+    """A detector is to be moved.
+
+    Attributes:
+        node: where to.
+    """
+
+    node: str
+
+
+class Cut(msgspec.Struct, frozen=True):
+    """A place where a pattern was cut, and what is delegated there.
+
+    Attributes:
+        path, run: the node of the canonical tree, or of a joint the run of parts.
+        detector, source, key, bound, counted, repeats: as of `detectors.language.tree.Delegated`.
+    """
+
+    path: tuple[int, ...]
+    run: tuple[int, int] | None
+    detector: str
+    source: str
+    key: tuple[str, ...] = ()
+    bound: tuple[tuple[str, str], ...] = ()
+    counted: tuple[tuple[str, str], ...] = ()
+    repeats: bool = False
+
+
+class Arrival(msgspec.Struct, frozen=True):
+    """A detector is about to come to a node.
+
+    Attributes:
+        origin: the node that hosts it so far.
+        asked: the subscription that asked for it.
+        cuts: where its pattern was cut.
+        parts: what is subscribed to for it, by the id of the part's detector.
+    """
+
+    origin: str
+    asked: SubscriptionEntry
+    cuts: tuple[Cut, ...] = ()
+    parts: dict[str, SubscriptionEntry] = {}
+
+
+class State(msgspec.Struct, frozen=True):
+    """The whole state of a detector.
+
+    Attributes:
+        snapshot: of the detector.
+        subscriptions: the ids of those it serves, and whether their clients listen.
+    """
+
+    snapshot: bytes
+    subscriptions: dict[str, bool]
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """A node does not take a detector.
+
+    Attributes:
+        message: why.
+    """
+
+    message: str
 
 
 class DeadLetter(msgspec.Struct, frozen=True):

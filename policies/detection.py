@@ -116,6 +116,9 @@ class BestEffort:
         self.sources.add(source)
         return watermark
 
+    def waits_for(self) -> set[str]:
+        return set(self.sources)
+
     def leave(self, source: str, now: int) -> Released:
         self.sources.discard(source)
         return Released([], self.watermark)
@@ -217,6 +220,9 @@ class Guaranteed:
         known.lease = lease
         self._hear(known, granted, now)
         return known.watermark
+
+    def waits_for(self) -> set[str]:
+        return set(self.sources)
 
     def leave(self, source: str, now: int) -> Released:
         self.sources.pop(source, None)

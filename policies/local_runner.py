@@ -4,7 +4,7 @@ Design, section 2: under guaranteed detection the composite events are a functio
 published, alone. Here every message between a source and a detector, or between two detectors, waits in a queue of its
 own, and a seeded random source says which queue is served next: any interleaving that keeps the order of each queue,
 as MQTT does, may come about. Watermarks travel with the events and as heartbeats. Messages between detectors can be
-sent through the wire format, as they are on the bus.
+sent through the wire format, as they are on the bus. It is there to test with, and knows no other detection policy.
 """
 
 from __future__ import annotations
@@ -82,18 +82,17 @@ class LocalRunner:
         self.hosts: dict[str, Host] = {}
         self.found: dict[str, dict[tuple[str, int], CompositeEvent]] = {root: {} for root in graph.roots}
         self.messages = 0
-        published = {
-            plan.compiled.automaton.output.type_name: plan.id
-            for plan in graph.plans.values()
-            if plan.compiled.automaton.output is not None
-        }
+        published: dict[str, list[str]] = {}
+        for plan in graph.plans.values():
+            if plan.compiled.automaton.output is not None:
+                published.setdefault(plan.compiled.automaton.output.type_name, []).append(plan.id)
         self._kinds = kinds
         self._readers: dict[str, list[Host]] = {}
         for plan in graph.plans.values():
             detector = self.detector(plan)
             host = Host(plan, detector, plan.compiled.automaton.type_names())
             self.hosts[plan.id] = host
-            writers = [published[name] for name in sorted(plan.compiled.names()) if name in published]
+            writers = [each for name in sorted(plan.compiled.names()) for each in published.get(name, ())]
             for writer in dict.fromkeys((*plan.parts, *writers)):
                 self._readers.setdefault(writer, []).append(host)
                 host.queues[writer] = deque()

@@ -93,11 +93,12 @@ def assert_transparent(publication: Publication, events: Sequence[Event], seed: 
     A difference is made small before it is told.
     """
     try:
-        if len(cut_by(publication, seed).plans) == 1:
-            return False
-        difference = differ(publication, events, seed)
+        compiled(publication)
     except PatternError:
         return False
+    if len(cut_by(publication, seed).plans) == 1:
+        return False
+    difference = differ(publication, events, seed)
     if difference is not None:
         publication, events, seed = _small(publication, events, seed)
         graph, expected, found = differ(publication, events, seed) or difference

@@ -14,7 +14,7 @@ from typing import Any
 
 from detectors.automata.due import due_instant
 from detectors.language.canonical import canonical_id
-from detectors.language.names import all_registers, all_variables, referenced
+from detectors.language.names import all_registers, all_variables, referenced, sets_of
 from detectors.language.tree import (
     Alternation,
     Atom,
@@ -32,10 +32,11 @@ from detectors.language.tree import (
     Timing,
     Window,
     children,
+    walk,
 )
 from middleware.events import COMPOSITE, PRIMITIVE, TIME, composite_digest
 from middleware.sets import values
-from middleware.sets.describable import AnySet, Difference, Filtered, Intersection, TypeSet, Union
+from middleware.sets.describable import AnySet, Difference, Filtered, Intersection, TypeSet, Union, walk_set
 from middleware.sets.expressions import Binary, Call, Field, Literal, Moment, Name, Unary
 
 OTHER = object()
@@ -145,7 +146,16 @@ class Oracle:
         outer_key: tuple[str, ...] = (),
         exports: frozenset[str] = frozenset(),
         budget: Budget | None = None,
+        named: frozenset[str] = frozenset(),
     ) -> None:
+        # `any` is every primitive event, and composite ones whose type the whole pattern names anywhere.
+        self.named = named | frozenset(
+            each.name
+            for node in walk(pattern)
+            for described in sets_of(node)
+            for each in walk_set(described)
+            if isinstance(each, TypeSet)
+        )
         self.budget = budget or Budget(10**9)
         self.pattern, self.output, self.epochs = pattern, output, epochs
         self.outer_key, self.exports = outer_key, exports
@@ -168,7 +178,14 @@ class Oracle:
                 name = f"&{len(self.parts)}"
                 self.parts[id(pattern), where] = name
                 inner = Oracle(
-                    side, None, self.primitives, epochs=self.epochs, outer_key=key, exports=exports, budget=self.budget
+                    side,
+                    None,
+                    self.primitives,
+                    epochs=self.epochs,
+                    outer_key=key,
+                    exports=exports,
+                    budget=self.budget,
+                    named=self.named,
                 )
                 source = canonical_id(Publication(side, None), key=side_key(side, key), epochs=self.epochs)
                 self.events += inner.as_parts(name, source)
@@ -494,7 +511,7 @@ class Oracle:
             case TypeSet(name=name):
                 return event.type == name and (event.rank != TIME or name in timers)
             case AnySet():
-                return event.rank == PRIMITIVE
+                return event.rank == PRIMITIVE or (event.rank == COMPOSITE and event.type in self.named)
             case Union(members=members):
                 return any(self.holds(each, event, inst, registers, timers) for each in members)
             case Intersection(left=left, right=right):

@@ -46,7 +46,7 @@ Stand: TypeAlias = Literal["whole", "prefix", "branch", "side", "timed", "right-
 
 CONDITIONS: Final = {
     "stand": "a prefix, an operand of | at the start, a side of &, the first part of a timing, or a right-hand side",
-    "closed": "no variable, register or time event of it is bound outside",
+    "closed": "no variable, register or time event of it is bound outside, and `any` means the same in it",
     "empty": "it cannot match the empty sequence",
     "a": "what precedes it does not end in an iteration or in an optional part",
     "b": "it does not open with an optional part before a `;`, nor with `&`",
@@ -181,7 +181,7 @@ class JointView:
             return False
         if (start > 0 or context.waiting) and self._opens_badly(start, stop):
             return False
-        return not self._foreign(start, stop)
+        return self.uses is None or not (self._foreign(start, stop) or self._meant(start, stop))
 
     def failures(self, start: int, stop: int, without: frozenset[str] = frozenset()) -> tuple[Failure, ...]:
         """Which conditions the run does not meet."""
@@ -194,6 +194,9 @@ class JointView:
         foreign = self._foreign(start, stop)
         if foreign:
             found.append(Failure("closed", f"{', '.join(foreign)} {_are(foreign)} bound outside, too"))
+        meant = self._meant(start, stop)
+        if meant:
+            found.append(Failure("closed", f"`any` in it may stand for {', '.join(meant)}, named outside"))
         if all(self._nullable[start:stop]):
             found.append(Failure("empty", "it can match the empty sequence"))
         if context.before is not None:
@@ -246,6 +249,9 @@ class JointView:
         for each in (self.uses or [])[start:stop]:
             uses.add(each)
         return uses
+
+    def _meant(self, start: int, stop: int) -> list[str]:
+        return [] if self.uses is None else self._uses(start, stop).meant(self.context.uses)
 
     def _foreign(self, start: int, stop: int) -> list[str]:
         return [] if self.uses is None else self._uses(start, stop).foreign(self.context.uses)
@@ -343,6 +349,7 @@ def _side_context(side: Pattern, parallel: Parallel, context: Context) -> Contex
     """A side is detected on its own, from a fresh start; of the surroundings only the keys go into it."""
     uses = uses_of(side)
     uses.read.update(uses.exported(context.uses))
+    uses.types |= context.uses.types
     return Context("side", uses, key=context.key)
 
 

@@ -24,6 +24,9 @@ from detectors.language.tree import Sequence as SequenceNode
 from detectors.stepwise.findings import may_repeat
 from middleware.eventtypes import EventType
 
+Place: TypeAlias = tuple[Path, tuple[int, int] | None]
+"""A node of the canonical tree, or of a joint a run of its parts."""
+
 Choose: TypeAlias = Callable[[Publication, frozenset[str]], Iterable["Choice"]]
 """Says for a pattern in canonical form, and what of it is read outside, what to cut out of it."""
 
@@ -55,6 +58,7 @@ class DetectorPlan:
         compiled: its pattern in canonical form, with the automaton to run; parts of that may be delegated.
         parts: the detectors it reads, each once.
         exports: what its records hand on, by canonical name.
+        places: what is delegated, and where it stands in the canonical tree.
     """
 
     id: str
@@ -62,6 +66,7 @@ class DetectorPlan:
     compiled: Compiled
     parts: tuple[str, ...]
     exports: frozenset[str] = frozenset()
+    places: tuple[tuple[Place, Delegated], ...] = ()
 
 
 @dataclass(slots=True)
@@ -89,7 +94,7 @@ class DetectorGraph:
     @property
     def shared(self) -> frozenset[str]:
         """The detectors that serve more than one: several readers, or a reader and a pattern of its own."""
-        return frozenset(each for each in self.plans if len(self.readers(each)) + (each in self.roots) > 1)
+        return frozenset(each for each in self.plans if len(self.readers(each)) + self.roots.count(each) > 1)
 
 
 def cut(
@@ -137,7 +142,12 @@ def _read_whole(graph: DetectorGraph, root: str) -> None:
     automaton = build(Publication(delegated, whole.output), name=root)
     # Behind what it reads now.
     del graph.plans[root]
-    graph.plans[root] = replace(plan, compiled=replace(plan.compiled, automaton=automaton), parts=(part.id,))
+    graph.plans[root] = replace(
+        plan,
+        compiled=replace(plan.compiled, automaton=automaton),
+        parts=(part.id,),
+        places=((((), None), delegated),),
+    )
 
 
 @dataclass(slots=True)
@@ -168,19 +178,12 @@ class _Maker:
         if form.id in self.running:
             return self.reuse(self.running[form.id])
         whole, under = form.publication, (*under, form.id)
-        places: dict[tuple[Path, tuple[int, int] | None], Delegated] = {}
+        places: dict[Place, Delegated] = {}
         for choice in self.choose(whole, exports):
             part = self.delegated(choice, under)
             if part is not None:
                 places[choice.candidate.path, choice.candidate.run] = part
-        pattern = _replaced(whole.pattern, (), places)
-        automaton = build(Publication(pattern, whole.output), name=form.id, exports=exports)
-        marks = referenced(whole.pattern, None)
-        needed = tuple(each for each in self.thinnings if each.mark in marks)
-        compiled = Compiled(whole, automaton, needed, publishes or EventType(form.id, {}), whole)
-        source = canonical_form(whole).id if exports else form.id
-        parts = tuple(dict.fromkeys(each.detector for each in automaton.delegated))
-        plan = DetectorPlan(form.id, source, compiled, parts, exports)
+        plan = _assembled(form, exports, places, self.thinnings, publishes)
         self.graph.plans[form.id] = plan
         return plan
 
@@ -206,6 +209,47 @@ class _Maker:
         return plan
 
 
+def cut_at(compiled: Compiled, places: Mapping[Place, Delegated], exports: frozenset[str]) -> DetectorPlan:
+    """The detector of a pattern that was cut before, at the same places.
+
+    Args:
+        places: what is delegated; of each the sub-pattern is looked up.
+        exports: variables and registers of the pattern that are read outside.
+    """
+    form = canonical_form(compiled.plain, exports=exports)
+    whole = {
+        place: replace(delegated, whole=_standing_at(form.publication.pattern, place))
+        for place, delegated in places.items()
+    }
+    read = frozenset(form.names[name] for name in exports)
+    return _assembled(form, read, whole, compiled.thinnings, compiled.publishes)
+
+
+def _assembled(
+    form: CanonicalForm,
+    exports: frozenset[str],
+    places: Mapping[Place, Delegated],
+    thinnings: tuple[Thinning, ...],
+    publishes: EventType | None,
+) -> DetectorPlan:
+    whole = form.publication
+    pattern = _replaced(whole.pattern, (), places)
+    automaton = build(Publication(pattern, whole.output), name=form.id, exports=exports)
+    marks = referenced(whole.pattern, None)
+    needed = tuple(each for each in thinnings if each.mark in marks)
+    compiled = Compiled(whole, automaton, needed, publishes or EventType(form.id, {}), whole)
+    source = canonical_form(whole).id if exports else form.id
+    parts = tuple(dict.fromkeys(each.detector for each in automaton.delegated))
+    return DetectorPlan(form.id, source, compiled, parts, exports, tuple(places.items()))
+
+
+def _standing_at(pattern: Pattern, place: Place) -> Pattern:
+    path, run = place
+    for child in path:
+        pattern = flat_children(pattern)[child]
+    return pattern if run is None else joint_of(pattern).run(*run)
+
+
 def _delegated(candidate: Candidate, plan: DetectorPlan, canonical: Mapping[str, str]) -> Delegated:
     automaton = plan.compiled.automaton
     registers = {register.name for register in automaton.registers}
@@ -221,7 +265,7 @@ def _delegated(candidate: Candidate, plan: DetectorPlan, canonical: Mapping[str,
     )
 
 
-def _replaced(pattern: Pattern, path: Path, places: Mapping[tuple[Path, tuple[int, int] | None], Delegated]) -> Pattern:
+def _replaced(pattern: Pattern, path: Path, places: Mapping[Place, Delegated]) -> Pattern:
     """The pattern with parts delegated."""
     if (path, None) in places:
         return places[path, None]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from detectors.language.names import expressions_of, output_expressions
-from detectors.language.tree import Atom, Delegated, Init, Output, Pattern, walk
+from detectors.language.names import expressions_of, output_expressions, sets_of
+from detectors.language.tree import Atom, Delegated, Init, Output, Pattern, Timing, walk
+from middleware.sets.describable import AnySet, TypeSet, walk_set
 from middleware.sets.expressions import Expression, names, variables
 
 
@@ -19,12 +20,16 @@ class Uses:
         begun: by register, how many `init` begin it.
         updated: by register, how many atoms change it.
         read: by name, how many expressions read it; a bare name that is no register is an attribute.
+        types: the types that are named.
+        anything: whether a set is open: `any`, or what is left of it.
     """
 
     bound: Counter[str] = field(default_factory=Counter)
     begun: Counter[str] = field(default_factory=Counter)
     updated: Counter[str] = field(default_factory=Counter)
     read: Counter[str] = field(default_factory=Counter)
+    types: set[str] = field(default_factory=set)
+    anything: bool = False
 
     def add(self, other: Uses) -> None:
         """Count those of a neighbour, too."""
@@ -32,11 +37,13 @@ class Uses:
         self.begun.update(other.begun)
         self.updated.update(other.updated)
         self.read.update(other.read)
+        self.types |= other.types
+        self.anything = self.anything or other.anything
 
     @property
     def nothing(self) -> bool:
-        """Whether no names but attributes' can be meant here."""
-        return not (self.bound or self.begun or self.updated)
+        """Whether no names but attributes' can be meant here, and no set is open."""
+        return not (self.bound or self.begun or self.updated or self.anything)
 
     def foreign(self, whole: Uses) -> list[str]:
         """The names used here that stand for something made elsewhere in the whole, sorted."""
@@ -47,6 +54,13 @@ class Uses:
             if whole.begun[name] > self.begun[name] or whole.updated[name] > self.updated[name]
         ]
         return sorted({*variables_read, *registers_used})
+
+    def meant(self, whole: Uses) -> list[str]:
+        """The types an open set here stands for because they are named elsewhere in the whole, sorted.
+
+        `any` is every primitive event, and what others publish where the pattern names it anywhere.
+        """
+        return sorted(whole.types - self.types) if self.anything else []
 
     def exported(self, whole: Uses) -> frozenset[str]:
         """The names made here that are read, or changed, elsewhere in the whole."""
@@ -75,6 +89,12 @@ def uses_of(pattern: Pattern) -> Uses:
                 pass
         for expression in expressions_of(node):
             uses.read.update(_read(expression))
+        for described in sets_of(node):
+            for each in walk_set(described):
+                if isinstance(each, TypeSet):
+                    uses.types.add(each.name)
+                uses.anything = uses.anything or isinstance(each, AnySet)
+    uses.types -= {node.timer for node in walk(pattern) if isinstance(node, Timing)}
     return uses
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from detectors.language.tree import Atom, Delegated, Init, Output, Pattern, Scope, children, walk
-from middleware.sets.describable import conditions
+from middleware.sets.describable import DescribableSet, conditions
 from middleware.sets.expressions import Expression, names, variables
 
 
@@ -35,6 +35,19 @@ def _begun_by(node: Pattern) -> tuple[str, ...]:
             return tuple(name for name, _ in registers)
         case Delegated(counted=counted):
             return tuple(name for _, name in counted)
+        case _:
+            return ()
+
+
+def sets_of(pattern: Pattern) -> tuple[DescribableSet, ...]:
+    """The sets that stand in this node itself."""
+    match pattern:
+        case Atom(label=label, domain=None):
+            return (label,)
+        case Atom(label=label, domain=domain) if domain is not None:
+            return (label, domain)
+        case Scope(domain=domain):
+            return (domain,)
         case _:
             return ()
 

@@ -260,7 +260,9 @@ class StepwiseEngine:
 
     def _hand_on(self, unit: _Unit) -> None:
         found = unit.matcher.findings.take()
-        for composite in found:
+        # What is thinned is thinned in the order of consumption.
+        handed_on = [self._mark(each) for each in sorted(found, key=_order)] if self._thinned else found
+        for composite in handed_on:
             for reader in unit.readers:
                 reader.inbox.append(composite)
         if unit.publishes:
@@ -336,7 +338,7 @@ def _in_order(patterns: Sequence[Compiled]) -> list[Compiled]:
 
 
 def _as_published(composite: CompositeEvent) -> CompositeEvent:
-    events = tuple(each if isinstance(each, CompositeEvent) else unmarked(each) for each in composite.events)
+    events = tuple(map(unmarked, composite.events))
     records = tuple(
         structs.replace(each, bound={name: unmarked(event) for name, event in each.bound.items()})
         for each in composite.records

@@ -12,6 +12,7 @@ For a detector whose composite events are parts of other patterns every way to o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from msgspec import structs
@@ -24,6 +25,19 @@ from middleware.sets.evaluation import Scope, compile_condition, compile_value
 
 _REMEMBER_LEAST: Final = 4096
 _NO_EVENT: Final = Event("", 0, 0, "", 0, {})
+
+
+@dataclass(slots=True)
+class _Ways:
+    """The ways to a composite event that were found in one instant.
+
+    Attributes:
+        moment: the first of them.
+        records: those that are known, by what tells most of them apart.
+    """
+
+    moment: OrderKey
+    records: dict[tuple[object, ...], list[Record]]
 
 
 class Findings:
@@ -51,6 +65,8 @@ class Findings:
         self._places: dict[int, int] = {}
         # Of a side that hands on different things: all the places in `found` by digest.
         self._ways: dict[int, list[int]] = {}
+        # Where records are kept: the ways to each event in `found`, by its place.
+        self._found_in: dict[int, _Ways] = {}
         self._forget_at = _REMEMBER_LEAST
         output = automaton.output
         self._type = automaton.canonical_id if output is None else output.type_name
@@ -73,6 +89,10 @@ class Findings:
             for place in places:
                 found[place] = structs.replace(found[place], lo=lo)
         self._ways.clear()
+        for place, known in self._found_in.items():
+            records = [record for alike in known.records.values() for record in alike]
+            found[place] = structs.replace(found[place], records=tuple(sorted(records, key=_order_of_record)))
+        self._found_in.clear()
         return found
 
     def add(
@@ -106,8 +126,10 @@ class Findings:
         composite = CompositeEvent(
             self._type, lo, hi, source, digest, attributes, constituents=constituents, events=tuple(events)
         )
-        if self._records and origin is not None:
-            self._report_record(composite, self._record(lo, bindings, registers, key, origin))
+        if self._records:
+            # Of a match that had begun before records were kept nobody knows where.
+            record = None if origin is None else self._record(lo, bindings, registers, key, origin)
+            self._report_record(composite, record)
         else:
             self._report(composite)
 
@@ -185,26 +207,29 @@ class Findings:
         }
         return bound, counted
 
-    def _report_record(self, composite: CompositeEvent, record: Record) -> None:
+    def _report_record(self, composite: CompositeEvent, record: Record | None) -> None:
         """Note one more way to a composite event. Those of one instant go together."""
         if self._by.hi != self.now.hi:
             self._places.clear()
         self._by = self.now
+        moment = _place(self.now)
         place = self._places.get(composite.seq)
         if place is None:
             again = self._may_repeat and composite.id in self.reported
             if self._may_repeat and not again:
                 self.reported[composite.id] = (composite.constituents, composite.lo)
-            self._places[composite.seq] = len(self.found)
-            self.found.append(structs.replace(composite, records=(record,), again=again))
-            return
-        known = self.found[place]
-        if record in known.records:
-            return
+            place = self._places[composite.seq] = len(self.found)
+            self.found.append(structs.replace(composite, again=True) if again else composite)
+            self._found_in[place] = _Ways(moment, {})
+        ways = self._found_in[place]
         # The first moment counts and, among those of one moment, the one that began first.
-        earliest = composite if (record.last, composite.lo) < (known.records[0].last, known.lo) else known
-        records = tuple(sorted((*known.records, record), key=_order_of_record))
-        self.found[place] = structs.replace(earliest, records=records, again=known.again)
+        if (moment, composite.lo) < (ways.moment, self.found[place].lo):
+            self.found[place] = structs.replace(composite, again=self.found[place].again)
+            ways.moment = moment
+        if record is not None:
+            alike = ways.records.setdefault((record.first, record.last, record.lo, record.key), [])
+            if record not in alike:
+                alike.append(record)
 
     def _report(self, composite: CompositeEvent) -> None:
         if self._by is not self.now:

@@ -31,9 +31,11 @@ class StartGaps:
             still hand upwards.
         touched: the values of the pattern's key of which there may be news.
         told: the least open gap by key that was told last.
+        floor: what went before anything was noted, of every alternative; None where nothing did.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, floor: tuple[OrderKey, int] | None = None) -> None:
+        self.floor = floor
         self.seen: dict[Place, tuple[OrderKey, int]] = {}
         self.answered: dict[tuple[str, object], Gap] = {}
         self.touched: set[object] = set()
@@ -43,7 +45,7 @@ class StartGaps:
         self, state: int, key: object, chosen: frozenset[int], values: KeyValues
     ) -> tuple[OrderKey | None, int | None]:
         """The gap of the alternative in which these inner keys have these values, the others any that nobody shows."""
-        found = self.seen.get((state, key, NO_KEYS, ()))
+        found = self.seen.get((state, key, NO_KEYS, ()), self.floor)
         if not values:
             return (None, None) if found is None else found
         every = [] if found is None else [found]

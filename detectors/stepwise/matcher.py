@@ -161,12 +161,18 @@ class Matcher:
         affected: dict[int, Instance] = {}
         for event in events:
             plan = self._plan(event.type) if event.type not in self._plans else self._plans[event.type]
-            self.latest, self._latest_hi, self.findings.now = event, event.hi, event
+            # By best effort it may be late; then it concerns only those it still follows.
+            late = self.latest is not None and event.hi < self._latest_hi
+            if not late:
+                self.latest, self._latest_hi = event, event.hi
+            self.findings.now = event
             key = self._key(event) if self._key is not None else None
             if plan is None or (key is None and self._key is not None):
                 continue
             for pool, state in plan.visits:
                 for instance in pool.get(key, ()):
+                    if late and instance.last is not None and event.key <= instance.last.key:
+                        continue
                     if self._take(instance, event, state):
                         affected[id(instance)] = instance
             self._start(event, plan, key)
@@ -252,7 +258,8 @@ class Matcher:
     def keep_records(self) -> None:
         """Note from now on where matches begin, and what went before."""
         if self.gaps is None:
-            self.gaps = StartGaps()
+            latest = self.latest
+            self.gaps = StartGaps(None if latest is None else (latest.key, latest.hi))
             self.findings.keep_records()
 
     def open_gaps(self) -> list[OpenGap]:
@@ -261,9 +268,11 @@ class Matcher:
         if gaps is None:
             return []
         open_now: dict[object, list[Gap]] = {}
-        for instance in self.instances():
-            if instance.origin is not None and instance.key in gaps.touched:
-                open_now.setdefault(instance.key, []).append(Gap(*instance.origin[1:]))
+        for pool in self.pools:
+            for key in gaps.touched & pool.keys():
+                known = [each.origin for each in pool[key] if each.alive and each.origin is not None]
+                if known:
+                    open_now.setdefault(key, []).extend(Gap(*origin[1:]) for origin in known)
         news: list[OpenGap] = []
         for key in list(gaps.touched):
             gap = least(

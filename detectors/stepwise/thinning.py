@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from detectors.language.derived import Thinning
 from detectors.stepwise.plans import key_of
 from middleware.events import Event
@@ -43,12 +45,10 @@ class Thinner:
 
 def marked(event: Event, mark: str) -> Event:
     """The event with a mark among its attributes."""
-    return Event(event.type, event.lo, event.hi, event.source, event.seq, {**event.attributes, mark: True})
+    return structs.replace(event, attributes={**event.attributes, mark: True})
 
 
 def unmarked(event: Event) -> Event:
     """The event as it was published."""
     kept = {name: value for name, value in event.attributes.items() if " " not in name}
-    return event if len(kept) == len(event.attributes) else Event(
-        event.type, event.lo, event.hi, event.source, event.seq, kept
-    )  # fmt: skip
+    return event if len(kept) == len(event.attributes) else structs.replace(event, attributes=kept)

@@ -215,3 +215,14 @@ def test_times_far_apart() -> None:
     engine = engine_of("([A], [B]) @ T = 100d")
     far = 200 * 365 * 86_400 * SECOND
     assert len(engine.feed([event("A", -far), event("B", -far + 5), event("A", far), event("B", far + 5)])) == 2
+
+
+def test_composite_events_are_thinned_as_any_others() -> None:
+    patterns = compile_file("[A] ; [B] -> Seen()\ntype Rare = Seen every 10ns\n[Rare] ; [C] -> Y()\n")
+    found = StepwiseEngine(patterns)
+    events = [event(name, at) for at, name in enumerate("ABABC", start=1)]
+    composites = found.feed(events) + found.finish()
+    assert [each.type for each in composites] == ["Seen", "Seen", "Y"]
+    (inner, last) = composites[-1].events
+    assert (type(inner), inner.id, last.type) == (CompositeEvent, composites[0].id, "C")
+    assert inner.attributes == {}

@@ -8,7 +8,7 @@ import pytest
 
 from detectors.compilation import Compiled, compile_file, compile_pattern
 from detectors.cutting.candidates import Candidate, candidates
-from detectors.cutting.decomposition import full
+from detectors.cutting.decomposition import full, none
 from detectors.cutting.graph import Choice, DetectorGraph, cut
 from detectors.detector import Detector
 from detectors.language.canonical import canonical_form
@@ -89,18 +89,24 @@ def test_a_later_way_comes_again_with_its_record() -> None:
 
 
 @pytest.mark.parametrize("sign", [" ; ", " "])
-@pytest.mark.parametrize("key", ["", " by k"])
-def test_what_waits_in_vain_is_given_up(sign: str, key: str) -> None:
+@pytest.mark.parametrize(("key", "values"), [("", (1,)), (" by k", (0, 1, 2)), (" by k", (True, 1))])
+@pytest.mark.parametrize("lag", [0, 2])
+def test_what_waits_in_vain_is_given_up(sign: str, key: str, values: tuple[object, ...], lag: int) -> None:
     """A thousand X, and after each an A that is failed by an F: nobody waits for ever."""
     part = f"[A <= {{A, F}}]{sign}[B <= {{B, F}}]"
     inner, outer = part_and_whole(f"[X]{sign}{part}{key}", part)
     outer.join(inner.id, -1, 0)
     most = 0
+    late: list[tuple[Event, int]] = []
     for number in range(1000):
         at = 10 * number
-        x, *others = (event(name, at + 2 * place, 3 * number + place, k=number % 3) for place, name in enumerate("XAF"))
+        value = values[number % len(values)]
+        x, *others = (event(name, at + 2 * place, 3 * number + place, k=value) for place, name in enumerate("XAF"))
         detected = inner.receive("s", others, at + 9, 0)
-        consume(outer, [x], at + 9)
+        # The source of the X may be heard later than the part.
+        late.append((x, at + 9))
+        if len(late) > lag:
+            consume(outer, [late[0][0]], late.pop(0)[1])
         opens = inner.open_gaps()
         outer.hear_open(inner.id, opens, at + 9)
         consume(outer, list(detected.events), at + 9, inner.id)
@@ -169,3 +175,26 @@ def test_the_same_seed_is_the_same_run() -> None:
         runner.run({"s": told[::2], "t": told[1::2]})
         runs.append((runner.messages, [each.id for each in runner.composites(graph.roots[0])]))
     assert runs[0] == runs[1]
+
+
+def test_records_from_now_on() -> None:
+    """A detector that runs may be asked for records: of what has begun nobody knows where, nor what went before it."""
+    (plan,) = cut([compile_pattern("~[A] ; [B]")], none).plans.values()
+    detector = Detector(plan.compiled, Guaranteed())
+    consume(detector, [event("A", 1, 0)], 2)
+    detector.keep_records()
+    (found,) = consume(detector, [event("A", 4, 1), event("B", 6, 2)], 9)
+    assert (found.lo, [record.first[0] for record in found.records]) == (1, [4])
+    assert found.records[0].gap.previous == (1, 1, 0, "s", 0)
+
+
+def test_what_nobody_has_seen_is_not_taken_for_nothing() -> None:
+    """The part has consumed an A before it kept records: what waits since before then is not answered wrongly."""
+    inner, outer = part_and_whole("[X] ; ([A] ; [B] within 1h)", "[A] ; [B] within 1h")
+    fresh = Detector(inner.compiled, Guaranteed())
+    consume(fresh, [event("A", 70, 1)], 100)
+    fresh.keep_records()
+    outer.join(fresh.id, -1, 0)
+    consume(outer, [event("X", 60, 0)], 200)
+    found = consume(fresh, [event("A", 110, 2), event("B", 120, 3)], 200)
+    assert consume(outer, list(found), 200, fresh.id) == []
