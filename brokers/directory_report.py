@@ -269,13 +269,16 @@ def short_ids(names: Collection[str]) -> dict[str, str]:
     for place, name in enumerate(ordered):
         beside = ordered[max(place - 1, 0) : place] + ordered[place + 1 : place + 2]
         common = max((_common(name, other) for other in beside), default=0)
-        short[name] = name[: max(common + 1, SHORTEST)]
+        head = name[: max(common + 1, SHORTEST)]
+        # What comes behind the point is a policy, and reads as such in full only.
+        short[name] = name if "." in head else head
     return short
 
 
 def _common(one: str, other: str) -> int:
     """How many characters two texts begin with alike."""
-    return next((place for place, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), len(one))
+    pairs = zip(one, other, strict=False)
+    return next((place for place, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
 
 def _listed(names: list[str]) -> str:

@@ -39,7 +39,9 @@ def _nodes_table(report: NodesReport, now: int) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
     for heading in ("node", "up since", "for", "detectors", "events", "composite events", "late", "dead letters"):
         numbers = heading in ("detectors", "events", "composite events", "late")
-        table.add_column(heading, justify="right" if numbers else "left", overflow="fold")
+        # In a narrow terminal these are folded first.
+        wide = heading in ("composite events", "dead letters")
+        table.add_column(heading, justify="right" if numbers else "left", overflow="fold", no_wrap=not wide)
     for each in report.nodes:
         letters = ", ".join(f"{count:,} {reason}" for reason, count in sorted(each.dead_letters.items()) if count)
         table.add_row(

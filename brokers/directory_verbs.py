@@ -115,18 +115,25 @@ def _show(reading: Reading, see: See, *, watch: bool, as_json: bool) -> int:
 
 
 def _print_changes(reading: Reading, see: See, clock: Clock, console: Console, as_json: bool) -> None:
-    """Every state, one below the other, unless nothing but the time has changed."""
+    """Every state, one below the other, where what is shown of it has changed."""
     before: object = None
     while True:
         seen, state = reading.look(see)
-        now = (seen.report, state.unreadable, state.lost)
-        if now != before:
+        # As it is at one and the same time, for that goes on by itself.
+        shown = as_dict(seen, state, 0) if as_json else _drawn(as_text(seen, state, 0), console)
+        if shown != before:
             if before is not None and not as_json:
                 console.print()
             _print(seen, state, clock.now(), console, as_json, indent=None)
-            before = now
+            before = shown
         time.sleep(AT_LEAST)
         reading.wait(state, None)
+
+
+def _drawn(text: RenderableType, console: Console) -> str:
+    with console.capture() as captured:
+        console.print(text)
+    return captured.get()
 
 
 def _redraw(reading: Reading, see: See, clock: Clock, console: Console) -> None:

@@ -330,11 +330,11 @@ class Matcher:
             return False
         if plan.opens:
             return self._take_open(instance, event, plan)
+        if plan.joint is not None and not self._beyond_bound(instance, event, plan.joint):
+            return False
         if plan.alike and not plan.everything:
             return self._take_alike(instance, event, plan)
         if not plan.everything and not self._in_domain(instance, event, plan, frozenset()):
-            return False
-        if plan.joint is not None and not self._beyond_bound(instance, event, plan.joint):
             return False
         for move in plan.moves:
             if (move.strong and event.lo <= instance.hi) or not self._labelled(instance, event, move):

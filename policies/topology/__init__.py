@@ -1,0 +1,1 @@
+"""The topology of a deployment: sites, broker nodes, publishers, subscribers and links."""

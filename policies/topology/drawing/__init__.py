@@ -1,0 +1,1 @@
+"""Topologies shown: as text, as a picture, for Graphviz, as JSON."""

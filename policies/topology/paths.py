@@ -1,0 +1,166 @@
+"""Ways through a topology: paths from one place to another, and trees from one place to many.
+
+Ways are the shortest by one of three measures. Among equally short ones the others decide, and then the names of the
+sites on the way, so that every node finds the same way without asking the others. networkx's shortest paths were
+rejected for that: among equals they return what happened to be found first.
+
+Dijkstra's algorithm over (measure, other measures, number of links, names): what is added by a link keeps this order,
+and the number of links always grows, so that links without latency and cost are no exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from middleware.timestamps import SECOND
+from policies.topology.model import Link, Place
+
+Measure: TypeAlias = Literal["latency", "cost", "hops"]
+MEASURES: Final[tuple[Measure, ...]] = ("latency", "cost", "hops")
+
+Rank: TypeAlias = tuple[float, float, float]
+"""What a way is judged by: first by the measure, then by the others."""
+
+
+class Hop(NamedTuple):
+    """A link, crossed in one direction.
+
+    Attributes:
+        origin, target: names of sites.
+    """
+
+    origin: str
+    target: str
+    link: Link
+
+
+class Route(NamedTuple):
+    """A way from server to server.
+
+    Attributes:
+        rank: its length.
+        sites: those it passes, from the first to the last.
+        hops: the links it crosses.
+        latency, cost: ns, and of a byte.
+    """
+
+    rank: Rank
+    sites: tuple[str, ...]
+    hops: tuple[Hop, ...]
+    latency: int
+    cost: float
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """The way of a message from one place to another.
+
+    Attributes:
+        source, target: where it begins and ends.
+        sites: whose servers it passes.
+        hops: the links between servers that it crosses, none within a site.
+        latency: ns that a small message takes at least, local links included.
+        cost: of a byte; local links are free.
+    """
+
+    source: Place
+    target: Place
+    sites: tuple[str, ...]
+    hops: tuple[Hop, ...]
+    latency: int
+    cost: float
+
+    @property
+    def jitter(self) -> int:
+        """It takes up to so many ns longer."""
+        return sum(hop.link.jitter for hop in self.hops)
+
+    @property
+    def bandwidth(self) -> int | None:
+        """Bytes per second through the narrowest link; None for unlimited."""
+        return min((hop.link.bandwidth for hop in self.hops if hop.link.bandwidth is not None), default=None)
+
+    def time(self, size: int) -> int:
+        """ns that a message of so many bytes takes at least: a server receives it whole before it passes it on."""
+        return self.latency + sum(_transfer(size, hop.link.bandwidth) for hop in self.hops)
+
+    def bytes_over_links(self, size: int) -> int:
+        """Bytes that all links together carry for a message of so many bytes."""
+        return size * len(self.hops)
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The ways of a message from one place to many; it crosses a link once.
+
+    Attributes:
+        paths: the way to each target.
+        hops: the links of all paths, each once.
+    """
+
+    source: Place
+    paths: Mapping[Place, Path]
+    hops: tuple[Hop, ...]
+
+    @property
+    def latency(self) -> int:
+        """ns until a small message has arrived everywhere, at least."""
+        return max((path.latency for path in self.paths.values()), default=0)
+
+    @property
+    def cost(self) -> float:
+        """Of a byte."""
+        return sum((hop.link.cost for hop in self.hops), 0.0)
+
+    def bytes_over_links(self, size: int) -> int:
+        """Bytes that all links together carry for a message of so many bytes."""
+        return size * len(self.hops)
+
+
+def tree_of(source: Place, paths: Iterable[Path]) -> Tree:
+    """The union of paths from one place."""
+    each = {path.target: path for path in paths}
+    return Tree(source, each, tuple(dict.fromkeys(hop for path in each.values() for hop in path.hops)))
+
+
+def routes_from(site: str, leaving: Mapping[str, Sequence[Hop]], measure: Measure) -> dict[str, Route]:
+    """The shortest way from a site to each that it reaches, the nearest first.
+
+    Every beginning of one of these ways is one of them, too; so together they are a tree.
+
+    Args:
+        leaving: the links that leave each site.
+    """
+    found: dict[str, Route] = {}
+    # Compared by rank, then by names, which never are the same for two of them.
+    waiting = [Route((0, 0, 0), (site,), (), 0, 0.0)]
+    while waiting:
+        route = heappop(waiting)
+        here = route.sites[-1]
+        if here in found:
+            continue
+        found[here] = route
+        for hop in leaving.get(here, ()):
+            if hop.target not in found:
+                latency, cost, hops = route.latency + hop.link.latency, route.cost + hop.link.cost, (*route.hops, hop)
+                rank = _rank(measure, latency, cost, len(hops))
+                heappush(waiting, Route(rank, (*route.sites, hop.target), hops, latency, cost))
+    return found
+
+
+def _rank(measure: Measure, latency: int, cost: float, hops: int) -> Rank:
+    match measure:
+        case "latency":
+            return latency, cost, hops
+        case "cost":
+            return cost, latency, hops
+        case "hops":
+            return hops, latency, cost
+
+
+def _transfer(size: int, bandwidth: int | None) -> int:
+    """ns to send so many bytes, rounded up."""
+    return 0 if bandwidth is None else -(-size * SECOND // bandwidth)

@@ -1,0 +1,81 @@
+"""Bandwidths and durations as people write them: `10MB/s`, `1Gbit/s`, `12.5ms`.
+
+Exact both ways: a text is a whole number of bytes per second or of nanoseconds, and what is written reads back as the
+same. Megabytes are a million bytes, as networks count; `MiB` is there for those who count otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from middleware.timestamps import UNITS
+from policies.topology.errors import TopologyError
+
+_BITS: Final[dict[str, int]] = {
+    "B/s": 8,
+    "kB/s": 8 * 10**3,
+    "MB/s": 8 * 10**6,
+    "GB/s": 8 * 10**9,
+    "TB/s": 8 * 10**12,
+    "KiB/s": 8 * 2**10,
+    "MiB/s": 8 * 2**20,
+    "GiB/s": 8 * 2**30,
+    "bit/s": 1,
+    "kbit/s": 10**3,
+    "Mbit/s": 10**6,
+    "Gbit/s": 10**9,
+    "Tbit/s": 10**12,
+}
+_BANDWIDTH: Final = re.compile(r"(\d+)(?:\.(\d+))?\s*([A-Za-z]+/s)")
+_UNITS: Final = ("TB/s", "GB/s", "MB/s", "kB/s", "B/s", "GiB/s", "MiB/s", "KiB/s")
+_WRITTEN: Final = {unit: _BITS[unit] // 8 for unit in _UNITS}
+_DURATIONS: Final = {unit: UNITS[unit] for unit in ("d", "h", "min", "s", "ms", "us", "ns")}
+_DECIMALS: Final = 3
+
+
+def parse_bandwidth(text: str) -> int:
+    """Bytes per second of a bandwidth such as `10MB/s` or `1Gbit/s`."""
+    match = _BANDWIDTH.fullmatch(text.strip())
+    if match is None or match[3] not in _BITS:
+        raise TopologyError(
+            "not a bandwidth",
+            given=text,
+            allowed=f"a number and a unit out of {', '.join(_BITS)}",
+            advice="write 10MB/s for bytes, 80Mbit/s for bits",
+        )
+    whole, fraction = match[1], match[2] or ""
+    scale: int = 8 * 10 ** len(fraction)
+    bytes_per_second, rest = divmod(int(whole + fraction) * _BITS[match[3]], scale)
+    if rest or not bytes_per_second:
+        raise TopologyError("not a bandwidth", given=text, allowed="a whole number of bytes per second, from 1B/s")
+    return bytes_per_second
+
+
+def show_bandwidth(bytes_per_second: int) -> str:
+    """A text that `parse_bandwidth` reads back as the same bandwidth, short where there is a short one."""
+    return _shortest(bytes_per_second, _WRITTEN)
+
+
+def show_duration(nanoseconds: int) -> str:
+    """A text that `middleware.timestamps.parse_duration` reads back as the same duration; with decimals, `12.5ms`."""
+    return _shortest(nanoseconds, _DURATIONS) if nanoseconds else "0s"
+
+
+def show_number(number: float) -> str:
+    """A number without a fraction of nothing: `5`, `0.25`; a TOML number that reads back as the same."""
+    return str(int(number)) if float(number).is_integer() and abs(number) < 10**15 else repr(float(number))
+
+
+def _shortest(value: int, units: Mapping[str, int]) -> str:
+    """The shortest of the exact texts in units the value reaches, of equally short ones the first."""
+    texts = []
+    for unit, size in units.items():
+        for decimals in range(_DECIMALS + 1):
+            number, rest = divmod(value * 10**decimals, size)
+            if value >= size and not rest:
+                whole, fraction = divmod(number, 10**decimals)
+                texts.append(f"{whole}.{fraction:0{decimals}}{unit}" if decimals else f"{whole}{unit}")
+                break
+    return min(texts, key=len)

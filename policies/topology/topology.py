@@ -1,0 +1,309 @@
+"""A topology: everything a deployment consists of, checked, with the ways between its parts.
+
+Distribution policies place detectors by it, a simulated network runs on it, placement is optimised over it. It does not
+change; ways and distances are reckoned once, when they are first asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from policies.topology.errors import TopologyError, unknown
+from policies.topology.model import (
+    KINDS,
+    TABLES,
+    BrokerNode,
+    Kind,
+    Link,
+    Participant,
+    Place,
+    Publisher,
+    Site,
+    Subscriber,
+)
+from policies.topology.paths import MEASURES, Hop, Measure, Path, Route, Tree, routes_from, tree_of
+
+if TYPE_CHECKING:
+    import networkx
+
+_Part = TypeVar("_Part", Site, BrokerNode, Publisher, Subscriber)
+
+
+class Topology:
+    """A deployment: sites with those who are there, and the links between them.
+
+    Two topologies are equal if they consist of the same, in whatever order it was given.
+
+    Attributes:
+        sites, nodes, publishers, subscribers: by name, in the order given.
+        links: in the order given; at most one between two sites in each direction.
+        allow_partitions: whether there may be sites that do not reach each other.
+    """
+
+    def __init__(
+        self,
+        sites: Iterable[Site],
+        nodes: Iterable[BrokerNode] = (),
+        publishers: Iterable[Publisher] = (),
+        subscribers: Iterable[Subscriber] = (),
+        links: Iterable[Link] = (),
+        *,
+        allow_partitions: bool = False,
+    ) -> None:
+        """Raises `TopologyError` where the parts do not fit together."""
+        self.sites: Mapping[str, Site] = _by_name("site", sites)
+        self.nodes: Mapping[str, BrokerNode] = _by_name("node", nodes)
+        self.publishers: Mapping[str, Publisher] = _by_name("publisher", publishers)
+        self.subscribers: Mapping[str, Subscriber] = _by_name("subscriber", subscribers)
+        self.links: tuple[Link, ...] = tuple(links)
+        self.allow_partitions = allow_partitions
+        self._leaving: dict[str, list[Hop]] = {name: [] for name in self.sites}
+        self._routes: dict[tuple[str, Measure], dict[str, Route]] = {}
+        self._distances: dict[Measure, Mapping[str, Mapping[str, float]]] = {}
+        if not self.sites:
+            raise TopologyError(
+                "a topology without a site", allowed="at least one", advice="write [sites.NAME], with a name of yours"
+            )
+        for participant in self.participants:
+            if participant.site not in self.sites:
+                place = participant.place
+                where = f"{TABLES[place.kind]}.{place.name}"
+                raise unknown("there is no site of this name", participant.site, self.sites, where)
+        self._join_links()
+        if not allow_partitions:
+            self._check_connected()
+
+    # What is there.
+
+    @property
+    def participants(self) -> tuple[Participant, ...]:
+        """The nodes, the publishers, the subscribers."""
+        return (*self.nodes.values(), *self.publishers.values(), *self.subscribers.values())
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The event types that are published, by name."""
+        return tuple(sorted({name for each in self.publishers.values() for name in each.types}))
+
+    def part(self, place: Place) -> Site | Participant:
+        """What stands at a place; a `TopologyError` that lists the names there are, if there is nothing."""
+        tables: dict[Kind, Mapping[str, Site | Participant]] = {
+            "site": self.sites,
+            "node": self.nodes,
+            "publisher": self.publishers,
+            "subscriber": self.subscribers,
+        }
+        if place.kind not in tables:
+            raise unknown("not a kind of place", place.kind, KINDS)
+        found = tables[place.kind].get(place.name)
+        if found is None:
+            raise unknown(f"there is no {place.kind} of this name", place.name, tables[place.kind])
+        return found
+
+    def site_of(self, place: Place) -> Site:
+        """The site where a participant is; a site itself."""
+        found = self.part(place)
+        return found if isinstance(found, Site) else self.sites[found.site]
+
+    def nodes_at(self, site: str) -> tuple[BrokerNode, ...]:
+        """The broker nodes at the site of this name."""
+        return tuple(each for each in self.nodes.values() if each.site == site)
+
+    def publishers_at(self, site: str) -> tuple[Publisher, ...]:
+        """The publishers at the site of this name."""
+        return tuple(each for each in self.publishers.values() if each.site == site)
+
+    def subscribers_at(self, site: str) -> tuple[Subscriber, ...]:
+        """The subscribers at the site of this name."""
+        return tuple(each for each in self.subscribers.values() if each.site == site)
+
+    def publishers_of(self, type_name: str) -> tuple[Publisher, ...]:
+        """Those who publish events of a type."""
+        return tuple(each for each in self.publishers.values() if type_name in each.types)
+
+    def hops_from(self, site: str) -> Sequence[Hop]:
+        """The links that leave a site, by the name of where they lead."""
+        return tuple(self._leaving[self.site_of(Place("site", site)).name])
+
+    @cached_property
+    def graph(self) -> networkx.DiGraph:
+        """All of it as a graph of networkx, which cannot be changed.
+
+        Nodes are `Place`s, with the attributes `kind`, `name`, `site` (the name of its site) and `part` (the `Site`,
+        `BrokerNode`, ...). Edges lead in both directions, unless a link is one-way: between sites with the attributes
+        `latency`, `jitter` (ns), `cost` (per byte), `local` (False), `link` (the `Link`) and, where it is limited,
+        `bandwidth` (bytes per second); between a participant and its site with `latency`, `jitter` (0), `cost` (0)
+        and `local` (True). networkx's flows take an edge without a capacity as unlimited.
+        """
+        import networkx
+
+        graph = networkx.DiGraph()
+        for each in (*self.sites.values(), *self.participants):
+            site = each.name if isinstance(each, Site) else each.site
+            graph.add_node(each.place, kind=each.place.kind, name=each.name, site=site, part=each)
+        for each in self.participants:
+            home = self.sites[each.site]
+            for one, other in ((each.place, home.place), (home.place, each.place)):
+                graph.add_edge(one, other, latency=home.local_latency, jitter=0, cost=0.0, local=True)
+        for link in self.links:
+            limit: dict[str, Any] = {} if link.bandwidth is None else {"bandwidth": link.bandwidth}
+            for origin, target in link.directions:
+                graph.add_edge(
+                    Place("site", origin),
+                    Place("site", target),
+                    latency=link.latency,
+                    jitter=link.jitter,
+                    cost=link.cost,
+                    local=False,
+                    link=link,
+                    **limit,
+                )
+        return networkx.freeze(graph)
+
+    # Ways.
+
+    def find_path(self, source: Place, target: Place, by: Measure = "latency") -> Path | None:
+        """The shortest way of a message between two places, along servers; None if there is none."""
+        origin, end = self.site_of(source), self.site_of(target)
+        if source == target:
+            return Path(source, target, (origin.name,), (), 0, 0.0)
+        route = self._routes_from(origin.name, by).get(end.name)
+        if route is None:
+            return None
+        local = sum(site.local_latency for site, place in ((origin, source), (end, target)) if place.kind != "site")
+        return Path(source, target, route.sites, route.hops, local + route.latency, route.cost)
+
+    def path(self, source: Place, target: Place, by: Measure = "latency") -> Path:
+        """The shortest way of a message between two places, along servers; a `TopologyError` if there is none."""
+        found = self.find_path(source, target, by)
+        if found is None:
+            raise TopologyError("there is no way between them", given=f"from {source} to {target}")
+        return found
+
+    def latency(self, source: Place, target: Place) -> int:
+        """ns that a small message takes at least."""
+        return self.path(source, target).latency
+
+    def tree(self, source: Place, targets: Iterable[Place], by: Measure = "latency") -> Tree:
+        """The union of the paths from one place to many, so that a message crosses a link once."""
+        return tree_of(source, [self.path(source, target, by) for target in targets])
+
+    def distances(self, by: Measure = "latency") -> Mapping[str, Mapping[str, float]]:
+        """From each site to each that it reaches: the latency in ns, the cost of a byte, or the number of links.
+
+        Between servers, without local links. Not to be changed.
+        """
+        known = self._distances.get(by)
+        if known is None:
+            known = self._distances[by] = {
+                site: {end: route.rank[0] for end, route in self._routes_from(site, by).items()} for site in self.sites
+            }
+        return known
+
+    def nodes_from(self, place: Place, by: Measure = "latency") -> list[BrokerNode]:
+        """The broker nodes that are reached from a place, the nearest first."""
+        return self._nearest_first([(node, self.find_path(place, node.place, by)) for node in self.nodes.values()], by)
+
+    def nodes_to(self, place: Place, by: Measure = "latency") -> list[BrokerNode]:
+        """The broker nodes that reach a place, the nearest first."""
+        return self._nearest_first([(node, self.find_path(node.place, place, by)) for node in self.nodes.values()], by)
+
+    def nearest_node(self, place: Place, by: Measure = "latency") -> BrokerNode:
+        """The broker node that is reached from a place the soonest; a `TopologyError` if none is reached."""
+        found = self.nodes_from(place, by)
+        if not found:
+            raise TopologyError(
+                "no broker node can be reached", given=str(place), advice="add a node, or a link to a site that has one"
+            )
+        return found[0]
+
+    def _nearest_first(self, ways: Iterable[tuple[BrokerNode, Path | None]], by: Measure) -> list[BrokerNode]:
+        found = []
+        for node, path in ways:
+            if path is not None:
+                length = {"latency": path.latency, "cost": path.cost, "hops": len(path.hops)}
+                rank = (length[by], *(length[each] for each in MEASURES if each != by))
+                found.append((rank, node.name, node))
+        return [node for _, _, node in sorted(found, key=lambda each: each[:2])]
+
+    def _routes_from(self, site: str, by: Measure) -> dict[str, Route]:
+        known = self._routes.get((site, by))
+        if known is None:
+            if by not in MEASURES:
+                raise unknown("not a measure of distance", by, MEASURES)
+            known = self._routes[site, by] = routes_from(site, self._leaving, by)
+        return known
+
+    # Checking.
+
+    def _join_links(self) -> None:
+        crossed: dict[tuple[str, str], int] = {}
+        for number, link in enumerate(self.links, 1):
+            where = f"links {number} ({link.name})"
+            for name in link.between:
+                if name not in self.sites:
+                    raise unknown("there is no site of this name", name, self.sites, where)
+            for origin, target in link.directions:
+                if (origin, target) in crossed:
+                    raise TopologyError(
+                        "two links between the same sites",
+                        given=f"{origin} → {target}",
+                        allowed=f"one in each direction; links {crossed[origin, target]} is the other",
+                        where=where,
+                        advice="take one out; two that differ by direction are one_way = true both",
+                    )
+                crossed[origin, target] = number
+                self._leaving[origin].append(Hop(origin, target, link))
+        for hops in self._leaving.values():
+            hops.sort(key=lambda hop: hop.target)
+
+    def _check_connected(self) -> None:
+        """Every site reaches every other: it is enough that the first reaches all, and all reach the first."""
+        first = next(iter(self.sites))
+        arriving: dict[str, list[Hop]] = {name: [] for name in self.sites}
+        for hop in (hop for hops in self._leaving.values() for hop in hops):
+            arriving[hop.target].append(Hop(hop.target, hop.origin, hop.link))
+        not_reached = self.sites.keys() - routes_from(first, self._leaving, "hops").keys()
+        not_reaching = self.sites.keys() - routes_from(first, arriving, "hops").keys()
+        if not_reached or not_reaching:
+            lost = ", ".join(sorted(not_reached or not_reaching))
+            raise TopologyError(
+                "sites that do not reach each other",
+                given=f"no way from {first} to {lost}" if not_reached else f"no way to {first} from {lost}",
+                allowed="every site reaches every other",
+                where="links",
+                advice="add a link, or say allow_partitions = true at the top",
+            )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Topology):
+            return NotImplemented
+        return self._contents() == other._contents()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        counts = {"sites": self.sites, "nodes": self.nodes, "publishers": self.publishers,
+                  "subscribers": self.subscribers, "links": self.links}  # fmt: skip
+        return f"Topology({', '.join(f'{len(each)} {name}' for name, each in counts.items())})"
+
+    def _contents(self) -> tuple[object, ...]:
+        return (
+            dict(self.sites),
+            dict(self.nodes),
+            dict(self.publishers),
+            dict(self.subscribers),
+            frozenset(self.links),
+            self.allow_partitions,
+        )
+
+
+def _by_name(kind: Kind, parts: Iterable[_Part]) -> Mapping[str, _Part]:
+    found: dict[str, _Part] = {}
+    for each in parts:
+        if each.name in found:
+            raise TopologyError(f"two {TABLES[kind]} of one name", given=each.name, allowed="each name once")
+        found[each.name] = each
+    return found

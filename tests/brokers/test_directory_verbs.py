@@ -1,0 +1,404 @@
+"""What `distced nodes` and `distced detectors` make of a directory: reports, text, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from io import StringIO
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console, RenderableType
+
+from brokers.directory import Directory
+from brokers.directory_report import (
+    SHORTEST,
+    Related,
+    check_node,
+    detectors_report,
+    find_detector,
+    nodes_report,
+    short_ids,
+)
+from brokers.directory_text import detectors_text, lasting, nodes_text
+from middleware.errors import DistcedError
+from middleware.protocol import DetectorEntry, NodeEntry, SourceEntry, SubscriptionEntry
+from middleware.timestamps import DAY, HOUR, MILLISECOND, MINUTE, SECOND
+
+UP = 1_795_248_000 * SECOND
+"""2026-11-21T08:00:00Z"""
+
+
+def directory(
+    nodes: dict[str, NodeEntry] | Iterable[str] = (),
+    detectors: dict[str, DetectorEntry] | None = None,
+    sources: dict[str, tuple[str, ...]] | None = None,
+) -> Directory:
+    """A directory in which readers have subscribed to their parts as nodes do."""
+    made = Directory()
+    made.nodes.update(nodes if isinstance(nodes, dict) else {name: NodeEntry(UP) for name in nodes})
+    made.detectors.update(detectors or {})
+    for reader, entry in made.detectors.items():
+        for part in entry.parts:
+            name = f"{reader} {part} {entry.node}"
+            made.subscriptions[name] = SubscriptionEntry(f"node:{entry.node}", "[A]", records=True)
+    made.sources.update({name: SourceEntry(types, 0) for name, types in (sources or {}).items()})
+    return made
+
+
+def detector(node: str, pattern: str, serves: int = 1, **fields: Any) -> DetectorEntry:
+    return DetectorEntry(**{
+        "node": node,
+        "pattern": pattern,
+        "policy": "guaranteed",
+        "reads": ("A",),
+        "subscriptions": serves,
+        **fields,
+    })  # fmt: skip
+
+
+def drawn(parts: Iterable[RenderableType], width: int = 100) -> list[str]:
+    console = Console(file=StringIO(), width=width, color_system=None)
+    for part in parts:
+        console.print(part)
+    assert isinstance(console.file, StringIO)
+    return [line.rstrip() for line in console.file.getvalue().splitlines()]
+
+
+def as_json(report: object) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(report))
+
+
+# Nodes.
+
+COUNTS = {"frames": 9, "events": 1200, "composite events": 3, "late": 2, "dead letters, late": 2}
+
+NODES = [
+    (directory(), ["no broker nodes: start one with `distced broker`"]),
+    (
+        directory(
+            {
+                "roof": NodeEntry(UP + 1),
+                "cellar": NodeEntry(UP - HOUR, 2, {**COUNTS, "dead letters, malformed": 1000}),
+            },
+            {"c2": detector("cellar", "[B]"), "c1": detector("cellar", "[A]")},
+        ),
+        [
+            "node     up since              for         detectors  events  composite events  late  dead letters",
+            "cellar   2026-11-21T07:00:00Z  1 h 1 min           2   1,200                 3     2  2 late, 1,000",
+            "                                                                                      malformed",
+            "roof     2026-11-21T08:00:00Z  1 min 29 s          0       0                 0     0  0",
+            "2 nodes                                            2   1,200                 3     2  1,002",
+        ],
+    ),
+    (
+        directory(["n1"], {"c0123456789": detector("n7", "[A]")}),
+        [
+            "node    up since              for         detectors  events  composite events  late  dead letters",
+            "n1      2026-11-21T08:00:00Z  1 min 30 s          0       0                 0     0  0",
+            "1 node                                            0       0                 0     0  0",
+            "",
+            "left over from nodes that are gone: c01234 (n7)",
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("known", "expected"), NODES)
+def test_nodes_are_shown_with_their_totals(known: Directory, expected: list[str]) -> None:
+    assert drawn(nodes_text(nodes_report(known), UP + 90 * SECOND)) == expected
+
+
+def test_a_report_on_nodes_holds_everything() -> None:
+    counts = {**COUNTS, "dead letters, malformed": 0}
+    known = directory({"n1": NodeEntry(UP, 3, counts)}, {"c2": detector("n1", "[B]"), "c1": detector("n1", "[A]")})
+    assert as_json(nodes_report(known)) == {
+        "nodes": [
+            {
+                "node": "n1",
+                "since": UP,
+                "detectors": ["c1", "c2"],
+                "hosted": 3,
+                "events": 1200,
+                "composite_events": 3,
+                "late": 2,
+                "dead_letters": {"late": 2, "malformed": 0},
+                "counts": counts,
+            }
+        ],
+        "totals": {"nodes": 1, "detectors": 2, "events": 1200, "composite_events": 3, "late": 2, "dead_letters": 2},
+        "left_over": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("duration", "text"),
+    [
+        (-SECOND, "0 s"),
+        (999 * MILLISECOND, "0 s"),
+        (59 * SECOND, "59 s"),
+        (MINUTE, "1 min"),
+        (HOUR + MINUTE + SECOND, "1 h 1 min"),
+        (HOUR + SECOND, "1 h"),
+        (41 * DAY + 23 * HOUR + 59 * MINUTE, "41 d 23 h"),
+    ],
+)
+def test_durations_are_told_by_their_two_largest_units(duration: int, text: str) -> None:
+    assert lasting(duration) == text
+
+
+# Detectors.
+
+SHARED = {
+    "ca-whole": detector("n1", "([A] ; [B]) & [C] -> Out()", 2, parts=("cb-part", "cc-part"), publishes="Out"),
+    "cb-part": detector("n2", "[A] ; [B]", 3, parts=("cd-deep",)),
+    "cc-part": detector("n1", "[C]", parts=("cd-deep", "ce-missing")),
+    "cd-deep": detector("n2", "[A]", 2, policy="guaranteed"),
+    "cf-other": detector("n2", "[Out] ; [C]", policy="best-effort", reads=("C", "Out"), publishes="Late"),
+}
+SYSTEM = directory(["n1", "n2"], SHARED, {"hall": ("A", "B"), "roof": ("A",)})
+
+TREES = [
+    (directory(["n1"]), None, ["no detectors"]),
+    (SYSTEM, "n9", ["no detectors on the node n9"]),
+    (
+        SYSTEM,
+        None,
+        [
+            # It serves two readers and a client, so it is at the top as well, before its reader.
+            "cb-par on n2, guaranteed, serves 3 subscriptions (1 reader)",
+            "  [A] ; [B]",
+            "└── cd-dee on n2, guaranteed, serves 2 subscriptions (2 readers)",
+            "      [A]",
+            "ca-who on n1, guaranteed, publishes Out, serves 2 subscriptions",
+            "  ([A] ; [B]) & [C] -> Out()",
+            "├── cb-par on n2, as above",
+            "└── cc-par on n1, guaranteed, serves 1 subscription (1 reader)",
+            "      [C]",
+            "    ├── cd-dee on n2, as above",
+            "    └── ce-mis, not in the directory",
+            "cf-oth on n2, best-effort, publishes Late, serves 1 subscription",
+            "  [Out] ; [C]",
+            "",
+            "5 detectors on 2 nodes, 5 subscriptions of clients",
+        ],
+    ),
+    (
+        SYSTEM,
+        "n1",
+        [
+            "ca-who on n1, guaranteed, publishes Out, serves 2 subscriptions",
+            "  ([A] ; [B]) & [C] -> Out()",
+            "├── cb-par on n2",
+            "└── cc-par on n1, guaranteed, serves 1 subscription (1 reader)",
+            "      [C]",
+            "    ├── cd-dee on n2",
+            "    └── ce-mis, not in the directory",
+            "",
+            "2 detectors on 1 node, 2 subscriptions of clients",
+        ],
+    ),
+    # What nobody reads any more, what is left of a lost node, and what cannot be: a circle.
+    (
+        directory(
+            ["n1"],
+            {
+                "ca": detector("n7", "[A]", 0),
+                "cb": detector("n1", "[B]", parts=("cc",)),
+                "cc": detector("n1", "[C]", parts=("cb",)),
+            },
+        ),
+        None,
+        [
+            "ca on n7, which is gone, guaranteed, serves 0 subscriptions",
+            "  [A]",
+            "cb on n1, guaranteed, serves 1 subscription (1 reader)",
+            "  [B]",
+            "└── cc on n1, guaranteed, serves 1 subscription (1 reader)",
+            "      [C]",
+            "    └── cb on n1, as above",
+            "",
+            "3 detectors on 2 nodes, 0 subscriptions of clients",
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("known", "node", "expected"), TREES)
+def test_detectors_are_shown_as_a_tree(known: Directory, node: str | None, expected: list[str]) -> None:
+    assert drawn(detectors_text(detectors_report(known, node=node))) == expected
+
+
+def test_a_long_pattern_is_folded_to_the_width() -> None:
+    known = directory(["n1"], {"ca": detector("n1", "[A] ; [B] ; [C] ; [D]")})
+    assert drawn(detectors_text(detectors_report(known)), 15)[4:7] == ["  [A] ; [B] ;", "  [C] ; [D]", ""]
+
+
+ABOUT = [
+    (
+        "cb-part",
+        [
+            "detector  cb-part",
+            "pattern   [A] ; [B]",
+            "node      n2",
+            "policy    guaranteed",
+            "serves    3 subscriptions (1 reader)",
+            "types     A from hall, roof",
+            "",
+            "reads",
+            "cd-dee on n2, guaranteed, serves 2 subscriptions (2 readers)",
+            "  [A]",
+            "",
+            "is read by",
+            "ca-who on n1, guaranteed, publishes Out, serves 2 subscriptions",
+            "  ([A] ; [B]) & [C] -> Out()",
+            "└── cf-oth on n2, best-effort, publishes Late, serves 1 subscription",
+            "      [Out] ; [C]",
+        ],
+    ),
+    (
+        "cf-other",
+        [
+            "detector   cf-other",
+            "pattern    [Out] ; [C]",
+            "node       n2",
+            "policy     best-effort",
+            "publishes  Late()",
+            "serves     1 subscription",
+            "types      C, which nobody publishes yet",
+            "           Out from ca-who",
+            "",
+            "reads",
+            "ca-who on n1, guaranteed, publishes Out, serves 2 subscriptions",
+            "  ([A] ; [B]) & [C] -> Out()",
+            "├── cb-par on n2, guaranteed, serves 3 subscriptions (1 reader)",
+            "│     [A] ; [B]",
+            "│   └── cd-dee on n2, guaranteed, serves 2 subscriptions (2 readers)",
+            "│         [A]",
+            "└── cc-par on n1, guaranteed, serves 1 subscription (1 reader)",
+            "      [C]",
+            "    ├── cd-dee on n2, as above",
+            "    └── ce-mis, not in the directory",
+        ],
+    ),
+    ("cz", ["the detector cz is not there any more"]),
+]
+
+
+@pytest.mark.parametrize(("name", "expected"), ABOUT)
+def test_one_detector_is_shown_with_all_it_reads_and_all_that_read_it(name: str, expected: list[str]) -> None:
+    assert drawn(detectors_text(detectors_report(SYSTEM, about=name))) == expected
+
+
+def test_a_report_on_one_detector_holds_all_that_has_to_do_with_it() -> None:
+    report = detectors_report(SYSTEM, about="cc-part")
+    assert [each.id for each in report.detectors] == ["ca-whole", "cc-part", "cd-deep", "cf-other"]
+    whole, part, _, other = report.detectors
+    assert part.part_of == (Related("ca-whole", "ca-who", "n1"),)
+    assert part.parts == (Related("cd-deep", "cd-dee", "n2"), Related("ce-missing", "ce-mis", None))
+    assert (part.subscriptions, part.readers, part.for_clients) == (1, 1, 0)
+    assert whole.read_by == (Related("cf-other", "cf-oth", "n2"),)
+    assert as_json(other.inputs) == [
+        {"type": "C", "sources": [], "detectors": []},
+        {"type": "Out", "sources": [], "detectors": [{"id": "ca-whole", "short": "ca-who", "node": "n1"}]},
+    ]
+
+
+def test_a_detector_of_every_event_says_so() -> None:
+    known = directory(["n1"], {"ca": detector("n1", "[any]", reads=None, exports=("x", "n"))})
+    lines = drawn(detectors_text(detectors_report(known, about="ca")))
+    assert {"types     every primitive event", "exports   x, n"} <= set(lines)
+
+
+def test_what_guaranteed_detection_does_not_read_is_not_shown_as_read() -> None:
+    found = {
+        "ca": detector("n1", "[A] -> Out()", policy="best-effort", publishes="Out"),
+        "cb": detector("n1", "[Out]", reads=("Out",)),
+    }
+    report = detectors_report(directory(["n1"], found))
+    assert [each.read_by for each in report.detectors] == [(), ()]
+
+
+# Names that are given.
+
+
+@given(st.sets(st.text("ab.", min_size=1, max_size=12), max_size=12))
+def test_a_short_id_tells_a_detector_apart(names: set[str]) -> None:
+    short = short_ids(names)
+    assert short.keys() == names
+    for name, text in short.items():
+        assert name.startswith(text)
+        assert len(text) >= min(len(name), SHORTEST)
+        assert text == name or not any(other.startswith(text) for other in names - {name})
+        known = directory(["n1"], {each: detector("n1", "[A]") for each in names})
+        assert find_detector(known, text) == name
+
+
+IDS = {
+    name: detector("n2" if name == "c777777" else "n1", "[A]") for name in ("c123456", "c123456.best-effort", "c777777")
+}
+KNOWN = directory(["n1", "n2"], IDS)
+
+FOUND = [
+    ("c7", None, "c777777"),
+    ("c123456", None, "c123456"),
+    ("c123456.", None, "c123456.best-effort"),
+    ("c", "n2", "c777777"),
+]
+
+
+@pytest.mark.parametrize(("prefix", "node", "expected"), FOUND)
+def test_a_detector_is_found_by_the_beginning_of_its_id(prefix: str, node: str | None, expected: str) -> None:
+    assert find_detector(KNOWN, prefix, node=node) == expected
+
+
+NOT_FOUND = [
+    (
+        KNOWN,
+        "c12",
+        None,
+        ("several detectors whose ids begin so", "c123456, c123456.best-effort)", "give more of the id"),
+    ),
+    (KNOWN, "", None, ("several detectors whose ids begin so: ''", "c123456, c123456.best-effort, c77777")),
+    (KNOWN, "c77777x", None, ("no detector whose id begins so: c77777x", "did you mean c77777?")),
+    (KNOWN, "zz", None, ("no detector whose id begins so: zz", "distced detectors lists them")),
+    (KNOWN, "c9", "n2", ("no detector whose id begins so on the node n2: c9", "allowed: c77777)")),
+    (KNOWN, "c777777", "n1", ("a detector that is not on the node n1: c777777", "at node n2")),
+    (directory(["n1"]), "c1", None, ("no detector whose id begins so: c1", "none is there")),
+]
+
+
+@pytest.mark.parametrize(("known", "prefix", "node", "said"), NOT_FOUND)
+def test_a_detector_that_is_not_there(known: Directory, prefix: str, node: str | None, said: tuple[str, ...]) -> None:
+    with pytest.raises(DistcedError) as caught:
+        find_detector(known, prefix, node=node)
+    for each in said:
+        assert each in str(caught.value)
+
+
+def test_of_many_detectors_some_are_named() -> None:
+    known = directory(["n1"], {f"c{number:07}": detector("n1", "[A]") for number in range(100)})
+    with pytest.raises(DistcedError, match="c0000007 and 92 more"):
+        find_detector(known, "c0")
+
+
+@pytest.mark.parametrize("name", ["n1", "n2", "gone"])
+def test_a_node_is_known_by_its_entry_or_what_it_has_left(name: str) -> None:
+    check_node(directory(["n1", "n2"], {"ca": detector("gone", "[A]")}), name)
+
+
+@pytest.mark.parametrize(
+    ("known", "name", "said"),
+    [
+        (KNOWN, "n22", ("no broker node of this name: n22", "n1, n2", "did you mean n2?")),
+        (KNOWN, "attic", ("no broker node of this name: attic", "distced nodes lists them")),
+        (directory(), "n1", ("no broker node of this name: n1", "none is there")),
+    ],
+)
+def test_a_node_that_nobody_knows(known: Directory, name: str, said: tuple[str, ...]) -> None:
+    with pytest.raises(DistcedError) as caught:
+        check_node(known, name)
+    for each in said:
+        assert each in str(caught.value)
