@@ -8,6 +8,7 @@ was rejected: patterns are long, and there is nothing to line up in a tree.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, Literal
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -17,6 +18,9 @@ from rich.tree import Tree
 
 from brokers.directory_report import DetectorReport, DetectorsReport, NodesReport, Related
 from middleware.timestamps import DAY, HOUR, MINUTE, SECOND, format_instant
+
+_FOLDED: Final = {"up since": 10, "composite events": 9, "dead letters": 9}
+"""The columns that give way in a narrow terminal, and how far: 80 columns will do."""
 
 
 def nodes_text(report: NodesReport, now: int) -> Iterator[RenderableType]:
@@ -39,14 +43,14 @@ def _nodes_table(report: NodesReport, now: int) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
     for heading in ("node", "up since", "for", "detectors", "events", "composite events", "late", "dead letters"):
         numbers = heading in ("detectors", "events", "composite events", "late")
-        # In a narrow terminal these are folded first.
-        wide = heading in ("composite events", "dead letters")
-        table.add_column(heading, justify="right" if numbers else "left", overflow="fold", no_wrap=not wide)
+        folded = _FOLDED.get(heading)
+        justify: Literal["left", "right"] = "right" if numbers else "left"
+        table.add_column(heading, justify=justify, overflow="fold", no_wrap=folded is None, min_width=folded)
     for each in report.nodes:
         letters = ", ".join(f"{count:,} {reason}" for reason, count in sorted(each.dead_letters.items()) if count)
         table.add_row(
             Text(each.node, "cyan"),
-            format_instant(each.since - each.since % SECOND),
+            format_instant(each.since - each.since % SECOND).replace("T", " "),
             lasting(now - each.since),
             *(f"{count:,}" for count in (len(each.detectors), each.events, each.composite_events, each.late)),
             Text(letters or "0", "yellow" if letters else ""),

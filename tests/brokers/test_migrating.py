@@ -1,0 +1,252 @@
+"""Detectors that move from node to node: nothing is lost, nothing comes twice, and who subscribes notices nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from random import Random
+
+import pytest
+
+from brokers.migrating import PATIENCE
+from detectors.compilation import compile_pattern
+from detectors.language.printer import format_publication
+from detectors.stepwise.engine import StepwiseEngine
+from middleware.errors import PatternError
+from middleware.eventtypes import TypeRegistry
+from middleware.protocol import Arrival, Move, Refusal, State, SubscriptionEntry, encode
+from middleware.timestamps import SECOND
+from middleware.topics import administration_topic
+from tests.brokers.test_delegating import CHAIN, Scene
+from tests.brokers.test_transparency import KINDS, _send
+from tests.brokers.virtual import Network, delivering
+from tests.generate import TYPES, PatternMaker
+from tests.streams import END, messages, spread, told
+
+
+def move(scene_network: Network, detector: str, node: str) -> None:
+    """Somebody wants a detector moved."""
+    scene_network.publish(administration_topic("move", detector), encode(Move(node)))
+
+
+def detector_of(scene: Scene, text: str) -> tuple[str, str]:
+    """The id of the detector of a pattern, and its node."""
+    host = scene.host_of(text)
+    (identity,) = [name for name, hosted in host.node.hosted.items() if hosted.detector.compiled.text == text]
+    return identity, host.name
+
+
+def other_than(scene: Scene, name: str) -> str:
+    return next(each.name for each in scene.nodes if each.name != name)
+
+
+def test_a_detector_moves_with_its_state() -> None:
+    scene = Scene()
+    scene.subscribe("q", "[A] ; [B] -> Out()")
+    scene.happen("A")
+    identity, origin = detector_of(scene, "[A] ; [B] -> Out()")
+    target = other_than(scene, origin)
+    move(scene.network, identity, target)
+    scene.network.run()
+    assert scene.host_of("[A] ; [B] -> Out()").name == target
+    assert scene.network.hosts(identity) == [target]
+    scene.happen("BAB")
+    assert scene.found("q") == 2
+    assert scene.network.letters == []
+    scene.app.clear("subscription", "q")
+    scene.network.run()
+    assert scene.entries("detector") == []
+
+
+@pytest.mark.parametrize("text", ["[A as x0] ; [B where v == x0.v]", "[A as x0] ; [B where v == x0.v] ; [C]", CHAIN])
+def test_each_link_of_a_chain_moves(text: str) -> None:
+    scene = Scene()
+    scene.subscribe("q", CHAIN, decomposition="full")
+    scene.happen("AB")
+    identity, origin = detector_of(scene, text)
+    target = other_than(scene, origin)
+    move(scene.network, identity, target)
+    scene.network.run()
+    assert scene.network.hosts(identity) == [target]
+    scene.happen("CD")
+    scene.happen("ABCD", v=3)
+    assert scene.found("q") == 2
+    assert len(scene.entries("subscription")) == 3
+    scene.app.clear("subscription", "q")
+    scene.network.run()
+    assert scene.entries("detector") == scene.entries("subscription") == []
+
+
+def test_there_and_back_again() -> None:
+    scene = Scene(2)
+    scene.subscribe("q", CHAIN, decomposition="full")
+    for _ in range(4):
+        for identity in [name for each in scene.nodes for name in each.node.hosted]:
+            (origin,) = scene.network.hosts(identity)
+            move(scene.network, identity, other_than(scene, origin))
+            scene.network.run()
+        scene.happen("ABCD")
+    assert scene.found("q") == 4
+
+
+def test_a_subscription_that_comes_or_goes_meanwhile() -> None:
+    for seed in range(30):
+        scene = Scene(3, seed)
+        scene.subscribe("q", "[A] ; [B] -> Out()")
+        other = scene.network.client("other")
+        scene.network.run()
+        identity, origin = detector_of(scene, "[A] ; [B] -> Out()")
+        move(scene.network, identity, other_than(scene, origin))
+        scene.network.some(scene.network.random.randrange(12))
+        other.subscribe("r", "[A] ; [B] -> Out()")
+        scene.network.some(scene.network.random.randrange(12))
+        scene.app.clear("subscription", "q")
+        scene.network.run()
+        scene.network.pass_time(3 * SECOND)
+        assert other.states("r")[-1] == "active", seed
+        scene.happen("AB")
+        assert scene.found("r", other) == 1, seed
+        assert len(scene.network.hosts(identity)) == 1, seed
+
+
+@pytest.mark.parametrize("who", ["origin", "target"])
+def test_a_node_is_lost_on_the_way(who: str) -> None:
+    """At whatever step: afterwards there is one detector, and what happens from then on is found."""
+    for seed in range(40):
+        scene = Scene(3, seed)
+        scene.subscribe("q", "[A] ; [B] -> Out()")
+        identity, origin = detector_of(scene, "[A] ; [B] -> Out()")
+        target = other_than(scene, origin)
+        move(scene.network, identity, target)
+        scene.network.some(seed % 20)
+        name = origin if who == "origin" else target
+        (lost,) = [each for each in scene.network.nodes if each.name == name]
+        scene.network.lose(lost, for_good=True)
+        scene.network.run()
+        scene.network.pass_time(PATIENCE + 20 * SECOND)
+        assert len(scene.network.hosts(identity)) == 1, seed
+        before = scene.found("q")
+        scene.happen("AB")
+        assert scene.found("q") == before + 1, seed
+
+
+def test_a_target_that_says_nothing() -> None:
+    scene = Scene()
+    scene.subscribe("q", "[A] ; [B] -> Out()")
+    scene.happen("A")
+    identity, origin = detector_of(scene, "[A] ; [B] -> Out()")
+    target = other_than(scene, origin)
+    (silent,) = [each for each in scene.network.nodes if each.name == target]
+    silent.node.migrating.told = lambda *_: []  # type: ignore[method-assign]
+    move(scene.network, identity, target)
+    scene.network.run()
+    scene.happen("B")
+    scene.network.pass_time(PATIENCE + 5 * SECOND)
+    assert scene.network.hosts(identity) == [origin]
+    assert scene.found("q") == 1
+
+
+def test_a_state_that_is_refused() -> None:
+    """The target cannot read the state: the origin goes on with it, and with what came meanwhile."""
+    scene = Scene()
+    scene.subscribe("q", "[A] ; [B] -> Out()")
+    scene.happen("A")
+    identity, origin = detector_of(scene, "[A] ; [B] -> Out()")
+    (host,) = [each for each in scene.network.nodes if each.name == origin]
+    (hosted,) = host.node.hosted.values()
+    hosted.detector.snapshot = lambda: b"damaged"  # type: ignore[method-assign]
+    move(scene.network, identity, other_than(scene, origin))
+    scene.happen("B")
+    assert scene.network.hosts(identity) == [origin]
+    assert scene.found("q") == 1
+    assert any("stays" in note.event for note in scene.network.notes)
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload"),
+    [
+        ("prepare", b"nonsense"),
+        ("prepare", encode(Arrival("n1", SubscriptionEntry("c", "[A")))),
+        ("prepare", encode(Arrival("n1", SubscriptionEntry("c", "[A] ; [C]")))),
+        ("listening", b""),
+        ("state", encode(State(b"", {}))),
+        ("refused", encode(Refusal("no"))),
+        ("dance", b""),
+    ],
+)
+def test_words_out_of_place(kind: str, payload: bytes) -> None:
+    scene = Scene()
+    scene.subscribe("q", "[A] ; [B] -> Out()")
+    before = scene.hosted
+    for node in ("n0", "n1", "n2"):
+        scene.network.publish(administration_topic("node", node, kind, "c0123456789abcdef"), payload)
+    scene.network.run()
+    scene.network.pass_time(PATIENCE + 3 * SECOND)
+    assert scene.hosted == before
+    scene.happen("AB")
+    assert scene.found("q") == 1
+
+
+def test_a_move_to_nowhere() -> None:
+    scene = Scene()
+    scene.subscribe("q", "[A] ; [B] -> Out()")
+    before = scene.hosted
+    identity, origin = detector_of(scene, "[A] ; [B] -> Out()")
+    for node in ("nowhere", origin):
+        move(scene.network, identity, node)
+    move(scene.network, "c0123456789abcdef", "n1")
+    scene.network.run()
+    assert scene.hosted == before
+    assert any("not there" in note.event for note in scene.network.notes)
+
+
+def test_what_is_found_does_not_depend_on_moves() -> None:
+    """Random patterns, cuts, inputs and interleavings, and detectors that move at random meanwhile."""
+    moved = found = 0
+    for seed in range(200):
+        random = Random(seed)
+        registry = TypeRegistry(KINDS)
+        try:
+            made = PatternMaker(random).publication(random.randrange(2, 7))
+            pattern = compile_pattern(format_publication(made), registry)
+        except PatternError:
+            continue
+        sources = random.randrange(1, 3)
+        events = spread(random, random.randrange(3, 14), sources)
+        streams = [messages(random, events, f"s{number}", shuffled=random.random() < 0.3) for number in range(sources)]
+        network = Network(seed, again=random.choice((0.0, 0.3)))
+        nodes = [network.node(f"n{number}") for number in range(random.randrange(2, 4))]
+        app = network.client("app")
+        app.register(*KINDS)
+        network.run()
+        publishers = [network.client(f"pub{number}") for number in range(sources)]
+        for number, publisher in enumerate(publishers):
+            publisher.source(f"s{number}", TYPES)
+        app.subscribe("q", pattern.text, decomposition=random.choice(("none", "full")))
+        network.run()
+        assert app.states("q")[-1] == "active", app.answers["q"]
+
+        def somebody_moves(random: Random = random, network: Network = network) -> None:
+            hosted = sorted(name for each in network.nodes for name in each.node.hosted)
+            if hosted:
+                move(network, random.choice(hosted), random.choice(network.nodes).name)
+
+        sends: list[Callable[[], object]] = []
+        waiting = [stream for stream in streams if stream]
+        while waiting:
+            message = random.choice(waiting).pop(0)
+            sends.append(partial(_send, publishers[int(message.source[1:])], message))
+            sends += [somebody_moves] * (random.random() < 0.5)
+            waiting = [each for each in waiting if each]
+        delivering(network, sends)
+
+        engine = StepwiseEngine([pattern])
+        expected = engine.feed(events) + engine.advance(END)
+        assert told(app.composites("q")) == told(expected), f"seed {seed}: {pattern.text}"
+        assert app.watermarks["q"] == END
+        assert network.letters == [], seed
+        found += len(expected)
+        moved += sum(note.event == "detector moved" for note in network.notes)
+        assert sum(len(each.node.migrating.moving) for each in nodes) == 0
+    assert found > 100
+    assert moved > 100
