@@ -22,6 +22,7 @@ from detectors.cutting.catalogue import Catalogue
 from detectors.cutting.cover import for_reuse
 from detectors.cutting.graph import Choice, Choose, DetectorPlan, Place, cut, cut_at
 from detectors.detector import detector_id
+from detectors.language.canonical import canonical_id
 from detectors.language.names import referenced
 from detectors.language.printer import format_publication
 from detectors.language.tree import Delegated, Publication
@@ -81,8 +82,9 @@ class Delegating:
             self.directory.check_published(compiled.publishes, compiled.names())
         self.directory.check_read(compiled.names(), policy.name)
         identity = detector_id(compiled, policy.name)
+        wanted = canonical_id(compiled.plain, exports=frozenset(entry.exports)) if entry.exports else identity
         # What is found by best effort is complete at no time, so it is no part of anything.
-        cutting = policy.name == "guaranteed" and entry.decomposition != "none" and identity not in self.whole
+        cutting = policy.name == "guaranteed" and entry.decomposition != "none" and wanted not in self.whole
         if not cutting and not entry.exports:
             return Planned(identity, compiled, policy, {}, (), entry)
         catalogue = self._catalogue(registry) if entry.decomposition == "for-reuse" else Catalogue()

@@ -58,11 +58,6 @@ class Reading:
         self._bus = Bus(url, on_state=self._state_changed)
         self._known_topic = administration_topic("known", self._bus.client_id, root=root)
 
-    @property
-    def client_id(self) -> str:
-        """Who this is to the server."""
-        return self._bus.client_id
-
     @contextmanager
     def open(self, timeout: float = PATIENCE) -> Iterator[Reading]:
         """Connect and read; raise `BusError` where that does not come about in so many seconds."""

@@ -206,10 +206,11 @@ def detectors_report(directory: Directory, *, node: str | None = None, about: st
 
     A node or a detector that is not there (any more) gives a report without detectors.
     """
+    reports = _reports(directory)
     if about is not None:
-        reports = _related(_reports(directory), about)
-    else:
-        reports = {name: each for name, each in _reports(directory).items() if node is None or each.node == node}
+        node, reports = None, _related(reports, about)
+    elif node is not None:
+        reports = {name: each for name, each in reports.items() if each.node == node}
     return DetectorsReport(node, about, tuple(reports[name] for name in sorted(reports)))
 
 

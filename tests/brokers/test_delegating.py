@@ -190,6 +190,15 @@ def test_a_part_that_is_refused() -> None:
     assert scene.found("q") == 1
 
 
+def test_a_part_of_a_part_that_is_refused() -> None:
+    """All of it is hidden, which a pattern of its own may not be; what it hands on makes no difference."""
+    scene = Scene()
+    scene.subscribe("q", "~([A as x] [B]) [C] [D] -> Out(v = x.v)", decomposition="full")
+    assert any("not cut" in note.event for note in scene.network.notes)
+    scene.happen("ABCD")
+    assert scene.found("q") == 1
+
+
 def test_what_is_found_by_best_effort_is_not_cut() -> None:
     scene = Scene()
     scene.subscribe("q", CHAIN, decomposition="full", policy="best-effort")
