@@ -189,3 +189,28 @@ def detectors(
     from brokers.directory_verbs import show_detectors
 
     return show_detectors(server, detector, node, watch=watch, as_json=as_json)
+
+
+def move(
+    detector: Annotated[
+        str, typer.Argument(metavar="DETECTOR-PREFIX", help="How the id of the detector begins.", show_default=False)
+    ],
+    node: Annotated[str, typer.Argument(metavar="NODE", help="Where it is to go.", show_default=False)],
+    server: ServerOption = DEFAULT,
+    timeout: Annotated[str, typer.Option(metavar="DURATION", help="How long it may take.")] = "15s",
+    as_json: AsJson = False,
+) -> int:
+    """Move a detector to another node, with its state.
+
+    Nothing is lost on the way and nothing found twice, and who subscribes notices nothing. The exit code is 2 where the
+    detector or the node is not there, or the detector has not moved in time; it then stays where it is.
+
+    \b
+    Examples:
+      distced move c52925 cellar
+      distced detectors --watch
+    """
+    from brokers.move_verb import move_detector
+    from middleware.timestamps import SECOND, parse_duration
+
+    return move_detector(server, detector, node, timeout=parse_duration(timeout) / SECOND, as_json=as_json)
