@@ -70,7 +70,9 @@ class Delegating:
         self.client = node_client(name)
         self.directory = directory
         self.whole: set[str] = set()
-        self._known: dict[str, tuple[DetectorEntry, DetectorPlan | None]] = {}
+        self._reusable = Catalogue()
+        # What the directory has said of the detectors that were looked at.
+        self._known: dict[str, tuple[str, str, tuple[str, ...]]] = {}
 
     def plan(self, entry: SubscriptionEntry, registry: TypeRegistry) -> Planned:
         """What a subscription asks for; raises `DistcedError` where that cannot be."""
@@ -142,15 +144,17 @@ class Delegating:
     def _catalogue(self, registry: TypeRegistry) -> Catalogue:
         """The detectors of the directory that may be read as parts."""
         detectors = self.directory.detectors
-        self._known = {name: known for name, known in self._known.items() if detectors.get(name) is known[0]}
-        catalogue = Catalogue()
+        for name in [each for each in self._known if each not in detectors]:
+            del self._known[name]
+            self._reusable.remove(name)
         for name, entry in detectors.items():
-            if name not in self._known:
-                self._known[name] = (entry, _running(entry, registry))
-            plan = self._known[name][1]
-            if plan is not None:
-                catalogue.add(plan)
-        return catalogue
+            shown = (entry.pattern, entry.policy, entry.exports)
+            if self._known.get(name) != shown:
+                self._known[name] = shown
+                plan = _running(entry, registry)
+                if plan is not None:
+                    self._reusable.add(plan)
+        return self._reusable
 
 
 def node_client(name: str) -> str:

@@ -11,6 +11,7 @@ Names are numbered along the sequence as they are met. So equal sub-patterns are
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
@@ -25,6 +26,9 @@ from detectors.language.tree import Init, Keyed, Pattern, Publication, Timing, W
 from detectors.stepwise.findings import may_repeat
 from middleware.sets.expressions import Literal
 from middleware.sets.expressions import variables as read_variables
+
+NEAR: Final = 4
+"""Of detectors that differ in their windows only, so many are looked at."""
 
 NULL: Final = Literal(None)
 
@@ -81,12 +85,69 @@ class Entry:
     size: int
 
 
+class Around(NamedTuple):
+    """What a sub-pattern stands in.
+
+    Attributes:
+        key: the attributes of the keys in force, its own among them, sorted.
+        own: the length of its own window, ns; None for none.
+        window: the length of the shortest window around it, ns; None for none.
+    """
+
+    key: tuple[str, ...]
+    own: int | None
+    window: int | None
+
+
+@dataclass(slots=True)
+class _Shelf:
+    """Detectors of one sequence and one key.
+
+    Attributes:
+        by_window: by the length of the window.
+        lengths: the lengths there are, sorted.
+    """
+
+    by_window: dict[int | None, list[Entry]] = field(default_factory=dict)
+    lengths: list[int] = field(default_factory=list)
+
+    def add(self, entry: Entry) -> None:
+        if entry.window not in self.by_window and entry.window is not None:
+            insort(self.lengths, entry.window)
+        self.by_window.setdefault(entry.window, []).append(entry)
+
+    def remove(self, detector: str, window: int | None) -> None:
+        left = [each for each in self.by_window[window] if each.id != detector]
+        if left:
+            self.by_window[window] = left
+            return
+        del self.by_window[window]
+        if window is not None:
+            self.lengths.remove(window)
+
+    def serving(self, around: Around) -> Iterator[Entry]:
+        """Those that find what is needed in this place.
+
+        Matches that span more than the window around are of no use to anybody, so they may be found or not.
+        """
+        own, window = around.own, around.window
+        if own is not None and (window is None or own < window):
+            yield from self.by_window.get(own, ())
+            return
+        yield from self.by_window.get(None, ())
+        if window is not None:
+            # The shortest that are long enough find the least in vain.
+            at = bisect_left(self.lengths, window)
+            for length in self.lengths[at : at + NEAR]:
+                yield from self.by_window[length]
+
+
 @dataclass(slots=True)
 class _Node:
-    """A place in the trie: what sequences go on with, and the detectors of the sequence that ends here."""
+    """A place in the trie: what sequences go on with, and by key the detectors of the sequence that ends here."""
 
     onward: dict[Token, _Node] = field(default_factory=dict)
-    entries: list[Entry] = field(default_factory=list)
+    shelves: dict[tuple[str, ...], _Shelf] = field(default_factory=dict)
 
 
 class Catalogue:
@@ -116,7 +177,7 @@ class Catalogue:
             node = self._root
             for token in tokens:
                 node = node.onward.setdefault(token, _Node())
-            node.entries.append(entry)
+            node.shelves.setdefault(entry.key, _Shelf()).add(entry)
 
     def remove(self, detector: str) -> None:
         """A detector is gone."""
@@ -124,15 +185,20 @@ class Catalogue:
         if plan is None or not _is_part(plan):
             return
         way = [self._root]
-        _, tokens = _entry(plan)
+        entry, tokens = _entry(plan)
         for token in tokens:
             way.append(way[-1].onward[token])
-        way[-1].entries = [each for each in way[-1].entries if each.id != detector]
+        shelf = way[-1].shelves[entry.key]
+        shelf.remove(detector, entry.window)
+        if not shelf.by_window:
+            del way[-1].shelves[entry.key]
         for token, node, child in reversed(list(zip(tokens, way[:-1], way[1:], strict=True))):
-            if not child.entries and not child.onward:
+            if not child.shelves and not child.onward:
                 del node.onward[token]
 
-    def find(self, words: list[Word], joint: Joint, start: int) -> Iterator[tuple[int, Entry, tuple[str, ...]]]:
+    def find(
+        self, words: list[Word], joint: Joint, start: int, around: Around
+    ) -> Iterator[tuple[int, Entry, tuple[str, ...]]]:
         """The detectors of runs that begin with a part: where each ends, the detector, and the names by number.
 
         Args:
@@ -145,8 +211,10 @@ class Catalogue:
             if child is None:
                 return
             node = child
-            for entry in node.entries:
-                yield stop + 1, entry, tuple(numbers)
+            shelf = node.shelves.get(around.key)
+            if shelf is not None:
+                for entry in shelf.serving(around):
+                    yield stop + 1, entry, tuple(numbers)
 
 
 def core_of(pattern: Pattern) -> Core:

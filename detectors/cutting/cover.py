@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from detectors.cutting.candidates import Context, JointView, Path, inside, outermost
-from detectors.cutting.catalogue import Catalogue, Entry, Word, core_of, word_of
+from detectors.cutting.catalogue import Around, Catalogue, Entry, Word, core_of, word_of
 from detectors.cutting.graph import Choice, Choose
 from detectors.cutting.joints import Joint, joint_of
 from detectors.language.names import all_registers
@@ -98,12 +98,13 @@ class _Finder:
         """The cheapest cover of a joint: for each place in it the cheapest of everything before."""
         joint, path = view.joint, view.path
         words = self._words_of(joint)
+        around = Around(view.context.key, None, view.context.window)
         best: list[_Cover] = [_Cover(0.0, ())] + [_Cover(float("inf"), ())] * len(joint.parts)
         for start, part in enumerate(joint.parts):
             before = best[start]
             alone = self.cover(part, (*path, start), view.context_at(start, start + 1))
             _improve(best, start + 1, before, alone)
-            for stop, entry, names in self.catalogue.find(words, joint, start):
+            for stop, entry, names in self.catalogue.find(words, joint, start, around):
                 if stop - start > 1:
                     cost = self.usable(entry)
                     if cost is not None and before.cost + cost < best[stop].cost:
@@ -115,13 +116,15 @@ class _Finder:
     def _whole(self, view: JointView, pattern: Pattern) -> list[_Cover]:
         """What a node that is no joint can be read from as a whole."""
         core, key, window = core_of(pattern)
+        context = view.context
+        around = Around(tuple(sorted({*context.key, *key})), window, context.window)
         joint = joint_of(core)
         words = self._words_of(joint)
         found = []
-        for stop, entry, names in self.catalogue.find(words, joint, 0):
+        for stop, entry, names in self.catalogue.find(words, joint, 0, around):
             cost = self.usable(entry)
             if stop == len(joint.parts) and cost is not None:
-                reused = self._reuse(_Reused(view, 0, 1, entry, names), cost, key, window)
+                reused = self._reuse(_Reused(view, 0, 1, entry, names), cost)
                 found += [] if reused is None else [reused]
         return found
 
@@ -132,16 +135,9 @@ class _Finder:
         word = self._words[id(part)] = word_of(part, self.registers)
         return word
 
-    def _reuse(
-        self, reused: _Reused, cost: float, own_key: tuple[str, ...] = (), own_window: int | None = None
-    ) -> _Cover | None:
-        """A run read from a running detector, if that is right and allowed."""
+    def _reuse(self, reused: _Reused, cost: float) -> _Cover | None:
+        """A run read from a running detector, if that hands on what is needed, and the rule allows it."""
         view, start, stop, entry, names = reused
-        context = view.context
-        if entry.key != (tuple(sorted({*context.key, *own_key})) if own_key else context.key):
-            return None
-        if not _serves(entry.window, own_window, context.window):
-            return None
         if not {names.index(name) for name in view.exports(start, stop)} <= entry.exports:
             return None
         return _Cover(cost, (reused,)) if view.allows(start, stop) else None
@@ -161,13 +157,3 @@ def _improve(best: list[_Cover], place: int, before: _Cover, more: _Cover) -> No
 
 def _cost(cover: _Cover) -> float:
     return cover.cost
-
-
-def _serves(window: int | None, own: int | None, around: int | None) -> bool:
-    """Whether a detector with a window finds what a sub-pattern with one of its own needs, in a window around it.
-
-    Matches that span more than the window around are of no use to anybody, so they may be found or not.
-    """
-    if own is not None and (around is None or own < around):
-        return window == own
-    return window is None or (around is not None and window >= around)
