@@ -1,4 +1,4 @@
-"""The verbs of brokers: `broker`, `subscribe`, `nodes` and `detectors`.
+"""The verbs of brokers: `broker`, `subscribe`, `nodes`, `detectors` and `move`.
 
 What takes time to import is imported inside the verb that needs it.
 """

@@ -17,7 +17,7 @@ from typing import Final
 
 from msgspec import structs
 
-from detectors.automata.automaton import Automaton
+from detectors.automata.automaton import Automaton, Delegated
 from detectors.stepwise.inner_events import PartEvent, PartMatch
 from detectors.stepwise.instance import Chain, Instance, Origin, chain_events
 from middleware.events import TIME, Attribute, CompositeEvent, Event, EventId, Gap, OrderKey, Record, composite_digest
@@ -57,8 +57,10 @@ class Findings:
         self.reported: dict[EventId, tuple[tuple[EventId, ...], int]] = {}
         self._part_type = part_type
         self._may_repeat = may_repeat(automaton)
-        # Only then: who takes one more constituent takes a later one, unless a part brings it.
-        self._old_constituents = automaton.joints > 0 or any(part.repeats for part in automaton.delegated)
+        # Who takes one more constituent takes a later one, unless a part brings it: to an instance that waits, or to
+        # none.
+        self._parts_repeat = any(part.repeats for part in automaton.delegated)
+        self._keeps_all = automaton.joints > 0 or _begins_with_repeats(automaton)
         # What the moment at hand has brought so far: the place in `found` by digest.
         self._by: Event = _NO_EVENT
         self._moment: tuple[object, ...] = ()
@@ -145,9 +147,15 @@ class Findings:
         self.reported = {
             identity: (constituents, lo)
             for identity, (constituents, lo) in self.reported.items()
-            if lo >= floor and (self._old_constituents or not constituents or constituents in held)
+            if lo >= floor and (self._keeps_all or not constituents or self._may_come(constituents, held))
         }
         self._forget_at = max(_REMEMBER_LEAST, 2 * len(self.reported))
+
+    def _may_come(self, constituents: tuple[EventId, ...], held: set[tuple[EventId, ...]]) -> bool:
+        """Whether an instance may come to these constituents: it has all of them, or the first and waits for a part."""
+        if constituents in held:
+            return True
+        return self._parts_repeat and any(constituents[:count] in held for count in range(len(constituents)))
 
     def _part(
         self,
@@ -268,6 +276,15 @@ def may_repeat(automaton: Automaton) -> bool:
         for position, arrival in zip(automaton.positions, automaton.arrivals, strict=True)
         for state in arrival
     )
+
+
+def _begins_with_repeats(automaton: Automaton) -> bool:
+    """Whether it begins with a delegated part whose composite events may come again."""
+    begins = (
+        automaton.positions[move.position] for place in automaton.starts for move in automaton.states[place].moves
+    )
+    parts = (automaton.parts[position.part] for position in begins if position.part is not None)
+    return any(isinstance(part, Delegated) and part.repeats for part in parts)
 
 
 def _place(event: Event) -> OrderKey:

@@ -198,3 +198,21 @@ def test_what_nobody_has_seen_is_not_taken_for_nothing() -> None:
     consume(outer, [event("X", 60, 0)], 200)
     found = consume(fresh, [event("A", 110, 2), event("B", 120, 3)], 200)
     assert consume(outer, list(found), 200, fresh.id) == []
+
+
+def test_ids_that_cannot_come_again_are_forgotten() -> None:
+    """The part may end in something hidden, so its composite events come again, as long as somebody waits for them."""
+    inner, outer = part_and_whole(
+        "[X] ; ([A <= {A, F}] ; ~[B <= {B, F}] within 1h)", "[A <= {A, F}] ; ~[B <= {B, F}] within 1h"
+    )
+    outer.join(inner.id, -1, 0)
+    for number in range(6000):
+        at = 10 * number
+        x, *others = (event(name, at + place, 5 * number + place) for place, name in enumerate("XABF"))
+        detected = inner.receive("s", others, at + 9, 0)
+        consume(outer, [x], at + 9)
+        outer.hear_open(inner.id, inner.open_gaps(), at + 9)
+        consume(outer, list(detected.events), at + 9, inner.id)
+    (unit,) = outer.engine.units
+    assert outer.statistics.found == 6000
+    assert len(unit.matcher.findings.reported) < 5000

@@ -81,23 +81,22 @@ NODES = [
         directory(
             {
                 "roof": NodeEntry(UP + 1),
-                "cellar": NodeEntry(UP - HOUR, 2, {**COUNTS, "dead letters, malformed": 1000}),
+                "cellar": NodeEntry(UP - HOUR, 2, {**COUNTS, "dead letters, mistyped": 10}),
             },
             {"c2": detector("cellar", "[B]"), "c1": detector("cellar", "[A]")},
         ),
         [
             "node     up since              for         detectors  events  composite events  late  dead letters",
-            "cellar   2026-11-21T07:00:00Z  1 h 1 min           2   1,200                 3     2  2 late, 1,000",
-            "                                                                                      malformed",
-            "roof     2026-11-21T08:00:00Z  1 min 29 s          0       0                 0     0  0",
-            "2 nodes                                            2   1,200                 3     2  1,002",
+            "cellar   2026-11-21 07:00:00Z  1 h 1 min           2   1,200                 3     2  2 late, 10 mistyped",
+            "roof     2026-11-21 08:00:00Z  1 min 29 s          0       0                 0     0  0",
+            "2 nodes                                            2   1,200                 3     2  12",
         ],
     ),
     (
         directory(["n1"], {"c0123456789": detector("n7", "[A]")}),
         [
             "node    up since              for         detectors  events  composite events  late  dead letters",
-            "n1      2026-11-21T08:00:00Z  1 min 30 s          0       0                 0     0  0",
+            "n1      2026-11-21 08:00:00Z  1 min 30 s          0       0                 0     0  0",
             "1 node                                            0       0                 0     0  0",
             "",
             "left over from nodes that are gone: c01234 (n7)",
@@ -108,7 +107,19 @@ NODES = [
 
 @pytest.mark.parametrize(("known", "expected"), NODES)
 def test_nodes_are_shown_with_their_totals(known: Directory, expected: list[str]) -> None:
-    assert drawn(nodes_text(nodes_report(known), UP + 90 * SECOND)) == expected
+    assert drawn(nodes_text(nodes_report(known), UP + 90 * SECOND), 120) == expected
+
+
+def test_nodes_fit_into_80_columns() -> None:
+    known = directory({"cellar": NodeEntry(UP, 2, {**COUNTS, "dead letters, malformed": 1000})})
+    assert drawn(nodes_text(nodes_report(known), UP + 90 * SECOND), 80) == [
+        "                                                    composite        dead",
+        "node    up since    for         detectors  events      events  late  letters",
+        "cellar  2026-11-21  1 min 30 s          0   1,200           3     2  2 late,",
+        "        08:00:00Z                                                    1,000",
+        "                                                                     malformed",
+        "1 node                                  0   1,200           3     2  1,002",
+    ]
 
 
 def test_a_report_on_nodes_holds_everything() -> None:

@@ -1,0 +1,235 @@
+"""The verbs `nodes` and `detectors` on a real MQTT server, with nodes that have cut a pattern between them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from brokers.directory import Directory
+from brokers.directory_reading import Reading
+from brokers.live import LiveNode
+from brokers.server import Server, find_mosquitto, start_server
+from middleware.bus import Bus
+from middleware.client import Client
+from middleware.console import main
+from middleware.eventtypes import event_type
+from middleware.quality import QualityOfService
+from middleware.subscription import Subscription
+
+pytestmark = pytest.mark.live
+
+PATTERN = "[A as x] ; [B where v >= x.v] ; ([C] & [A] ; [B]) by k within 1s -> Out(v = x.v)"
+FULL = QualityOfService(decomposition="full")
+
+
+class System:
+    """Two nodes, and a client with a subscription to a pattern that is cut."""
+
+    def __init__(self, url: str, client: Client, subscription: Subscription) -> None:
+        self.url = url
+        self.client = client
+        self.subscription = subscription
+
+
+@pytest.fixture(scope="module")
+def system() -> Iterator[System]:
+    if find_mosquitto() is None:
+        pytest.skip("mosquitto is neither on the PATH nor in /usr/sbin")
+    with (
+        start_server("mosquitto") as server,
+        LiveNode(server.url, "attic"),
+        LiveNode(server.url, "cellar"),
+        Client(server.url, name="app") as client,
+    ):
+        client.wait_for_nodes(2)
+        client.register(*(event_type(name, {"k": "number", "v": "number"}) for name in "ABC"))
+        client.source("s", ["A", "B", "C"], watermark=0)
+        yield System(server.url, client, client.subscribe(PATTERN, quality=FULL))
+
+
+@pytest.fixture
+def printed(system: System, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
+    """Runs a verb: its exit code, and what it has printed."""
+
+    def run(*arguments: str) -> tuple[int, str]:
+        code = main([*arguments, "--server", system.url])
+        return code, capsys.readouterr().out
+
+    return run
+
+
+def test_nodes_are_shown_and_looking_leaves_no_trace(system: System, printed: Callable[..., tuple[int, str]]) -> None:
+    code, out = printed("nodes", "--json")
+    assert code == 0
+    document = json.loads(out)
+    assert [each["node"] for each in document["nodes"]] == ["attic", "cellar"]
+    hosted = {name for each in document["nodes"] for name in each["detectors"]}
+    assert hosted == system.client.detectors.keys()
+    assert document["totals"]["detectors"] == len(hosted) > 1
+    assert (document["left_over"], document["unreadable"]) == ([], [])
+    assert all(each["since"] <= document["at"] for each in document["nodes"])
+
+    code, out = printed("nodes")
+    assert code == 0
+    words = [line.split() for line in out.splitlines()]
+    assert [line[0] for line in words] == ["node", "attic", "cellar", "2"]
+    assert words[-1] == ["2", "nodes", str(len(hosted)), "0", "0", "0", "0"]
+
+    with Reading(system.url).open() as reading:
+        clients, _ = reading.look(lambda directory: set(directory.clients))
+    assert clients == {"app"}
+
+
+def test_detectors_are_shown_with_their_parts(system: System, printed: Callable[..., tuple[int, str]]) -> None:
+    code, out = printed("detectors", "--json")
+    assert code == 0
+    document = json.loads(out)
+    reports = {each["id"]: each for each in document["detectors"]}
+    assert reports.keys() == system.client.detectors.keys()
+    whole = reports[system.subscription.detector]
+    assert (whole["pattern"], whole["publishes"], whole["policy"]) == (PATTERN, "Out", "guaranteed")
+    assert (whole["node"], whole["subscriptions"], whole["readers"]) == (system.subscription.node, 1, 0)
+    assert whole["parts"]
+    for part in whole["parts"]:
+        # It serves the node of its reader, and nobody else.
+        report = reports[part["id"]]
+        assert (report["node"], report["subscriptions"], report["readers"]) == (part["node"], 1, 1)
+        assert [each["id"] for each in report["part_of"]] == [whole["id"]]
+
+    code, out = printed("detectors")
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[0] == f"{whole['short']} on {whole['node']}, guaranteed, publishes Out, serves 1 subscription"
+    assert lines[1].strip() == PATTERN
+    for part in whole["parts"]:
+        assert any(f"── {part['short']} on {part['node']}, guaranteed, serves 1" in line for line in lines)
+    assert lines[-1].endswith("1 subscription of a client")
+
+
+def test_one_detector_and_those_of_a_node(system: System, printed: Callable[..., tuple[int, str]]) -> None:
+    known = system.client.detectors
+    whole = system.subscription.detector
+    part = known[whole].parts[0]
+    code, out = printed("detectors", part[:10])
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[0].split() == ["detector", part]
+    assert lines[lines.index("is read by") + 1].startswith(whole[:6])
+
+    for node in ("attic", "cellar"):
+        there = {name for name, entry in known.items() if entry.node == node}
+        code, out = printed("detectors", "--node", node, "--json")
+        assert {each["id"] for each in json.loads(out)["detectors"]} == there
+        assert code == (0 if there else 1)
+
+
+WRONG = [
+    (("detectors", "nonsense"), "no detector whose id begins so"),
+    (("detectors", ""), "several detectors whose ids begin so"),
+    (("detectors", "--node", "celar"), "no broker node of this name"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "problem"), WRONG)
+def test_what_is_not_there_is_told_of(
+    printed: Callable[..., tuple[int, str]], arguments: tuple[str, ...], problem: str
+) -> None:
+    code, out = printed(*arguments, "--json")
+    assert (code, json.loads(out)["problem"]) == (2, problem)
+
+
+def test_a_server_without_nodes_has_neither(mosquitto: Server, capsys: pytest.CaptureFixture[str]) -> None:
+    # The tests that share this server have roots of their own.
+    assert main(["nodes", "--server", mosquitto.url]) == 1
+    assert "no broker nodes: start one with `distced broker`" in capsys.readouterr().out
+    assert main(["detectors", "--server", mosquitto.url]) == 1
+    assert "no detectors" in capsys.readouterr().out
+
+
+def test_a_server_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["nodes", "--server", "mqtt://127.0.0.1:9"]) == 2
+    assert "nothing listens at 127.0.0.1:9" in capsys.readouterr().err
+
+
+def test_watching_shows_changes_until_an_interrupt(system: System) -> None:
+    code = "import sys; from middleware.console import main; sys.exit(main())"
+    arguments = ["detectors", "--watch", "--json", "--server", system.url]
+    process = subprocess.Popen([sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, text=True)
+    given_up = threading.Timer(30, process.kill)
+    given_up.start()
+    try:
+        assert process.stdout is not None
+
+        def wait_for(patterns: set[str]) -> None:
+            shown: list[dict[str, Any]] = []
+            assert process.stdout is not None
+            for line in process.stdout:
+                shown = json.loads(line)["detectors"]
+                if {each["pattern"] for each in shown if each["subscriptions"] > each["readers"]} == patterns:
+                    return
+            pytest.fail(f"it has ended with {shown}")
+
+        wait_for({PATTERN})
+        another = system.client.subscribe("[A] ; [C] -> Another()")
+        wait_for({PATTERN, "[A] ; [C] -> Another()"})
+        system.client.unsubscribe(another)
+        wait_for({PATTERN})
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+    finally:
+        given_up.cancel()
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+@pytest.mark.parametrize("kind", ["mosquitto", "amqtt"])
+def test_what_cannot_be_read_is_told_of(
+    kind: str, request: pytest.FixtureRequest, root: str, eventually: Callable[[Callable[[], bool]], None]
+) -> None:
+    server: Server = request.getfixturevalue(kind)
+    topic = f"{root}/d/node/bad"
+    with Bus(server.url) as bus:
+        bus.wait_connected()
+        bus.publish(f"{root}/d/node/good", b'{"since": 1}', qos=1, retain=True)
+        bus.publish(topic, b"{", qos=1, retain=True)
+        bus.flush()
+        with Reading(server.url, root=root).open() as reading:
+            nodes, state = reading.look(names)
+            assert nodes == {"good"}
+            assert len(state.unreadable) == 1
+            assert f"at {topic}" in state.unreadable[0]
+            bus.publish(topic, b'{"since": 2}', qos=1, retain=True)
+            eventually(lambda: reading.look(names)[0] == {"good", "bad"})
+            assert not reading.look(names)[1].unreadable
+
+
+def test_after_a_lost_connection_it_is_read_anew(
+    start_mosquitto: Callable[..., Server], eventually: Callable[[Callable[[], bool]], None]
+) -> None:
+    server = start_mosquitto()
+    with Bus(server.url) as bus:
+        bus.wait_connected()
+        bus.publish("ced/d/node/old", b'{"since": 1}', qos=1, retain=True)
+        bus.flush()
+    with Reading(server.url).open() as reading:
+        server.stop()
+        eventually(lambda: bool(reading.look(names)[1].lost))
+        assert reading.look(names)[0] == {"old"}
+        # It comes back without a memory.
+        start_mosquitto(port=server.port)
+        eventually(lambda: not reading.look(names)[1].lost)
+        assert reading.look(names)[0] == set()
+
+
+def names(directory: Directory) -> set[str]:
+    """The nodes that a directory knows."""
+    return set(directory.nodes)
