@@ -142,8 +142,6 @@ class Migrating:
     def _take(self, detector: str, moving: _Moving, state: State, now: int) -> list[Effect]:
         hosted = self.detecting.moving[detector]
         del self.moving[detector]
-        if any(entry.records for entry in self._entries(state)):
-            hosted.detector.keep_records()
         try:
             hosted.detector.resume(state.snapshot)
         except DistcedError as error:
@@ -185,10 +183,6 @@ class Migrating:
             return self._roll_back(detector, moving, reason, now)
         del self.moving[detector]
         return self.serving.gone(detector)
-
-    def _entries(self, state: State) -> list:  # type: ignore[type-arg]
-        known = self.directory.subscriptions
-        return [known[name] for name in state.subscriptions if name in known]
 
     def _refuse(self, origin: str, detector: str, message: str) -> Publish:
         return self._tell(origin, "refused", detector, encode(Refusal(message)))

@@ -79,6 +79,8 @@ def restore(engine: StepwiseEngine, content: bytes) -> None:
         engine.pending = [reader.events[place] for place in state.pending]
         for thinner, passed in zip(engine.thinners, state.thinners, strict=True):
             thinner.passed = {_unpack(key): interval for key, interval in passed}
+        if any(each.gaps for each in state.matchers):
+            engine.keep_records()
         for unit, each in zip(engine.units, state.matchers, strict=True):
             reader.fill(unit.matcher, each)
     except (IndexError, KeyError, TypeError, ValueError) as error:
@@ -202,10 +204,14 @@ class _Reader:
         }
         for packed in state.instances:
             matcher.add(self._instance(packed))
-        if matcher.gaps is not None:
-            if not state.gaps:
-                raise SnapshotError("a snapshot of a detector that kept no records")
+        if state.gaps:
+            matcher.keep_records()
+            assert matcher.gaps is not None
             _unpack_gaps(matcher.gaps, state.gaps)
+        elif matcher.gaps is not None:
+            # It kept none so far; from now on it does.
+            matcher.gaps = None
+            matcher.keep_records()
 
     def _instance(self, packed: list[Any]) -> Instance:
         place, key, chain, lo, last, bindings, registers, windows, timers, bounds, spent, origin = packed
@@ -284,11 +290,13 @@ def _pack_gaps(gaps: StartGaps) -> list[Any]:
     ]
     answered = [[name, _pack(key), _pack_gap(gap)] for (name, key), gap in gaps.answered.items()]
     told = [[_pack(key), _pack_gap(gap)] for key, gap in gaps.told.items()]
-    return [seen, answered, [_pack(key) for key in gaps.touched], told]
+    floor = None if gaps.floor is None else [pack_key(gaps.floor[0]), gaps.floor[1]]
+    return [seen, answered, [_pack(key) for key in gaps.touched], told, floor]
 
 
 def _unpack_gaps(gaps: StartGaps, packed: list[Any]) -> None:
-    seen, answered, touched, told = packed
+    seen, answered, touched, told, floor = packed
+    gaps.floor = None if floor is None else (unpack_key(floor[0]), floor[1])
     gaps.seen = {
         (state, _unpack(key), frozenset(keys), tuple(_unpack(value) for value in values)): (unpack_key(previous), lo)
         for state, key, keys, values, previous, lo in seen

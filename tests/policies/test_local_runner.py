@@ -188,6 +188,21 @@ def test_records_from_now_on() -> None:
     assert found.records[0].gap.previous == (1, 1, 0, "s", 0)
 
 
+def test_whether_records_are_kept_is_part_of_the_state() -> None:
+    """A detector that moves may keep records where it comes from, or be asked for them where it goes."""
+    (plan,) = cut([compile_pattern("[A] ; [B]")], none).plans.values()
+    for before, after in ((True, False), (False, True)):
+        first = Detector(plan.compiled, Guaranteed(), records=before)
+        consume(first, [event("A", 1, 0)], 2)
+        second = Detector(plan.compiled, Guaranteed(), records=after)
+        second.resume(first.snapshot())
+        third = Detector(plan.compiled, Guaranteed())
+        third.resume(second.snapshot())
+        (old, new) = consume(third, [event("A", 4, 1), event("B", 6, 2)], 9)
+        assert [record.gap.previous for record in new.records] == [(1, 1, 0, "s", 0)]
+        assert len(old.records) == before
+
+
 def test_what_nobody_has_seen_is_not_taken_for_nothing() -> None:
     """The part has consumed an A before it kept records: what waits since before then is not answered wrongly."""
     inner, outer = part_and_whole("[X] ; ([A] ; [B] within 1h)", "[A] ; [B] within 1h")
