@@ -51,6 +51,12 @@ class QualityOfService(msgspec.Struct, frozen=True, kw_only=True):
             given, allowed = getattr(self, name), get_args(kinds)
             if given not in allowed:
                 raise DistcedError(f"unknown quality of service, {name}", given=given, allowed=", ".join(allowed))
+        if self.decomposition != "none" and self.detection != "guaranteed":
+            raise DistcedError(
+                "a pattern is cut with guaranteed detection only: what is found by best effort is complete at no time",
+                given=f"decomposition {self.decomposition}, detection {self.detection}",
+                advice="leave the decomposition at none, or take guaranteed detection",
+            )
         if self.rate is not None and not self.rate > 0:
             raise DistcedError("not an upper rate", given=self.rate, allowed="more than 0 a second, or None")
         if self.queue < 1:
