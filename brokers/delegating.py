@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, get_args
 
 from msgspec.structs import replace as replace_entry
 
@@ -23,17 +23,16 @@ from detectors.cutting.cover import for_reuse
 from detectors.cutting.graph import Choice, Choose, DetectorPlan, Place, cut, cut_at
 from detectors.detector import detector_id
 from detectors.language.canonical import canonical_id
-from detectors.language.names import referenced
+from detectors.language.names import all_registers, all_variables, referenced
 from detectors.language.printer import format_publication
 from detectors.language.tree import Delegated, Publication
 from middleware.errors import DistcedError
 from middleware.eventtypes import TypeRegistry
-from middleware.protocol import DetectorEntry, SubscriptionEntry
+from middleware.protocol import NODE_CLIENT, DetectorEntry, SubscriptionEntry
+from middleware.quality import Decomposition
 from policies.detection import detection_policy
 
-DECOMPOSITIONS: Final = ("none", "full", "for-reuse")
-
-_NODE: Final = "node:"
+DECOMPOSITIONS: Final = get_args(Decomposition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +79,12 @@ class Delegating:
             raise DistcedError("unknown decomposition", given=entry.decomposition, allowed=", ".join(DECOMPOSITIONS))
         compiled = self._compiled(entry, registry)
         policy = detection_policy(entry.policy)
+        if entry.exports and (compiled.automaton.epochs or policy.name != "guaranteed"):
+            raise DistcedError(
+                "a part that is found by epochs or by best effort hands nothing on",
+                given=", ".join(entry.exports),
+                allowed="no exports, or ordered consumption with guaranteed detection",
+            )
         if compiled.publishes.name:
             self.directory.check_published(compiled.publishes, compiled.names())
         self.directory.check_read(compiled.names(), policy.name)
@@ -123,12 +128,20 @@ class Delegating:
     def _compiled(self, entry: SubscriptionEntry, registry: TypeRegistry) -> Compiled:
         if entry.consumption not in ("ordered", "epoch"):
             raise DistcedError("unknown kind of consumption", given=entry.consumption, allowed="ordered, epoch")
-        return compile_pattern(
+        compiled = compile_pattern(
             entry.pattern,
             registry,
             definitions=entry.definitions,
             consumption="epoch" if entry.consumption == "epoch" else "ordered",
         )
+        made = {*all_variables(compiled.plain.pattern), *all_registers(compiled.plain.pattern)}
+        if not made.issuperset(entry.exports):
+            raise DistcedError(
+                "the records of a pattern cannot hand on what it does not make",
+                given=", ".join(sorted(set(entry.exports) - made)),
+                allowed=", ".join(sorted(made)) or "nothing: it has no variables and no registers",
+            )
+        return compiled
 
     def _wanted(self, part: DetectorPlan, entry: SubscriptionEntry) -> SubscriptionEntry:
         return SubscriptionEntry(
@@ -159,13 +172,13 @@ class Delegating:
 
 def node_client(name: str) -> str:
     """A node as a client of other nodes."""
-    return _NODE + name
+    return NODE_CLIENT + name
 
 
 def is_there(client: str, directory: Directory) -> bool:
     """Whether who subscribes is there."""
-    if client.startswith(_NODE):
-        return client.removeprefix(_NODE) in directory.nodes
+    if client.startswith(NODE_CLIENT):
+        return client.removeprefix(NODE_CLIENT) in directory.nodes
     return client in directory.clients
 
 

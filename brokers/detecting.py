@@ -21,7 +21,7 @@ from detectors.detector import Detected, Detector
 from middleware.errors import DistcedError
 from middleware.events import CompositeEvent, OpenGap
 from middleware.eventtypes import EventType
-from middleware.protocol import Heartbeat, SubscriptionEntry
+from middleware.protocol import Heartbeat
 from middleware.topics import Area, composite_topic
 from middleware.wire import Frame, decode_any
 from middleware.wire import encode as encode_frame
@@ -48,10 +48,9 @@ class Hosted:
         records: whether some detector reads it as part of its own pattern.
         tell_gaps: whether it is time to tell its readers how far its records are complete.
         parts: the detectors that it reads as parts of its pattern, and whether they are at work.
-        wanted: what is subscribed to for each of them.
         offered: those of them that it may listen to.
-        early: what was told before it is at work, in order: by parts before all of them are, or on its way.
-        exports: what its records hand on.
+        early: what was told before it is at work, in order: by parts before all of them are, or on its way. A source
+            that was fenced off stands for itself.
     """
 
     detector: Detector
@@ -67,10 +66,8 @@ class Hosted:
     records: bool = False
     tell_gaps: bool = False
     parts: dict[str, bool] = field(default_factory=dict)
-    wanted: dict[str, SubscriptionEntry] = field(default_factory=dict)
     offered: set[str] = field(default_factory=set)
-    early: list[tuple[str, Frame] | Heartbeat] = field(default_factory=list)
-    exports: tuple[str, ...] = ()
+    early: list[tuple[str, Frame] | Heartbeat | str] = field(default_factory=list)
 
     @property
     def publishes(self) -> str:
@@ -157,27 +154,32 @@ class Detecting:
             events = usable
         self.counts["events"] += len(events)
         source = frame.source if route.kind == "e" else route.source
+        if len(events) < len(frame.events):
+            frame = replace(frame, events=events)
         for hosted in route.hosted:
             if hosted.active:
-                if frame.open and frame.watermark is not None:
-                    hosted.detector.hear_open(source, frame.open, frame.watermark)
-                effects += self.detected(hosted, hosted.detector.receive(source, events, frame.watermark, now))
+                effects += self._hear(hosted, source, frame, now)
             elif hosted.buffering or source in hosted.parts:
-                hosted.early.append(
-                    (source, frame if len(events) == len(frame.events) else replace(frame, events=events))
-                )
+                hosted.early.append((source, frame))
         return effects
+
+    def _hear(self, hosted: Hosted, source: str, frame: Frame, now: int) -> list[Effect]:
+        if frame.open and frame.watermark is not None:
+            hosted.detector.hear_open(source, frame.open, frame.watermark)
+        return self.detected(hosted, hosted.detector.receive(source, frame.events, frame.watermark, now))
 
     def begin(self, hosted: Hosted, now: int) -> list[Effect]:
         """A detector is at work from now on: what its parts have told meanwhile comes first."""
         effects: list[Effect] = []
         early, hosted.early = hosted.early, []
         for told in early:
-            if isinstance(told, Heartbeat):
-                effects += self.detected(hosted, hosted.detector.heartbeat(told.sources, told.watermark, now))
-            else:
-                source, frame = told
-                effects += self.detected(hosted, hosted.detector.receive(source, frame.events, frame.watermark, now))
+            match told:
+                case Heartbeat(sources=sources, watermark=watermark):
+                    effects += self.detected(hosted, hosted.detector.heartbeat(sources, watermark, now))
+                case str():
+                    effects += self.detected(hosted, hosted.detector.fence(told, now))
+                case (source, frame):
+                    effects += self._hear(hosted, source, frame, now)
         return effects
 
     def everybody(self) -> Iterator[Hosted]:
@@ -198,9 +200,11 @@ class Detecting:
     def fence(self, source: str, now: int) -> list[Effect]:
         """A source is not waited for any more."""
         effects: list[Effect] = [Note("warning", "source fenced off", {"source": source})]
-        for hosted in self.hosted.values():
+        for hosted in self.everybody():
             if hosted.active:
                 effects += self.detected(hosted, hosted.detector.fence(source, now))
+            elif hosted.buffering:
+                hosted.early.append(source)
         return effects
 
     def leave(self, source: str, hosted: Hosted, now: int) -> list[Effect]:

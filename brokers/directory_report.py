@@ -21,13 +21,12 @@ import msgspec
 
 from brokers.directory import Directory
 from middleware.errors import DistcedError
-from middleware.protocol import NodeEntry
+from middleware.protocol import NODE_CLIENT, NodeEntry
 
 SHORTEST: Final = 6
 """Characters of an id that are shown at the least; the fewer, the sooner a new detector would lengthen the others."""
 
 _LETTERS: Final = "dead letters, "
-_NODE: Final = "node:"
 _MOST: Final = 8
 
 
@@ -353,7 +352,7 @@ def _readers(directory: Directory) -> Counter[str]:
     readers: Counter[str] = Counter()
     for name, entry in directory.subscriptions.items():
         words = name.split(" ", 2)
-        if entry.client.startswith(_NODE) and len(words) == 3:
+        if entry.client.startswith(NODE_CLIENT) and len(words) == 3:
             readers[words[1]] += 1
     return readers
 

@@ -102,11 +102,10 @@ class Serving:
     def _created(self, planned: Planned, registry: TypeRegistry) -> Hosted:
         compiled = planned.compiled
         detector = Detector(compiled, planned.policy, _kinds(registry))
-        hosted = Hosted(detector, compiled.reads(registry), compiled.names(), planned, exports=planned.exports)
+        hosted = Hosted(detector, compiled.reads(registry), compiled.names(), planned)
         hosted.parts = dict.fromkeys(planned.parts, False)
-        for part, wanted in planned.parts.items():
+        for part in planned.parts:
             self._for_parts[_part_subscription(planned.id, part, self.name)] = (planned.id, part)
-            hosted.wanted[part] = wanted
         return hosted
 
     # Detectors that move: see `brokers.migrating`.
@@ -133,19 +132,20 @@ class Serving:
         self.by_subscription |= dict.fromkeys(hosted.subscriptions, identity)
         self._see_what_is_wanted(hosted)
         hosted.told = None
-        effects: list[Effect] = [self._entry(hosted)]
-        policy = hosted.detector.policy
-        for source, each in self.directory.sources.items():
-            if any(hosted.takes(type_name) for type_name in each.types):
-                hosted.detector.join(source, each.watermark, now, each.lease)
-        effects += self._connect(hosted, now)
-        waited_for = {*self.directory.sources, *hosted.upstream, *hosted.parts}
-        for source in sorted(policy.waits_for() - waited_for):
-            effects += self.detecting.leave(source, hosted, now)
-        effects += [*self.refilter(), *self.detecting.begin(hosted, now)]
+        effects = [self._entry(hosted), *self._catch_up(hosted, now), *self.refilter()]
+        effects += self.detecting.begin(hosted, now)
         if not hosted.subscriptions:
             effects += self._destroyed(identity)
         return [*effects, *self.take_up(now)]
+
+    def _catch_up(self, hosted: Hosted, now: int) -> list[Effect]:
+        """Sources have come and gone while it was on its way."""
+        self._join_sources(hosted, now)
+        effects = self._connect(hosted, now)
+        waited_for = {*self.directory.sources, *hosted.upstream, *hosted.parts}
+        for source in sorted(hosted.detector.policy.waits_for() - waited_for):
+            effects += self.detecting.leave(source, hosted, now)
+        return effects
 
     def leaving(self, identity: str) -> dict[str, bool]:
         """A detector is on its way from here, and keeps what arrives until it is there."""
@@ -169,7 +169,8 @@ class Serving:
         self.detecting.routes.clear()
         self.by_subscription |= dict.fromkeys(hosted.subscriptions, identity)
         withdrawn = [name for name in hosted.subscriptions if name not in self.directory.subscriptions]
-        effects = [self._entry(hosted), *self.detecting.begin(hosted, now)]
+        effects = [self._entry(hosted), *self._catch_up(hosted, now), *self.refilter()]
+        effects += self.detecting.begin(hosted, now)
         for name in withdrawn:
             effects += self.withdrawn(name, now)
         return [*effects, *self.take_up(now)]
@@ -177,7 +178,7 @@ class Serving:
     def subscribe_to_parts(self, hosted: Hosted) -> list[Effect]:
         """Ask for what is left to others; again where the directory has forgotten it."""
         effects: list[Effect] = []
-        for part, wanted in hosted.wanted.items():
+        for part, wanted in hosted.planned.parts.items():
             name = _part_subscription(hosted.detector.id, part, self.name)
             if self.directory.subscriptions.get(name) != wanted:
                 topic = directory_topic("subscription", name, root=self.root)
@@ -189,8 +190,10 @@ class Serving:
         reader, part = self._for_parts.get(answer.subscription, ("", ""))
         hosted = self.detecting.hosted.get(reader) or self.detecting.moving.get(reader)
         if hosted is None:
-            # Of a detector that is not here any more.
-            return [self._clear("subscription", answer.subscription)]
+            # Of a detector that is not here any more; or of somebody else, whose it stays.
+            entry = self.directory.subscriptions.get(answer.subscription)
+            own = entry is not None and entry.client == self.delegating.client
+            return [self._clear("subscription", answer.subscription)] if own else []
         match answer.state:
             case "offered":
                 hosted.offered.add(part)
@@ -199,8 +202,9 @@ class Serving:
             case "active":
                 hosted.parts[part] = True
                 return self._begin(hosted, now)
-            case _:
+            case "refused":
                 return self._left_whole(hosted, part, answer, now)
+        return []
 
     def _left_whole(self, hosted: Hosted, part: str, answer: Answer, now: int) -> list[Effect]:
         """Nobody detects a part: the pattern is detected here, all of it."""
@@ -234,9 +238,7 @@ class Serving:
         if hosted.active or not ready or not all(hosted.parts.values()):
             return []
         hosted.active = True
-        for source, each in self.directory.sources.items():
-            if any(hosted.takes(type_name) for type_name in each.types):
-                hosted.detector.join(source, each.watermark, now, each.lease)
+        self._join_sources(hosted, now)
         for part in hosted.parts:
             hosted.detector.join(part, INSTANT_MIN, now)
         effects = [*self._connect(hosted, now), *self.refilter()]
@@ -248,6 +250,11 @@ class Serving:
         )
         effects.extend(answers)
         return [*effects, *self.detecting.begin(hosted, now)]
+
+    def _join_sources(self, hosted: Hosted, now: int) -> None:
+        for source, each in self.directory.sources.items():
+            if any(hosted.takes(type_name) for type_name in each.types):
+                hosted.detector.join(source, each.watermark, now, each.lease)
 
     def withdrawn(self, name: str, now: int) -> list[Effect]:
         """A subscription has ended; a detector that nobody needs is destroyed."""
@@ -384,7 +391,7 @@ class Serving:
             hosted.detector.keep_records()
 
     def _leave_parts(self, hosted: Hosted) -> list[Effect]:
-        names = [_part_subscription(hosted.detector.id, part, self.name) for part in hosted.wanted]
+        names = [_part_subscription(hosted.detector.id, part, self.name) for part in hosted.parts]
         for name in names:
             self._for_parts.pop(name, None)
         return [self._clear("subscription", name) for name in names]
@@ -400,7 +407,7 @@ class Serving:
             dict(detector.compiled.publishes.attributes),
             len(hosted.subscriptions),
             tuple(hosted.parts),
-            hosted.exports,
+            hosted.planned.exports,
         )
         return Publish(directory_topic("detector", detector.id, root=self.root), encode(entry), retain=True)
 

@@ -148,7 +148,10 @@ class Detector:
         Raises:
             SnapshotError: for anything else; the detector is then of no more use.
         """
-        body: Any = msgspec.msgpack.decode(unseal(FORMAT, VERSION, content))
+        try:
+            body: Any = msgspec.msgpack.decode(unseal(FORMAT, VERSION, content))
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise SnapshotError("a damaged snapshot of a detector", given=str(error)) from error
         if not isinstance(body, list) or body[:1] != [self.id]:
             raise SnapshotError("a snapshot of another detector", given=body, allowed=self.id)
         try:
@@ -159,7 +162,7 @@ class Detector:
             self.statistics = DetectorStatistics(*counts)
             for part, heard, packed in opens:
                 self.hear_open(part, map(_unpack_open, packed), heard)
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError, LookupError, msgspec.MsgspecError) as error:
             raise SnapshotError("a damaged snapshot of a detector", given=str(error)) from error
 
     def _hear_what_is_due(self) -> None:

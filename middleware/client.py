@@ -22,7 +22,7 @@ from middleware.errors import BusError, DistcedError, SubscriptionError, TypeReg
 from middleware.events import Attribute, Event
 from middleware.eventtypes import EventType
 from middleware.presence import Presence
-from middleware.protocol import Acknowledgement, DetectorEntry, NodeEntry, SourceEntry
+from middleware.protocol import NODE_CLIENT, Acknowledgement, DetectorEntry, NodeEntry, SourceEntry
 from middleware.quality import QualityOfService
 from middleware.source import Source, check_watermark
 from middleware.subscribing import Subscribing
@@ -61,6 +61,10 @@ class Client:
             name: made up where left out.
             patience: seconds to wait for broker nodes to answer.
         """
+        if name is not None and name.startswith(NODE_CLIENT):
+            raise DistcedError(
+                "not a name for a client", given=name, advice=f"{NODE_CLIENT} is how nodes call themselves"
+            )
         self.name = name or f"client-{uuid.uuid4().hex[:10]}"
         self.clock = clock or SystemClock()
         self.root = root

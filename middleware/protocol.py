@@ -25,13 +25,16 @@ people; events, which are many, travel as frames (`middleware.wire`).
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias, TypeVar
+from typing import Annotated, Final, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Meta
 
 from middleware.errors import FrameError
 from middleware.timestamps import INSTANT_MAX, INSTANT_MIN
+
+NODE_CLIENT: Final = "node:"
+"""How a node's name begins where it is a client of other nodes; no application is called so."""
 
 Instant: TypeAlias = Annotated[int, Meta(ge=INSTANT_MIN, le=INSTANT_MAX)]
 
@@ -106,7 +109,7 @@ class SubscriptionEntry(msgspec.Struct, frozen=True):
     """What a client wants to have detected, or a node for a detector that reads it as part of its pattern.
 
     Attributes:
-        client: who asks, and gets the answer; of a node `node:<name>`.
+        client: who asks, and gets the answer; of a node its name behind `NODE_CLIENT`.
         pattern: a single pattern as text, with its output if it has one.
         definitions: definitions by name that the pattern may refer to.
         consumption: `ordered` or `epoch`.

@@ -138,7 +138,8 @@ class JointView:
     Attributes:
         joint: its parts; a node that is no joint is one of a single part.
         context: what it stands in.
-        uses: of each part; None where no part makes or uses names, so that every run is closed.
+        uses: of each part; None where nothing in the pattern makes names and no set is open, so that every run is
+            closed.
     """
 
     path: Path

@@ -7,7 +7,7 @@ together. Equal sub-patterns, of one pattern or of several, are one detector.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -285,11 +285,3 @@ def _replaced(pattern: Pattern, path: Path, places: Mapping[Place, Delegated]) -
         parts[start:stop] = [places[path, (start, stop)]]
         signs[start : stop - 1] = []
     return joined(tuple(parts), tuple(signs))
-
-
-def delegated_in(pattern: Pattern) -> Iterator[Delegated]:
-    """The delegated parts of a pattern, in order."""
-    if isinstance(pattern, Delegated):
-        yield pattern
-    for child in flat_children(pattern):
-        yield from delegated_in(child)

@@ -239,8 +239,32 @@ def test_no_such_decomposition() -> None:
     assert "unknown decomposition: some" in answer.message
 
 
+@pytest.mark.parametrize(
+    ("asked", "problem"),
+    [
+        ({"exports": ("nosuch",)}, "cannot hand on"),
+        ({"exports": ("nosuch",), "decomposition": "full"}, "cannot hand on"),
+        ({"exports": ("x",), "consumption": "epoch"}, "hands nothing on"),
+        ({"exports": ("x",), "policy": "best-effort"}, "hands nothing on"),
+    ],
+)
+def test_what_cannot_be_handed_on(asked: dict[str, object], problem: str) -> None:
+    scene = Scene()
+    scene.app.subscribe("q", "[A as x] ; [B where v == x.v]", **asked)
+    scene.network.run()
+    assert scene.app.states("q") == ["refused"]
+    assert problem in scene.app.answers["q"][-1].message
+    scene.subscribe("r", "[A] ; [B]")
+
+
 def test_an_answer_to_somebody_who_did_not_ask() -> None:
     scene = Scene()
+    # Nobody's subscription is cleared because a node is told of it.
+    scene.subscribe("q", "[A] ; [B]")
+    for state in ("active", "refused", "perhaps"):
+        scene.network.publish(administration_topic("answer", "node:n0"), encode(Answer("q", state)))
+    scene.network.run()
+    assert scene.entries("subscription") == ["ced/d/subscription/q"]
     scene.network.publish(administration_topic("answer", "node:n0"), encode(Answer("q of nobody", "active")))
     scene.network.publish(administration_topic("answer", "node:n0"), b"nonsense")
     scene.network.run()

@@ -146,6 +146,48 @@ def test_a_target_that_says_nothing() -> None:
     assert scene.found("q") == 1
 
 
+@pytest.mark.parametrize("goes", [True, False])
+@pytest.mark.parametrize("how", ["leaves", "is fenced off", "joins"])
+def test_a_source_comes_or_goes_while_a_detector_is_on_its_way(how: str, goes: bool) -> None:
+    """Whether the detector arrives or stays, it waits for those that are there, and for no others."""
+    scene = Scene()
+    other = scene.network.client("other")
+    if how != "joins":
+        other.source("t", "AB")
+    scene.network.run()
+    scene.subscribe("q", "[A] ; [B] -> Out()")
+    identity, origin = detector_of(scene, "[A] ; [B] -> Out()")
+    target = other_than(scene, origin)
+    (to,) = [each for each in scene.network.nodes if each.name == target]
+    told = to.node.migrating.told
+    held: list[tuple[object, ...]] = []
+    to.node.migrating.told = (  # type: ignore[method-assign]
+        lambda kind, *rest: held.append((kind, *rest)) or [] if kind == "state" else told(kind, *rest)
+    )
+    move(scene.network, identity, target)
+    scene.network.run()
+    assert held
+    match how:
+        case "leaves":
+            other.clear("source", "t")
+        case "is fenced off":
+            scene.network.publish(administration_topic("fence", "t"), b"")
+        case _:
+            other.source("t", "AB")
+    scene.network.run()
+    if goes:
+        to.do(told(*held[0]))
+    scene.network.run()
+    scene.network.pass_time(PATIENCE + 5 * SECOND)
+    (host,) = scene.network.hosts(identity)
+    assert host == (target if goes else origin)
+    (hosted,) = [hosted for each in scene.nodes for hosted in each.node.hosted.values()]
+    assert hosted.detector.policy.waits_for() == ({"s", "t"} if how == "joins" else {"s"})
+    if how != "joins":
+        scene.happen("AB")
+        assert scene.found("q") == 1
+
+
 def test_a_state_that_is_refused() -> None:
     """The target cannot read the state: the origin goes on with it, and with what came meanwhile."""
     scene = Scene()

@@ -356,6 +356,11 @@ def test_qualities_of_service_that_cannot_be(quality: dict[str, Any]) -> None:
         QualityOfService(**quality)
 
 
+def test_a_name_that_is_a_nodes() -> None:
+    with pytest.raises(DistcedError, match="node:n1"):
+        Client("mqtt://127.0.0.1:1", name="node:n1")
+
+
 def test_a_pattern_that_is_refused(site: Site) -> None:
     client, _ = site.ready()
     with pytest.raises(
