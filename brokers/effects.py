@@ -13,12 +13,14 @@ class Publish(msgspec.Struct, frozen=True):
     Attributes:
         qos: 0 or 1.
         retain: whether the server keeps it.
+        home: the server; empty for that of the directory.
     """
 
     topic: str
     payload: bytes
     qos: int = 1
     retain: bool = False
+    home: str = ""
 
 
 class Subscribe(msgspec.Struct, frozen=True):
@@ -26,12 +28,14 @@ class Subscribe(msgspec.Struct, frozen=True):
 
     topic_filter: str
     qos: int = 1
+    home: str = ""
 
 
 class Unsubscribe(msgspec.Struct, frozen=True):
     """Have them delivered no more."""
 
     topic_filter: str
+    home: str = ""
 
 
 class Note(msgspec.Struct, frozen=True):

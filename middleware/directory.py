@@ -13,7 +13,16 @@ import msgspec
 
 from middleware.errors import FrameError, TypeRegistryError
 from middleware.eventtypes import EventType, TypeRegistry
-from middleware.protocol import ClientEntry, DetectorEntry, NodeEntry, SourceEntry, SubscriptionEntry, decode
+from middleware.protocol import (
+    ClientEntry,
+    DetectorEntry,
+    LoadEntry,
+    NodeEntry,
+    SourceEntry,
+    SubscriptionEntry,
+    TopologyEntry,
+    decode,
+)
 
 KINDS: Final[dict[str, type[msgspec.Struct]]] = {
     "type": EventType,
@@ -22,6 +31,8 @@ KINDS: Final[dict[str, type[msgspec.Struct]]] = {
     "node": NodeEntry,
     "detector": DetectorEntry,
     "subscription": SubscriptionEntry,
+    "load": LoadEntry,
+    "topology": TopologyEntry,
 }
 
 
@@ -46,7 +57,7 @@ class Entries:
 
     Attributes:
         types: the event types, by name.
-        clients, sources, nodes, detectors, subscriptions: their entries by name.
+        clients, sources, nodes, detectors, subscriptions, loads, topologies: their entries by name.
     """
 
     def __init__(self) -> None:
@@ -56,6 +67,8 @@ class Entries:
         self.nodes: dict[str, NodeEntry] = {}
         self.detectors: dict[str, DetectorEntry] = {}
         self.subscriptions: dict[str, SubscriptionEntry] = {}
+        self.loads: dict[str, LoadEntry] = {}
+        self.topologies: dict[str, TopologyEntry] = {}
 
     def read(self, levels: tuple[str, ...], payload: bytes, *, where: str) -> Change:
         """Take an entry in. Raises `FrameError` for what is none; the directory then stays as it was."""
@@ -75,7 +88,7 @@ class Entries:
 
     def table(self, kind: str) -> dict[str, Any]:
         """The entries of one kind."""
-        entries: dict[str, Any] = getattr(self, f"{kind}s")
+        entries: dict[str, Any] = getattr(self, "topologies" if kind == "topology" else f"{kind}s")
         return entries
 
     def names(self) -> set[tuple[str, str]]:

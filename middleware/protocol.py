@@ -4,12 +4,18 @@ The directory is retained messages and needs no server of its own; an entry is c
 or a client's by its last will. Administration is messages in passing. All are JSON, so that any MQTT tool shows them to
 people; events, which are many, travel as frames (`middleware.wire`).
 
+There may be several MQTT servers, one for each site. The directory and administration are at home on one of them, the
+topics of events each on one of its own, and heartbeats where their sources are. Entries name a server by its URL, and
+that of the directory by an empty string.
+
     <root>/d/type/<name>               an event type, and its home server      EventType
     <root>/d/client/<name>             a client that is there                  ClientEntry
     <root>/d/source/<source>           who publishes what, and its lease       SourceEntry
     <root>/d/node/<node>               a broker node, its load and counters    NodeEntry
     <root>/d/detector/<id>             a detector, where it is                 DetectorEntry
     <root>/d/subscription/<id>         what a client wants to have detected    SubscriptionEntry
+    <root>/d/load/<node>               what a node has to do                   LoadEntry
+    <root>/d/topology/<name>           the network                             TopologyEntry
     <root>/a/heartbeat/<publisher>     its sources are beyond a watermark      Heartbeat
     <root>/a/ack/<source>/<node>       a node counts with a source             Acknowledgement
     <root>/a/answer/<client>           what became of a subscription           Answer
@@ -44,9 +50,11 @@ class ClientEntry(msgspec.Struct, frozen=True):
 
     Attributes:
         since: when it came, ns.
+        home: the server of its site; empty for that of the directory.
     """
 
     since: Instant
+    home: str = ""
 
 
 class SourceEntry(msgspec.Struct, frozen=True):
@@ -57,12 +65,14 @@ class SourceEntry(msgspec.Struct, frozen=True):
         watermark: it will publish no event with `hi` at or before this, ns.
         lease: how long it may be silent before it is fenced off, ns; 0 for ever.
         publisher: the client that speaks for it.
+        home: the home server of its topics, and of its heartbeats; empty for that of the directory.
     """
 
     types: tuple[str, ...]
     watermark: Instant
     lease: Annotated[int, Meta(ge=0)] = 0
     publisher: str = ""
+    home: str = ""
 
 
 class NodeEntry(msgspec.Struct, frozen=True):
@@ -72,11 +82,60 @@ class NodeEntry(msgspec.Struct, frozen=True):
         since: when it came up, ns; with its name it tells one life of a node from the next.
         detectors: how many it hosts.
         counts: events consumed, composite events found, late events, dead letters by reason, and so on.
+        home: the server of its site; empty for that of the directory.
+        capacity: how many instances it can touch a second; 0 where nobody knows.
     """
 
     since: Instant
     detectors: int = 0
     counts: dict[str, int] = {}
+    home: str = ""
+    capacity: float = 0.0
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """What a detector was seen to do of late, by the node that hosts it.
+
+    Attributes:
+        load: instances touched a second.
+        rate, size: composite events a second, and bytes a second of the frames they travel in, heartbeats included.
+        inputs: bytes a second by what it reads: sources by name, other detectors by id.
+        events: how many events it reads a second, of all inputs together.
+        state: bytes of its state, which a move would carry.
+        delay: from the last event of a match to the detection, ns on average; 0 where nothing was found.
+    """
+
+    load: float = 0.0
+    rate: float = 0.0
+    size: float = 0.0
+    inputs: dict[str, float] = {}
+    events: float = 0.0
+    state: int = 0
+    delay: int = 0
+
+
+class LoadEntry(msgspec.Struct, frozen=True):
+    """What a broker node has to do.
+
+    Attributes:
+        load: instances touched a second, by all its detectors.
+        detectors: what its detectors do, by id.
+        latencies: how long a message takes to a server and back, halved, ns, by home server.
+    """
+
+    load: float = 0.0
+    detectors: dict[str, Measured] = {}
+    latencies: dict[str, int] = {}
+
+
+class TopologyEntry(msgspec.Struct, frozen=True):
+    """The network, as whoever looks after it describes it.
+
+    Attributes:
+        text: a topology in TOML, see `policies.topology.files`.
+    """
+
+    text: str
 
 
 class DetectorEntry(msgspec.Struct, frozen=True):
@@ -92,6 +151,9 @@ class DetectorEntry(msgspec.Struct, frozen=True):
         subscriptions: how many it serves.
         parts: the ids of the detectors it reads as parts of its pattern.
         exports: the variables and registers that its records hand on.
+        home: the home server of its topic; empty for that of the directory. It stays when the detector moves.
+        copies: further nodes that host the same detector in the same state, and the home servers they publish at.
+        distribution: its distribution policy.
     """
 
     node: str
@@ -103,6 +165,27 @@ class DetectorEntry(msgspec.Struct, frozen=True):
     subscriptions: int = 0
     parts: tuple[str, ...] = ()
     exports: tuple[str, ...] = ()
+    home: str = ""
+    copies: dict[str, str] = {}
+    distribution: str = ""
+
+
+class Hints(msgspec.Struct, frozen=True, kw_only=True):
+    """What an application knows that the middleware does not.
+
+    Attributes:
+        nodes: the nodes that detectors may stand on; empty for all.
+        avoid: nodes they may not stand on.
+        rates: by event type, events a second to be expected, where nothing has been measured.
+        selectivity: of the whole pattern: how many composite events for each event that it reads; None for not known.
+        isolated: whether the detector wants a process of its own.
+    """
+
+    nodes: tuple[str, ...] = ()
+    avoid: tuple[str, ...] = ()
+    rates: dict[str, float] = {}
+    selectivity: float | None = None
+    isolated: bool = False
 
 
 class SubscriptionEntry(msgspec.Struct, frozen=True):
@@ -118,6 +201,9 @@ class SubscriptionEntry(msgspec.Struct, frozen=True):
         decomposition: what of it may become detectors of its own: `none`, `full`, or `for-reuse`.
         records: whether it is read as part of a pattern, and has to say how each composite event came about.
         exports: variables and registers that the records have to hand on.
+        distribution: the distribution policy, as `policies.distribution.policy.parse_policy` reads it; empty for the one
+            that is set by the administration.
+        hints: what the application knows that the middleware does not.
     """
 
     client: str
@@ -129,6 +215,8 @@ class SubscriptionEntry(msgspec.Struct, frozen=True):
     decomposition: str = "none"
     records: bool = False
     exports: tuple[str, ...] = ()
+    distribution: str = ""
+    hints: Hints = Hints()
 
 
 class Heartbeat(msgspec.Struct, frozen=True):
@@ -162,6 +250,7 @@ class Answer(msgspec.Struct, frozen=True):
         detector: the detector that serves it; its composite events come on this topic.
         node: where that is.
         publishes: the type of the composite events; empty without a name.
+        homes: the servers where the detector's topic is to be listened to; empty names stand for that of the directory.
         error: why it was refused, as the parts of an error.
         message: the same for people.
     """
@@ -173,6 +262,7 @@ class Answer(msgspec.Struct, frozen=True):
     publishes: str = ""
     error: dict[str, str] = {}
     message: str = ""
+    homes: tuple[str, ...] = ("",)
 
 
 class Move(msgspec.Struct, frozen=True):
