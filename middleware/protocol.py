@@ -154,6 +154,7 @@ class DetectorEntry(msgspec.Struct, frozen=True):
         home: the home server of its topic; empty for that of the directory. It stays when the detector moves.
         copies: further nodes that host the same detector in the same state, and the home servers they publish at.
         distribution: its distribution policy.
+        readers: how many connections listen to its topic, by the home of who listens.
     """
 
     node: str
@@ -168,6 +169,7 @@ class DetectorEntry(msgspec.Struct, frozen=True):
     home: str = ""
     copies: dict[str, str] = {}
     distribution: str = ""
+    readers: dict[str, int] = {}
 
 
 class Hints(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,8 +203,8 @@ class SubscriptionEntry(msgspec.Struct, frozen=True):
         decomposition: what of it may become detectors of its own: `none`, `full`, or `for-reuse`.
         records: whether it is read as part of a pattern, and has to say how each composite event came about.
         exports: variables and registers that the records have to hand on.
-        distribution: the distribution policy, as `policies.distribution.policy.parse_policy` reads it; empty for the one
-            that is set by the administration.
+        distribution: the distribution policy, as `policies.distribution.policy.parse_policy` reads it; empty for the
+            one that is set by the administration.
         hints: what the application knows that the middleware does not.
     """
 
