@@ -48,7 +48,8 @@ class Hosted:
         records: whether some detector reads it as part of its own pattern.
         tell_gaps: whether it is time to tell its readers how far its records are complete.
         parts: the detectors that it reads as parts of its pattern, and whether they are at work.
-        offered: those of them that it may listen to.
+        offered: those of them that it may listen to, and at which homes.
+        home: the home server of its topic.
         early: what was told before it is at work, in order: by parts before all of them are, or on its way. A source
             that was fenced off stands for itself.
     """
@@ -66,7 +67,8 @@ class Hosted:
     records: bool = False
     tell_gaps: bool = False
     parts: dict[str, bool] = field(default_factory=dict)
-    offered: set[str] = field(default_factory=set)
+    offered: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    home: str = ""
     early: list[tuple[str, Frame] | Heartbeat | str] = field(default_factory=list)
 
     @property
@@ -258,7 +260,7 @@ class Detecting:
             check=False,
             open=opens,
         )
-        return Publish(composite_topic(hosted.detector.id, root=self.root), payload)
+        return Publish(composite_topic(hosted.detector.id, root=self.root), payload, home=hosted.home)
 
     def _primitive(self, type_name: str, source: str) -> Route:
         event_type = self.directory.types.get(type_name)

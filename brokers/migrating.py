@@ -3,9 +3,10 @@
 composite-event-framework-2004, "Mobile Composite Event Detectors" (migrate); design, section 4, "Migration". In steps:
 
 1. The origin tells the target what the detector is. The target subscribes to everything it reads and keeps what comes.
-2. The target says that it listens. Whatever the origin has not heard by then, the target will hear: the server took the
-   target's subscriptions before its word, and hands both nodes what is published since.
-3. The origin stops, takes the whole state, which is that of some watermark with what waits behind it, and sends it. It
+2. The target says that it listens, when every server has taken its subscriptions (`brokers.homes`). What is published
+   from then on both nodes will hear.
+3. The origin hears from every server what was published before; then it stops, takes the whole state, which is that of
+   some watermark with what waits behind it, and sends it when all it has published is at the home of its topic. It
    keeps what comes, in case the target does not take it.
 4. The target goes on from the state, with what it has kept: ids tell what both had heard. It says in the directory that
    the detector is there. Who subscribes notices nothing, for the topic stays.
@@ -68,6 +69,7 @@ class Migrating:
         self.directory = directory
         self.detecting = detecting
         self.serving = serving
+        self.homes = serving.homes
         self.moving: dict[str, _Moving] = {}
 
     # At the origin.
@@ -86,7 +88,12 @@ class Migrating:
         cuts = tuple(_cut(place, each) for place, each in planned.places)
         self.moving[detector] = _Moving(move.node, arrives=False, since=now)
         return [
-            self._tell(move.node, "prepare", detector, encode(Arrival(self.name, planned.asked, cuts, planned.parts)))
+            self._tell(
+                move.node,
+                "prepare",
+                detector,
+                encode(Arrival(self.name, planned.asked, cuts, planned.parts, hosted.home)),
+            )
         ]
 
     def told(self, kind: str, detector: str, payload: bytes, now: int, where: str) -> list[Effect]:
@@ -96,7 +103,7 @@ class Migrating:
             case "prepare":
                 return self._prepare(detector, decode(payload, Arrival, where=where), now)
             case "listening" if moving is not None and not moving.arrives and not moving.sent:
-                return self._hand_over(detector, moving, now)
+                return self._listen_up(detector, moving, now)
             case "state" if moving is not None and moving.arrives:
                 return self._take(detector, moving, decode(payload, State, where=where), now)
             case "refused" if moving is not None and not moving.arrives:
@@ -104,16 +111,36 @@ class Migrating:
                 return self._roll_back(detector, moving, reason, now)
         return []
 
-    def _hand_over(self, detector: str, moving: _Moving, now: int) -> list[Effect]:
+    def _listen_up(self, detector: str, moving: _Moving, now: int) -> list[Effect]:
+        """Hear what was published before the target listened, from every server; then stop."""
         hosted = self.detecting.hosted.get(detector)
         if hosted is None:
             # Nobody needs it any more.
             del self.moving[detector]
             return []
+        moving.since = now
+
+        def heard(now: int) -> list[Effect]:
+            return self._stop(detector, moving, now) if self.moving.get(detector) is moving else []
+
+        return self.homes.flush(self.serving.homes_read(hosted), heard, now)
+
+    def _stop(self, detector: str, moving: _Moving, now: int) -> list[Effect]:
+        hosted = self.detecting.hosted.get(detector)
+        if hosted is None:
+            del self.moving[detector]
+            return []
         snapshot = hosted.detector.snapshot()
         subscriptions = self.serving.leaving(detector)
         moving.sent, moving.since = True, now
-        return [self._tell(moving.other, "state", detector, encode(State(snapshot, subscriptions)))]
+
+        def published(now: int) -> list[Effect]:
+            if self.moving.get(detector) is not moving:
+                return []
+            return [self._tell(moving.other, "state", detector, encode(State(snapshot, subscriptions)))]
+
+        # What it has published comes before what the target will publish, at the home of the topic, too.
+        return self.homes.flush({hosted.home}, published, now)
 
     def _roll_back(self, detector: str, moving: _Moving, reason: str, now: int) -> list[Effect]:
         del self.moving[detector]
@@ -135,9 +162,16 @@ class Migrating:
             return [self._refuse(arrival.origin, detector, str(error))]
         if planned.id != detector:
             return [self._refuse(arrival.origin, detector, f"the pattern is that of {planned.id}")]
-        _, effects = self.serving.arriving(planned)
-        self.moving[detector] = _Moving(arrival.origin, arrives=True, since=now)
-        return [*effects, self._tell(arrival.origin, "listening", detector, b"")]
+        hosted, effects = self.serving.arriving(planned, arrival.home)
+        moving = self.moving[detector] = _Moving(arrival.origin, arrives=True, since=now)
+
+        def listening(now: int) -> list[Effect]:
+            if self.moving.get(detector) is not moving:
+                return []
+            moving.since = now
+            return [self._tell(arrival.origin, "listening", detector, b"")]
+
+        return [*effects, *self.homes.flush(self.serving.homes_read(hosted), listening, now)]
 
     def _take(self, detector: str, moving: _Moving, state: State, now: int) -> list[Effect]:
         hosted = self.detecting.moving[detector]

@@ -19,6 +19,7 @@ from brokers.delegating import node_client
 from brokers.detecting import Detecting, Hosted
 from brokers.directory import Change, Directory
 from brokers.effects import Effect, Note, Publish, Subscribe
+from brokers.homes import Homes
 from brokers.migrating import Migrating
 from brokers.placement import chosen
 from brokers.serving import Serving
@@ -43,23 +44,43 @@ class Node:
 
     Attributes:
         name: unlike all others.
+        home: the server of its site; empty for that of the directory.
         since: when it came up, ns.
         directory: what is known.
         detecting: its detectors at work.
+        homes: the servers it speaks to.
         serving: the subscriptions it serves.
         hosted: the detectors it hosts, by id.
         counts: what it has done so far.
         dead_letters: what could not be used.
     """
 
-    def __init__(self, name: str, now: int, *, root: str = ROOT, inspects: bool = True) -> None:
+    def __init__(
+        self,
+        name: str,
+        now: int,
+        *,
+        root: str = ROOT,
+        inspects: bool = True,
+        home: str = "",
+        capacity: float = 0.0,
+    ) -> None:
+        """
+        Args:
+            inspects: whether it may be the one that looks at all events of its site.
+            home: the server of its site; empty for that of the directory.
+            capacity: how many instances it can touch a second; 0 where nobody knows.
+        """
         self.name = name
+        self.home = home
+        self.capacity = capacity
         self.since = now
         self.root = root
         self.inspects = inspects
         self.directory = Directory()
         self.detecting = Detecting(name, root, self.directory)
-        self.serving = Serving(name, root, self.directory, self.detecting)
+        self.homes = Homes(name, root)
+        self.serving = Serving(name, root, home, self.directory, self.detecting, self.homes)
         self.migrating = Migrating(name, root, self.directory, self.detecting, self.serving)
         self.hosted = self.detecting.hosted
         self.counts = self.detecting.counts
@@ -92,7 +113,6 @@ class Node:
         return [
             *effects,
             Subscribe(area_filter(Area.DIRECTORY, root=self.root)),
-            Subscribe(area_filter(Area.ADMINISTRATION, "heartbeat", root=self.root)),
             Subscribe(area_filter(Area.ADMINISTRATION, "ready", root=self.root)),
             Subscribe(area_filter(Area.ADMINISTRATION, "fence", root=self.root)),
             Subscribe(area_filter(Area.ADMINISTRATION, "move", root=self.root)),
@@ -114,8 +134,12 @@ class Node:
         topics = [directory_topic("detector", each, root=self.root) for each in self.hosted]
         return [*(Publish(topic, b"", retain=True) for topic in topics), self.will()]
 
-    def receive(self, topic: str, payload: bytes, now: int) -> list[Effect]:
-        """A message has arrived."""
+    def linked(self, home: str, now: int) -> list[Effect]:
+        """A connection to another server than that of the directory stands, perhaps again."""
+        return [] if self._stopped else self.homes.linked(home, now)
+
+    def receive(self, topic: str, payload: bytes, now: int, home: str = "") -> list[Effect]:
+        """A message has arrived, over the connection to this home."""
         if self._stopped:
             return []
         route = self._routes.get(topic)
@@ -128,6 +152,8 @@ class Node:
             if area is Area.DIRECTORY:
                 return self._entry(levels, payload, now, topic)
             if area is Area.ADMINISTRATION:
+                if home and topic == self._known_topic:
+                    return self.homes.answered(home, payload, now)
                 return self._administration(levels, payload, now, topic)
         except DistcedError as error:
             return [self.dead_letters.message("malformed", str(error), topic, payload)]
@@ -139,6 +165,7 @@ class Node:
             return []
         again = now - self._status_at >= STATUS_EVERY
         effects = self.detecting.tick(now, tell_again=again)
+        effects += self.homes.tick(self.serving.homes_used(), now)
         if self._asked_at is not None and now - self._asked_at >= ASK_EVERY:
             # A server may take a message before a subscription that was sent before it, and amqtt does.
             self._asked_at = now
@@ -206,8 +233,11 @@ class Node:
         watermark = entry.watermark
         for hosted in reading:
             watermark = max(watermark, hosted.detector.join(name, entry.watermark, now, entry.lease))
-        topic = administration_topic("ack", name, self.name, root=self.root)
-        return [*effects, Publish(topic, encode(Acknowledgement(watermark)))]
+        ack = Publish(administration_topic("ack", name, self.name, root=self.root), encode(Acknowledgement(watermark)))
+        # Before it publishes it has to be heard.
+        homes = {entry.home} if reading else set()
+        effects += self.serving.refilter() if reading else []
+        return [*effects, *self.homes.flush(homes, lambda _: [ack], now)]
 
     def _client_changed(self, change: Change) -> list[Effect]:
         if change.entry is not None:
@@ -265,7 +295,8 @@ class Node:
 
     def _inspect(self) -> Iterable[Effect]:
         """One node looks at all events, for those of types that nobody has registered."""
-        wanted = self.inspects and self._settled and chosen("inspector", self.directory.nodes) == self.name
+        nodes = [name for name, each in self.directory.nodes.items() if each.home == self.home]
+        wanted = self.inspects and self._settled and chosen("inspector", nodes) == self.name
         if wanted == self.serving.inspecting:
             return []
         self.serving.inspecting = wanted
@@ -273,5 +304,5 @@ class Node:
 
     def _announce(self) -> Publish:
         counts = {**self.counts, **{f"dead letters, {name}": n for name, n in self.dead_letters.counts.items()}}
-        entry = NodeEntry(self.since, len(self.hosted), counts)
+        entry = NodeEntry(self.since, len(self.hosted), counts, self.home, self.capacity)
         return Publish(directory_topic("node", self.name, root=self.root), encode(entry), retain=True)

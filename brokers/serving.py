@@ -14,20 +14,21 @@ subscription's by the node that serves it, when its client has been away for too
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from brokers.delegating import Delegating, Planned, is_there
 from brokers.detecting import Detecting, Hosted
 from brokers.directory import Change, Directory
 from brokers.effects import Effect, Note, Publish, Subscribe, Unsubscribe
+from brokers.homes import Homes
 from brokers.placement import chosen
 from detectors.detector import Detector
 from middleware.errors import DistcedError
 from middleware.eventtypes import Kind, TypeRegistry
 from middleware.protocol import Answer, DetectorEntry, SubscriptionEntry, encode
 from middleware.timestamps import INSTANT_MIN, SECOND
-from middleware.topics import administration_topic, composite_topic, directory_topic, event_filter
+from middleware.topics import Area, administration_topic, area_filter, composite_topic, directory_topic, event_filter
 
 GRACE: Final = 15 * SECOND
 """How long the subscriptions of a client that is gone are kept, ns: longer than a client waits to connect again."""
@@ -40,12 +41,16 @@ class Serving:
         directory: what is known.
         detecting: the detectors at work.
         by_subscription: the detector of each subscription that is served here.
-        inspecting: whether this node looks at all events, for those of types that nobody has registered.
+        inspecting: whether this node looks at all events of its site, for those of types that nobody has registered.
     """
 
-    def __init__(self, name: str, root: str, directory: Directory, detecting: Detecting) -> None:
+    def __init__(
+        self, name: str, root: str, home: str, directory: Directory, detecting: Detecting, homes: Homes
+    ) -> None:
         self.name = name
         self.root = root
+        self.home = home
+        self.homes = homes
         self.directory = directory
         self.detecting = detecting
         self.by_subscription: dict[str, str] = {}
@@ -53,7 +58,8 @@ class Serving:
         self.delegating = Delegating(name, directory)
         # Of what is subscribed to for detectors here: the detector, and the part.
         self._for_parts: dict[str, tuple[str, str]] = {}
-        self._filters: set[str] = set()
+        # What is subscribed to, with the homes.
+        self._filters: set[tuple[str, str]] = set()
         self._absent: dict[str, int] = {}
 
     # Subscriptions.
@@ -89,7 +95,7 @@ class Serving:
             return effects
         hosted = self.detecting.hosted.get(planned.id)
         if hosted is None:
-            hosted = self.detecting.hosted[planned.id] = self._created(planned, registry)
+            hosted = self.detecting.hosted[planned.id] = self._created(planned, self.home, registry)
             fields: dict[str, object] = {"detector": planned.id, "pattern": planned.compiled.text}
             if planned.parts:
                 fields["parts"] = ", ".join(planned.parts)
@@ -99,10 +105,10 @@ class Serving:
         self._see_what_is_wanted(hosted)
         return [*effects, self._entry(hosted), self._offer(name, entry, hosted)]
 
-    def _created(self, planned: Planned, registry: TypeRegistry) -> Hosted:
+    def _created(self, planned: Planned, home: str, registry: TypeRegistry) -> Hosted:
         compiled = planned.compiled
         detector = Detector(compiled, planned.policy, _kinds(registry))
-        hosted = Hosted(detector, compiled.reads(registry), compiled.names(), planned)
+        hosted = Hosted(detector, compiled.reads(registry), compiled.names(), planned, home=home)
         hosted.parts = dict.fromkeys(planned.parts, False)
         for part in planned.parts:
             self._for_parts[_part_subscription(planned.id, part, self.name)] = (planned.id, part)
@@ -110,11 +116,11 @@ class Serving:
 
     # Detectors that move: see `brokers.migrating`.
 
-    def arriving(self, planned: Planned) -> tuple[Hosted, list[Effect]]:
+    def arriving(self, planned: Planned, home: str) -> tuple[Hosted, list[Effect]]:
         """A detector is on its way here: listen to all it reads, and keep that."""
-        hosted = self._created(planned, self.directory.registry())
+        hosted = self._created(planned, home, self.directory.registry())
         hosted.buffering = True
-        hosted.offered |= hosted.parts.keys()
+        hosted.offered = {part: self._homes_of(part) for part in hosted.parts}
         policy = hosted.detector.policy.name
         hosted.upstream = {each for name in hosted.names for each in self.directory.publishers(name, policy)}
         self.detecting.moving[planned.id] = hosted
@@ -196,9 +202,9 @@ class Serving:
             return [self._clear("subscription", answer.subscription)] if own else []
         match answer.state:
             case "offered":
-                hosted.offered.add(part)
+                hosted.offered[part] = answer.homes
                 ready = Publish(administration_topic("ready", answer.subscription, root=self.root), b"")
-                return [*self.refilter(), ready]
+                return [*self.refilter(), *self.homes.flush(answer.homes, lambda _: [ready], now)]
             case "active":
                 hosted.parts[part] = True
                 return self._begin(hosted, now)
@@ -229,8 +235,21 @@ class Serving:
         hosted = self.detecting.hosted[identity]
         hosted.subscriptions[name] = True
         if hosted.active:
-            return [self._answer(entry.client, self._told(name, "active", hosted))]
+            return self._say_active(hosted, [name], now)
         return self._begin(hosted, now)
+
+    def _say_active(self, hosted: Hosted, names: Iterable[str], now: int) -> list[Effect]:
+        """Tell who listens that the detector is at work, as soon as it hears all it reads."""
+
+        def tell(now: int) -> list[Effect]:
+            known = self.directory.subscriptions
+            return [
+                self._answer(known[name].client, self._told(name, "active", hosted))
+                for name in names
+                if name in hosted.subscriptions and name in known
+            ]
+
+        return self.homes.flush(self.homes_read(hosted), tell, now)
 
     def _begin(self, hosted: Hosted, now: int) -> list[Effect]:
         """Begin to detect, if somebody listens and every part is at work; who listens is told."""
@@ -241,14 +260,7 @@ class Serving:
         self._join_sources(hosted, now)
         for part in hosted.parts:
             hosted.detector.join(part, INSTANT_MIN, now)
-        effects = [*self._connect(hosted, now), *self.refilter()]
-        subscriptions = self.directory.subscriptions
-        answers = (
-            self._answer(subscriptions[name].client, self._told(name, "active", hosted))
-            for name in ready
-            if name in subscriptions
-        )
-        effects.extend(answers)
+        effects = [*self._connect(hosted, now), *self.refilter(), *self._say_active(hosted, ready, now)]
         return [*effects, *self.detecting.begin(hosted, now)]
 
     def _join_sources(self, hosted: Hosted, now: int) -> None:
@@ -351,22 +363,76 @@ class Serving:
         """Subscribe to what is read, without filters that a wider one covers: each event has to come once."""
         self.detecting.routes.clear()
         everything = event_filter(root=self.root)
-        filters = {everything} if self.inspecting else set()
+        publishing = self._publishing()
+        filters = {(self.home, everything)} if self.inspecting else set()
         for hosted in self.detecting.everybody():
-            filters |= {composite_topic(each, root=self.root) for each in hosted.offered}
-            if hosted.active or hosted.buffering:
-                filters |= {composite_topic(each, root=self.root) for each in hosted.upstream}
-                if hosted.reads is None:
-                    filters.add(everything)
-                else:
-                    types = [name for name in hosted.reads if name in self.directory.types]
-                    filters |= {event_filter(name, root=self.root) for name in types}
-        if everything in filters:
-            below = everything.removesuffix("+/+")
-            filters = {each for each in filters if each == everything or not each.startswith(below)}
+            for part, homes in hosted.offered.items():
+                filters |= {(home, composite_topic(part, root=self.root)) for home in homes}
+            if not hosted.active and not hosted.buffering:
+                continue
+            for each in hosted.upstream:
+                filters |= {(home, composite_topic(each, root=self.root)) for home in self._homes_of(each)}
+            if hosted.reads is None:
+                filters |= {(home, everything) for homes in publishing.values() for home in homes}
+                filters.add(("", everything))
+                continue
+            for name in hosted.reads & self.directory.types.keys():
+                topic = event_filter(name, root=self.root)
+                # Who publishes without a word of it beforehand does so at the server of the directory.
+                filters |= {(home, topic) for home in publishing.get(name, set()) | {""}}
+        below = everything.removesuffix("+/+")
+        covered = {home for home, topic in filters if topic == everything}
+        filters = {
+            (home, topic)
+            for home, topic in filters
+            if topic == everything or home not in covered or not topic.startswith(below)
+        }
+        filters |= self._beside(filters)
         added, dropped = sorted(filters - self._filters), sorted(self._filters - filters)
         self._filters = filters
-        return [*map(Subscribe, added), *map(Unsubscribe, dropped)]
+        return [
+            *(Subscribe(topic, home=home) for home, topic in added),
+            *(Unsubscribe(topic, home=home) for home, topic in dropped),
+        ]
+
+    def _beside(self, filters: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+        """What has to be heard beside events: heartbeats of their sources, and markers."""
+        found = {(home, self.homes.topic) for home, _ in filters if home}
+        for hosted in self.detecting.everybody():
+            if hosted.home:
+                found.add((hosted.home, self.homes.topic))
+            # Of sources that were not announced nobody knows who speaks for them.
+            found.add(("", area_filter(Area.ADMINISTRATION, "heartbeat", root=self.root)))
+            found |= {
+                (source.home, administration_topic("heartbeat", source.publisher, root=self.root))
+                for source in self.directory.sources.values()
+                if source.home and any(map(hosted.takes, source.types))
+            }
+        return found
+
+    def homes_used(self) -> set[str]:
+        """The servers that this node hears, that of the directory left out."""
+        return {home for home, _ in self._filters if home}
+
+    def homes_read(self, hosted: Hosted) -> set[str]:
+        """The servers from which a detector gets what it reads."""
+        publishing = self._publishing()
+        homes = {home for name, homes in publishing.items() if hosted.takes(name) for home in homes}
+        homes |= {home for homes in hosted.offered.values() for home in homes}
+        return homes | {home for each in hosted.upstream for home in self._homes_of(each)}
+
+    def _publishing(self) -> dict[str, set[str]]:
+        """By type, the homes of the sources that publish it."""
+        homes: dict[str, set[str]] = {}
+        for source in self.directory.sources.values():
+            for name in source.types:
+                homes.setdefault(name, set()).add(source.home)
+        return homes
+
+    def _homes_of(self, detector: str) -> tuple[str, ...]:
+        """Where a detector's topic is listened to."""
+        entry = self.directory.detectors.get(detector)
+        return ("",) if entry is None else (entry.home,)
 
     def _is_mine(self, identity: str) -> bool:
         """A detector stays where it is as long as its node lives; else every node makes the same choice."""
@@ -408,6 +474,7 @@ class Serving:
             len(hosted.subscriptions),
             tuple(hosted.parts),
             hosted.planned.exports,
+            hosted.home,
         )
         return Publish(directory_topic("detector", detector.id, root=self.root), encode(entry), retain=True)
 
@@ -418,7 +485,7 @@ class Serving:
         return self._answer(entry.client, self._told(name, "offered", hosted))
 
     def _told(self, name: str, state: str, hosted: Hosted) -> Answer:
-        return Answer(name, state, hosted.detector.id, self.name, hosted.publishes)
+        return Answer(name, state, hosted.detector.id, self.name, hosted.publishes, homes=(hosted.home,))
 
     def _answer(self, client: str, answer: Answer) -> Publish:
         return Publish(administration_topic("answer", client, root=self.root), encode(answer))

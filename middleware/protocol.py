@@ -303,12 +303,14 @@ class Arrival(msgspec.Struct, frozen=True):
         asked: the subscription that asked for it.
         cuts: where its pattern was cut.
         parts: what is subscribed to for it, by the id of the part's detector.
+        home: the home server of its topic.
     """
 
     origin: str
     asked: SubscriptionEntry
     cuts: tuple[Cut, ...] = ()
     parts: dict[str, SubscriptionEntry] = {}
+    home: str = ""
 
 
 class State(msgspec.Struct, frozen=True):
