@@ -36,6 +36,20 @@ DECOMPOSITIONS: Final = get_args(Decomposition)
 
 
 @dataclass(frozen=True, slots=True)
+class Found:
+    """What a subscription asks for.
+
+    Attributes:
+        id: the name of the detector in the directory.
+        compiled: its pattern as it was written.
+    """
+
+    id: str
+    compiled: Compiled
+    policy: DetectionPolicy
+
+
+@dataclass(frozen=True, slots=True)
 class Planned:
     """A detector that a subscription asks for.
 
@@ -73,7 +87,7 @@ class Delegating:
         # What the directory has said of the detectors that were looked at.
         self._known: dict[str, tuple[str, str, tuple[str, ...]]] = {}
 
-    def plan(self, entry: SubscriptionEntry, registry: TypeRegistry) -> Planned:
+    def identify(self, entry: SubscriptionEntry, registry: TypeRegistry) -> Found:
         """What a subscription asks for; raises `DistcedError` where that cannot be."""
         if entry.decomposition not in DECOMPOSITIONS:
             raise DistcedError("unknown decomposition", given=entry.decomposition, allowed=", ".join(DECOMPOSITIONS))
@@ -89,18 +103,24 @@ class Delegating:
             self.directory.check_published(compiled.publishes, compiled.names())
         self.directory.check_read(compiled.names(), policy.name)
         identity = detector_id(compiled, policy.name)
-        wanted = canonical_id(compiled.plain, exports=frozenset(entry.exports)) if entry.exports else identity
+        if entry.exports:
+            identity = canonical_id(compiled.plain, exports=frozenset(entry.exports))
+        return Found(identity, compiled, policy)
+
+    def plan(self, found: Found, entry: SubscriptionEntry, registry: TypeRegistry) -> Planned:
+        """The detector for it, and what of its pattern is left to others."""
+        compiled, policy = found.compiled, found.policy
         # What is found by best effort is complete at no time, so it is no part of anything.
-        cutting = policy.name == "guaranteed" and entry.decomposition != "none" and wanted not in self.whole
+        cutting = policy.name == "guaranteed" and entry.decomposition != "none" and found.id not in self.whole
         if not cutting and not entry.exports:
-            return Planned(identity, compiled, policy, {}, (), entry)
+            return Planned(found.id, compiled, policy, {}, (), entry)
         catalogue = self._catalogue(registry) if entry.decomposition == "for-reuse" else Catalogue()
         choose = _at_the_top(compiled, _choice(entry.decomposition, catalogue) if cutting else decomposition.none)
         graph = cut([compiled], choose, running=catalogue.plans, exports=frozenset(entry.exports))
         root = graph.plans[graph.roots[0]]
-        if root.id == identity and not (root.parts and root.id not in graph.reused):
+        if not entry.exports and not (root.parts and root.id not in graph.reused):
             # Left whole, or there already: as it was written.
-            return Planned(identity, compiled, policy, {}, (), entry)
+            return Planned(found.id, compiled, policy, {}, (), entry)
         own = () if root.id in graph.reused else root.parts
         parts = {part: self._wanted(graph.plans[part], entry) for part in own}
         # To people it is the pattern as it was written.
@@ -180,6 +200,15 @@ def is_there(client: str, directory: Directory) -> bool:
     if client.startswith(NODE_CLIENT):
         return client.removeprefix(NODE_CLIENT) in directory.nodes
     return client in directory.clients
+
+
+def home_of(client: str, directory: Directory) -> str:
+    """The server of the site of who subscribes; that of the directory where nobody knows."""
+    if client.startswith(NODE_CLIENT):
+        node = directory.nodes.get(client.removeprefix(NODE_CLIENT))
+        return "" if node is None else node.home
+    known = directory.clients.get(client)
+    return "" if known is None else known.home
 
 
 def _running(entry: DetectorEntry, registry: TypeRegistry) -> DetectorPlan | None:

@@ -49,7 +49,12 @@ class Hosted:
         tell_gaps: whether it is time to tell its readers how far its records are complete.
         parts: the detectors that it reads as parts of its pattern, and whether they are at work.
         offered: those of them that it may listen to, and at which homes.
-        home: the home server of its topic.
+        home: the home server of its topic, or where this copy of it publishes.
+        primary: whether it is the one that serves subscriptions; the others are copies of it.
+        copies: of the primary: the nodes that host copies of it, and where these publish.
+        near: of the primary: by subscription, the one node whose copy it listens to; all others listen to every copy
+            where their policy wants several, else to the primary.
+        waiting: of the primary: by subscription, the node that is to have a copy before it is offered anything.
         early: what was told before it is at work, in order: by parts before all of them are, or on its way. A source
             that was fenced off stands for itself.
     """
@@ -69,6 +74,10 @@ class Hosted:
     parts: dict[str, bool] = field(default_factory=dict)
     offered: dict[str, tuple[str, ...]] = field(default_factory=dict)
     home: str = ""
+    primary: bool = True
+    copies: dict[str, str] = field(default_factory=dict)
+    near: dict[str, str] = field(default_factory=dict)
+    waiting: dict[str, str] = field(default_factory=dict)
     early: list[tuple[str, Frame] | Heartbeat | str] = field(default_factory=list)
 
     @property

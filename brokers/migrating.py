@@ -12,6 +12,8 @@ composite-event-framework-2004, "Mobile Composite Event Detectors" (migrate); de
    the detector is there. Who subscribes notices nothing, for the topic stays.
 5. The origin reads that in the directory, and forgets the detector.
 
+A copy is made in the same steps, but the origin goes on, and the target tells it in step 4 that the copy is at work.
+
 If the target refuses, is lost, or says nothing for too long, the origin goes on where it stopped. If the origin is lost
 before the state is sent, the target forgets what it has kept, and the detector is taken over as any lost one.
 """
@@ -21,22 +23,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from brokers.detecting import Detecting
+from brokers.detecting import Detecting, Hosted
 from brokers.directory import Change, Directory
 from brokers.effects import Effect, Note, Publish
+from brokers.hosting_messages import cut_of, delegated_of
+from brokers.routing import Routing
 from brokers.serving import Serving
-from detectors.cutting.graph import Place
-from detectors.language.tree import Atom, Delegated
 from middleware.errors import DistcedError
-from middleware.protocol import Arrival, Cut, Move, Refusal, State, decode, encode
-from middleware.sets.describable import Union
+from middleware.protocol import Arrival, Move, Refusal, State, decode, encode
 from middleware.timestamps import SECOND
 from middleware.topics import administration_topic
 
 PATIENCE: Final = 10 * SECOND
 """How long a step of a move may take, ns."""
-
-_UNKNOWN: Final = Atom(Union(()))
 
 
 @dataclass(slots=True)
@@ -46,6 +45,7 @@ class _Moving:
     Attributes:
         other: the node at the other end.
         arrives: whether it comes here.
+        copy: whether it is at the origin, too, from then on.
         sent: whether its state is on its way.
         since: when the last step was taken, ns.
     """
@@ -53,6 +53,7 @@ class _Moving:
     other: str
     arrives: bool
     since: int
+    copy: bool = False
     sent: bool = False
 
 
@@ -63,12 +64,15 @@ class Migrating:
         moving: by id.
     """
 
-    def __init__(self, name: str, root: str, directory: Directory, detecting: Detecting, serving: Serving) -> None:
+    def __init__(
+        self, name: str, root: str, directory: Directory, detecting: Detecting, serving: Serving, routing: Routing
+    ) -> None:
         self.name = name
         self.root = root
         self.directory = directory
         self.detecting = detecting
         self.serving = serving
+        self.routing = routing
         self.homes = serving.homes
         self.moving: dict[str, _Moving] = {}
 
@@ -77,24 +81,31 @@ class Migrating:
     def asked(self, detector: str, move: Move, now: int) -> list[Effect]:
         """A detector is to be moved; it is for its host to do."""
         hosted = self.detecting.hosted.get(detector)
-        if hosted is None or move.node == self.name or detector in self.moving:
+        if hosted is None or not hosted.primary or move.node == self.name:
             return []
-        fields: dict[str, object] = {"detector": detector, "node": move.node}
-        if move.node not in self.directory.nodes:
+        if move.node in hosted.copies:
+            return self.serving.hand_over(hosted, move.node)
+        return self._begin(hosted, move.node, now, copy=False)
+
+    def copy(self, detector: str, node: str, now: int) -> list[Effect]:
+        """Have a copy of a detector on another node, too."""
+        hosted = self.detecting.hosted[detector]
+        return [] if node in hosted.copies else self._begin(hosted, node, now, copy=True)
+
+    def _begin(self, hosted: Hosted, node: str, now: int, *, copy: bool) -> list[Effect]:
+        detector = hosted.detector.id
+        if detector in self.moving:
+            return []
+        fields: dict[str, object] = {"detector": detector, "node": node}
+        if node not in self.directory.nodes:
             return [Note("warning", "a detector cannot be moved to a node that is not there", fields)]
         if not hosted.active:
             return [Note("warning", "a detector that is not at work yet is not moved", fields)]
         planned = hosted.planned
-        cuts = tuple(_cut(place, each) for place, each in planned.places)
-        self.moving[detector] = _Moving(move.node, arrives=False, since=now)
-        return [
-            self._tell(
-                move.node,
-                "prepare",
-                detector,
-                encode(Arrival(self.name, planned.asked, cuts, planned.parts, hosted.home)),
-            )
-        ]
+        cuts = tuple(cut_of(place, each) for place, each in planned.places)
+        self.moving[detector] = _Moving(node, arrives=False, since=now, copy=copy)
+        arrival = Arrival(self.name, planned.asked, cuts, planned.parts, hosted.home, copy)
+        return [self._tell(node, "prepare", detector, encode(arrival))]
 
     def told(self, kind: str, detector: str, payload: bytes, now: int, where: str) -> list[Effect]:
         """The other end has taken a step."""
@@ -106,6 +117,10 @@ class Migrating:
                 return self._listen_up(detector, moving, now)
             case "state" if moving is not None and moving.arrives:
                 return self._take(detector, moving, decode(payload, State, where=where), now)
+            case "copied" if moving is not None and not moving.arrives and moving.copy:
+                del self.moving[detector]
+                note = Note("info", "detector copied", {"detector": detector, "node": moving.other})
+                return [note, *self.serving.copied(detector, moving.other), *self.routing.settled(detector, now)]
             case "refused" if moving is not None and not moving.arrives:
                 reason = decode(payload, Refusal, where=where).message
                 return self._roll_back(detector, moving, reason, now)
@@ -131,13 +146,17 @@ class Migrating:
             del self.moving[detector]
             return []
         snapshot = hosted.detector.snapshot()
-        subscriptions = self.serving.leaving(detector)
         moving.sent, moving.since = True, now
+        wanted = (hosted.constituents, hosted.records)
+        if moving.copy:
+            return [self._tell(moving.other, "state", detector, encode(State(snapshot, {}, {}, {}, *wanted)))]
+        subscriptions = self.serving.leaving(detector)
+        state = State(snapshot, subscriptions, hosted.copies, hosted.near, *wanted)
 
         def published(now: int) -> list[Effect]:
             if self.moving.get(detector) is not moving:
                 return []
-            return [self._tell(moving.other, "state", detector, encode(State(snapshot, subscriptions)))]
+            return [self._tell(moving.other, "state", detector, encode(state))]
 
         # What it has published comes before what the target will publish, at the home of the topic, too.
         return self.homes.flush({hosted.home}, published, now)
@@ -145,15 +164,20 @@ class Migrating:
     def _roll_back(self, detector: str, moving: _Moving, reason: str, now: int) -> list[Effect]:
         del self.moving[detector]
         fields: dict[str, object] = {"detector": detector, "node": moving.other, "reason": reason}
-        effects: list[Effect] = [Note("warning", "a detector stays where it is", fields)]
-        return [*effects, *self.serving.stays(detector, now)] if moving.sent else effects
+        problem = "a detector is not copied" if moving.copy else "a detector stays where it is"
+        effects: list[Effect] = [Note("warning", problem, fields)]
+        if moving.copy:
+            effects += self.serving.not_copied(detector, moving.other)
+        elif moving.sent:
+            effects += self.serving.stays(detector, now)
+        return [*effects, *self.routing.settled(detector, now)]
 
     # At the target.
 
     def _prepare(self, detector: str, arrival: Arrival, now: int) -> list[Effect]:
         if detector in self.detecting.hosted or detector in self.moving:
             return [self._refuse(arrival.origin, detector, "the detector is here, or on its way")]
-        places: dict[Place, Delegated] = {(each.path, each.run): _delegated(each) for each in arrival.cuts}
+        places = dict(map(delegated_of, arrival.cuts))
         try:
             planned = self.serving.delegating.plan_again(
                 arrival.asked, self.directory.registry(), places, arrival.parts
@@ -162,8 +186,8 @@ class Migrating:
             return [self._refuse(arrival.origin, detector, str(error))]
         if planned.id != detector:
             return [self._refuse(arrival.origin, detector, f"the pattern is that of {planned.id}")]
-        hosted, effects = self.serving.arriving(planned, arrival.home)
-        moving = self.moving[detector] = _Moving(arrival.origin, arrives=True, since=now)
+        hosted, effects = self.serving.arriving(planned, self.serving.home if arrival.copy else arrival.home)
+        moving = self.moving[detector] = _Moving(arrival.origin, arrives=True, since=now, copy=arrival.copy)
 
         def listening(now: int) -> list[Effect]:
             if self.moving.get(detector) is not moving:
@@ -179,21 +203,26 @@ class Migrating:
         try:
             hosted.detector.resume(state.snapshot)
         except DistcedError as error:
-            return [*self.serving.gone(detector), self._refuse(moving.other, detector, str(error))]
-        note = Note("info", "detector arrived", {"detector": detector, "origin": moving.other})
-        return [note, *self.serving.arrived(hosted, state.subscriptions, now)]
+            effects = [*self.serving.gone(detector), self._refuse(moving.other, detector, str(error))]
+            return [*effects, *self.routing.settled(detector, now)]
+        arrived = self.serving.arrived(hosted, state, now, copy=moving.copy)
+        if moving.copy:
+            arrived.append(self._tell(moving.other, "copied", detector, b""))
+        what = "copy of a detector arrived" if moving.copy else "detector arrived"
+        note = Note("info", what, {"detector": detector, "origin": moving.other})
+        return [note, *arrived, *self.routing.settled(detector, now)]
 
     # At either end.
 
     def detector_changed(self, change: Change, now: int) -> list[Effect] | None:
         """What the directory says of a detector in motion; None where it is in none."""
         moving = self.moving.get(change.name)
-        if moving is None or moving.arrives or not moving.sent:
+        if moving is None or moving.arrives or moving.copy or not moving.sent:
             return None
         if change.entry is not None and change.entry.node == moving.other:
             del self.moving[change.name]
             note = Note("info", "detector moved", {"detector": change.name, "node": moving.other})
-            return [note, *self.serving.gone(change.name)]
+            return [note, *self.serving.gone(change.name), *self.routing.settled(change.name, now)]
         return []
 
     def node_lost(self, node: str, now: int) -> list[Effect]:
@@ -216,29 +245,10 @@ class Migrating:
         if not moving.arrives:
             return self._roll_back(detector, moving, reason, now)
         del self.moving[detector]
-        return self.serving.gone(detector)
+        return [*self.serving.gone(detector), *self.routing.settled(detector, now)]
 
     def _refuse(self, origin: str, detector: str, message: str) -> Publish:
         return self._tell(origin, "refused", detector, encode(Refusal(message)))
 
     def _tell(self, node: str, kind: str, detector: str, payload: bytes) -> Publish:
         return Publish(administration_topic("node", node, kind, detector, root=self.root), payload)
-
-
-def _cut(place: Place, delegated: Delegated) -> Cut:
-    path, run = place
-    return Cut(
-        path,
-        run,
-        delegated.detector,
-        delegated.source,
-        delegated.key,
-        delegated.bound,
-        delegated.counted,
-        delegated.repeats,
-    )
-
-
-def _delegated(cut: Cut) -> Delegated:
-    """What is delegated; the sub-pattern itself is looked up where it stands."""
-    return Delegated(_UNKNOWN, cut.detector, cut.source, cut.key, cut.bound, cut.counted, cut.repeats)

@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from brokers.copying import Copying
+from brokers.deciding import Deciding
 from brokers.delegating import node_client
 from brokers.detecting import Detecting, Hosted
 from brokers.directory import Change, Directory
@@ -22,6 +24,8 @@ from brokers.effects import Effect, Note, Publish, Subscribe
 from brokers.homes import Homes
 from brokers.migrating import Migrating
 from brokers.placement import chosen
+from brokers.policy_settings import PolicySettings
+from brokers.routing import Routing
 from brokers.serving import Serving
 from middleware.errors import DistcedError
 from middleware.protocol import Acknowledgement, Answer, Heartbeat, Move, NodeEntry, SourceEntry, decode, encode
@@ -80,8 +84,12 @@ class Node:
         self.directory = Directory()
         self.detecting = Detecting(name, root, self.directory)
         self.homes = Homes(name, root)
-        self.serving = Serving(name, root, home, self.directory, self.detecting, self.homes)
-        self.migrating = Migrating(name, root, self.directory, self.detecting, self.serving)
+        self.policies = PolicySettings()
+        self.serving = Serving(name, root, home, self.directory, self.detecting, self.homes, self.policies)
+        self.deciding = Deciding(name, self.directory, self.serving.delegating, self.policies)
+        self.routing = Routing(name, root, self.directory, self.serving, self.deciding)
+        self.migrating = Migrating(name, root, self.directory, self.detecting, self.serving, self.routing)
+        self.copying = Copying(self.directory, self.serving, self.deciding, self.migrating)
         self.hosted = self.detecting.hosted
         self.counts = self.detecting.counts
         self.dead_letters = self.detecting.dead_letters
@@ -116,6 +124,7 @@ class Node:
             Subscribe(area_filter(Area.ADMINISTRATION, "ready", root=self.root)),
             Subscribe(area_filter(Area.ADMINISTRATION, "fence", root=self.root)),
             Subscribe(area_filter(Area.ADMINISTRATION, "move", root=self.root)),
+            Subscribe(area_filter(Area.ADMINISTRATION, "policy", root=self.root)),
             Subscribe(area_filter(Area.ADMINISTRATION, "node", self.name, root=self.root)),
             Subscribe(administration_topic("answer", self._client, root=self.root)),
             Subscribe(self._known_topic),
@@ -131,8 +140,7 @@ class Node:
     def stop(self) -> list[Effect]:
         """The node is to end: it takes its entries out of the directory."""
         self._stopped = True
-        topics = [directory_topic("detector", each, root=self.root) for each in self.hosted]
-        return [*(Publish(topic, b"", retain=True) for topic in topics), self.will()]
+        return [*self.serving.leave(), self.will()]
 
     def linked(self, home: str, now: int) -> list[Effect]:
         """A connection to another server than that of the directory stands, perhaps again."""
@@ -181,7 +189,8 @@ class Node:
                 self._status = status.payload
                 effects.append(status)
             if self._settled:
-                effects += [*self.migrating.tick(now), *self.serving.tick(now)]
+                effects += [*self.migrating.tick(now), *self.routing.tick(now), *self.serving.tick(now)]
+                effects += self.copying.tick(now)
         return effects
 
     def holding(self) -> dict[str, list[str]]:
@@ -211,14 +220,17 @@ class Node:
             case "node":
                 return self._node_changed(change, now)
             case "subscription":
-                if change.entry is None:
-                    return self.serving.withdrawn(change.name, now)
-                return self.serving.consider(change.name, change.entry, now) if self._settled else []
+                if change.entry is None or self._settled:
+                    return self.routing.changed(change.name, change.entry, now)
+                return []
             case "detector":
                 moved = self.migrating.detector_changed(change, now)
-                return self.serving.detector_changed(change, now) if moved is None else moved
-            case _:
+                effects = self.serving.detector_changed(change, now) if moved is None else moved
+                return [*effects, *self.routing.detector_changed(change, now)]
+            case "type":
                 return self.serving.refilter()
+            case _:
+                return []
 
     def _source_changed(self, change: Change, now: int) -> list[Effect]:
         name, entry, before = change.name, change.entry, change.before
@@ -250,12 +262,18 @@ class Node:
 
     def _node_changed(self, change: Change, now: int) -> list[Effect]:
         effects: list[Effect] = []
+        # One that starts again under its name before anybody has noticed does not know what it has hosted.
+        lost = change.before is not None and (change.entry is None or change.entry.since != change.before.since)
         if change.entry is None and change.name == self.name:
             # The last will of a connection that was lost before this one.
             effects.append(self._announce())
-        elif change.entry is None and self._settled:
-            effects += [*self.migrating.node_lost(change.name, now), *self.serving.take_up(now)]
-        return effects + self._inspect()
+        elif self._settled and (lost or change.before is None):
+            if lost:
+                self.routing.node_lost(change.name)
+                effects += [*self.serving.lost(change.name), *self.migrating.node_lost(change.name, now)]
+            # Of what this node keeps the door for, some may be a new one's from now on, and the other way round.
+            effects += self.routing.take_up(now)
+        return [*effects, *self._inspect()]
 
     def _reading(self, entry: SourceEntry) -> list[Hosted]:
         return [each for each in self.hosted.values() if each.active and any(map(each.takes, entry.types))]
@@ -272,13 +290,23 @@ class Node:
                 return self.serving.answered(decode(payload, Answer, where=topic), now)
             case ("move", detector):
                 return self.migrating.asked(detector, decode(payload, Move, where=topic), now)
+            case ("node", self.name, "serve" | "host" | "served" as kind, subscription):
+                return self.routing.told(kind, subscription, payload, now, topic)
             case ("node", self.name, kind, detector):
                 return self.migrating.told(kind, detector, payload, now, topic)
+            case ("policy", key):
+                return self._policy_set(key, payload, topic)
             case ("fence", source):
                 return self.detecting.fence(source, now)
             case ("known", self.name):
                 return self._known(now)
         return []
+
+    def _policy_set(self, key: str, payload: bytes, topic: str) -> list[Effect]:
+        if not self.policies.read(key, payload, topic):
+            return []
+        fields: dict[str, object] = {"of": key, "policy": self.policies.set[key].text if payload else "none"}
+        return [Note("info", "distribution policy set", fields), *self.serving.tell_entries()]
 
     def _known(self, now: int) -> list[Effect]:
         """The directory was read."""
@@ -291,7 +319,7 @@ class Node:
             shown = {name for kind, name in self.directory.names() - self._unconfirmed if kind == "detector"}
             effects += self.serving.compare(shown, now)
         self._settled = True
-        return [*effects, *self.serving.take_up(now), *self._inspect()]
+        return [*effects, *self.routing.take_up(now), *self._inspect()]
 
     def _inspect(self) -> Iterable[Effect]:
         """One node looks at all events, for those of types that nobody has registered."""

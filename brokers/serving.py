@@ -14,19 +14,23 @@ subscription's by the node that serves it, when its client has been away for too
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from brokers.delegating import Delegating, Planned, is_there
+from msgspec.structs import replace as replace_entry
+
+from brokers.delegating import Delegating, Planned, home_of, is_there
 from brokers.detecting import Detecting, Hosted
 from brokers.directory import Change, Directory
 from brokers.effects import Effect, Note, Publish, Subscribe, Unsubscribe
 from brokers.homes import Homes
 from brokers.placement import chosen
+from brokers.policy_settings import PolicySettings
 from detectors.detector import Detector
 from middleware.errors import DistcedError
 from middleware.eventtypes import Kind, TypeRegistry
-from middleware.protocol import Answer, DetectorEntry, SubscriptionEntry, encode
+from middleware.protocol import Answer, DetectorEntry, State, SubscriptionEntry, decode, encode
 from middleware.timestamps import INSTANT_MIN, SECOND
 from middleware.topics import Area, administration_topic, area_filter, composite_topic, directory_topic, event_filter
 
@@ -45,12 +49,20 @@ class Serving:
     """
 
     def __init__(
-        self, name: str, root: str, home: str, directory: Directory, detecting: Detecting, homes: Homes
+        self,
+        name: str,
+        root: str,
+        home: str,
+        directory: Directory,
+        detecting: Detecting,
+        homes: Homes,
+        policies: PolicySettings,
     ) -> None:
         self.name = name
         self.root = root
         self.home = home
         self.homes = homes
+        self.policies = policies
         self.directory = directory
         self.detecting = detecting
         self.by_subscription: dict[str, str] = {}
@@ -64,46 +76,23 @@ class Serving:
 
     # Subscriptions.
 
-    def take_up(self, now: int) -> list[Effect]:
-        """Look at everything again: nodes have come or gone."""
-        effects: list[Effect] = []
-        for name, entry in list(self.directory.subscriptions.items()):
-            if name not in self.by_subscription:
-                effects += self.consider(name, entry, now)
-        for identity in self.directory.detectors:
-            if identity not in self.detecting.hosted and self._is_mine(identity):
-                # Of a node that is lost, or of an earlier life of this one, and nobody needs it any more.
-                effects.append(self._clear("detector", identity))
-        return effects
-
-    def consider(self, name: str, entry: SubscriptionEntry, now: int) -> list[Effect]:
-        """A subscription is new, or has changed: serve it if it falls to this node."""
-        effects: list[Effect] = []
-        registry = self.directory.registry()
-        try:
-            planned = self.delegating.plan(entry, registry)
-        except DistcedError as error:
-            effects = self.withdrawn(name, now)
-            if chosen(entry.pattern, self.directory.nodes) == self.name:
-                answer = Answer(name, "refused", node=self.name, error=error.as_dict(), message=str(error))
-                effects.append(self._answer(entry.client, answer))
-            return effects
-        if not (entry.records and self.by_subscription.get(name) == planned.id):
-            # What another node takes over goes on with the same part.
-            effects = self.withdrawn(name, now)
-        if not self._is_mine(planned.id):
-            return effects
-        hosted = self.detecting.hosted.get(planned.id)
-        if hosted is None:
-            hosted = self.detecting.hosted[planned.id] = self._created(planned, self.home, registry)
-            fields: dict[str, object] = {"detector": planned.id, "pattern": planned.compiled.text}
-            if planned.parts:
-                fields["parts"] = ", ".join(planned.parts)
-            effects += [Note("info", "detector created", fields), *self.subscribe_to_parts(hosted)]
+    def serve(self, name: str, entry: SubscriptionEntry) -> list[Effect]:
+        """Serve a subscription to a detector that is here; its client is offered the detector's topic."""
+        hosted = self.detecting.hosted[self.by_subscription[name]]
         hosted.subscriptions[name] = False
+        effects = [*self._see_what_is_wanted(hosted), self.entry(hosted)]
+        return effects if name in hosted.waiting else [*effects, self._offer(name, entry, hosted)]
+
+    def host(self, planned: Planned, home: str, name: str) -> list[Effect]:
+        """Host a detector from now on, if it is not here yet, for a subscription that is to be served next."""
         self.by_subscription[name] = planned.id
-        self._see_what_is_wanted(hosted)
-        return [*effects, self._entry(hosted), self._offer(name, entry, hosted)]
+        if planned.id in self.detecting.hosted:
+            return []
+        hosted = self.detecting.hosted[planned.id] = self._created(planned, home, self.directory.registry())
+        fields: dict[str, object] = {"detector": planned.id, "pattern": planned.compiled.text}
+        if planned.parts:
+            fields["parts"] = ", ".join(planned.parts)
+        return [Note("info", "detector created", fields), *self.subscribe_to_parts(hosted)]
 
     def _created(self, planned: Planned, home: str, registry: TypeRegistry) -> Hosted:
         compiled = planned.compiled
@@ -126,23 +115,26 @@ class Serving:
         self.detecting.moving[planned.id] = hosted
         return hosted, [*self.subscribe_to_parts(hosted), *self.refilter()]
 
-    def arrived(self, hosted: Hosted, subscriptions: dict[str, bool], now: int) -> list[Effect]:
-        """It is here, with its state: go on, and serve whom it has served."""
+    def arrived(self, hosted: Hosted, state: State, now: int, *, copy: bool) -> list[Effect]:
+        """It is here, with its state: go on, and serve whom it has served; a copy serves nobody."""
         identity = hosted.detector.id
         del self.detecting.moving[identity]
         self.detecting.hosted[identity] = hosted
         hosted.buffering, hosted.active = False, True
         hosted.parts = dict.fromkeys(hosted.parts, True)
         known = self.directory.subscriptions
-        hosted.subscriptions = {name: ready for name, ready in subscriptions.items() if name in known}
+        hosted.subscriptions = {name: ready for name, ready in state.subscriptions.items() if name in known}
+        hosted.primary, hosted.copies, hosted.near = not copy, state.copies, state.near
+        hosted.constituents, hosted.records = state.constituents, state.records
+        if hosted.records:
+            hosted.detector.keep_records()
         self.by_subscription |= dict.fromkeys(hosted.subscriptions, identity)
-        self._see_what_is_wanted(hosted)
         hosted.told = None
-        effects = [self._entry(hosted), *self._catch_up(hosted, now), *self.refilter()]
-        effects += self.detecting.begin(hosted, now)
-        if not hosted.subscriptions:
-            effects += self._destroyed(identity)
-        return [*effects, *self.take_up(now)]
+        effects: list[Effect] = [] if copy else [self.entry(hosted)]
+        effects += [*self._catch_up(hosted, now), *self.refilter(), *self.detecting.begin(hosted, now)]
+        if copy or hosted.subscriptions or self._expected(identity):
+            return effects
+        return [*effects, *self._destroyed(identity)]
 
     def _catch_up(self, hosted: Hosted, now: int) -> list[Effect]:
         """Sources have come and gone while it was on its way."""
@@ -175,11 +167,11 @@ class Serving:
         self.detecting.routes.clear()
         self.by_subscription |= dict.fromkeys(hosted.subscriptions, identity)
         withdrawn = [name for name in hosted.subscriptions if name not in self.directory.subscriptions]
-        effects = [self._entry(hosted), *self._catch_up(hosted, now), *self.refilter()]
+        effects = [self.entry(hosted), *self._catch_up(hosted, now), *self.refilter()]
         effects += self.detecting.begin(hosted, now)
         for name in withdrawn:
             effects += self.withdrawn(name, now)
-        return [*effects, *self.take_up(now)]
+        return effects
 
     def subscribe_to_parts(self, hosted: Hosted) -> list[Effect]:
         """Ask for what is left to others; again where the directory has forgotten it."""
@@ -219,11 +211,13 @@ class Serving:
         effects: list[Effect] = [Note("warning", "a part was refused, so the pattern is not cut", fields)]
         self.delegating.whole.add(identity)
         waiting = list(hosted.subscriptions)
-        for name in waiting:
-            effects += self.withdrawn(name, now)
+        planned = self.delegating.plan_again(hosted.planned.asked, self.directory.registry(), {}, {})
+        home = hosted.home
+        self._serves_nobody(hosted)
+        effects += self._destroyed(identity)
         for name in waiting:
             if name in self.directory.subscriptions:
-                effects += self.consider(name, self.directory.subscriptions[name], now)
+                effects += [*self.host(planned, home, name), *self.serve(name, self.directory.subscriptions[name])]
         return effects
 
     def ready(self, name: str, now: int) -> list[Effect]:
@@ -275,10 +269,140 @@ class Serving:
             return []
         hosted = self.detecting.hosted[identity]
         del hosted.subscriptions[name]
+        hosted.near.pop(name, None)
+        hosted.waiting.pop(name, None)
         if hosted.subscriptions:
-            self._see_what_is_wanted(hosted)
-            return [self._entry(hosted)]
-        return self._destroyed(identity)
+            return [*self._see_what_is_wanted(hosted), self.entry(hosted)]
+        return [] if self._expected(identity) else self._destroyed(identity)
+
+    def _expected(self, identity: str) -> bool:
+        """Whether somebody reads a detector as part of a pattern who is not served by it yet, having just moved."""
+        return any(entry.records and _part_of(name) == identity for name, entry in self.directory.subscriptions.items())
+
+    # Copies: see `brokers.copying`.
+
+    def copied(self, identity: str, node: str) -> list[Effect]:
+        """A node has a copy: whoever waits for it is offered it, and who wants several listens there, too."""
+        hosted = self.detecting.hosted.get(identity)
+        if hosted is None or node not in self.directory.nodes:
+            return []
+        hosted.copies[node] = self.directory.nodes[node].home
+        waiting = [name for name, awaited in hosted.waiting.items() if awaited == node]
+        for name in waiting:
+            del hosted.waiting[name]
+            hosted.near[name] = node
+        several = [name for name in hosted.subscriptions if name not in hosted.near and self.copies_of(name) > 1]
+        return [self.entry(hosted), *self._offer_again(hosted, [*waiting, *several])]
+
+    def not_copied(self, identity: str, node: str) -> list[Effect]:
+        """There is no copy: whoever waits for it is offered what there is."""
+        hosted = self.detecting.hosted.get(identity)
+        if hosted is None:
+            return []
+        waiting = [name for name, awaited in hosted.waiting.items() if awaited == node]
+        for name in waiting:
+            del hosted.waiting[name]
+        return self._offer_again(hosted, waiting)
+
+    def without_copies(self, hosted: Hosted, nodes: Iterable[str]) -> list[Effect]:
+        """Copies are lost, or given up: whoever listened to them is offered what there is."""
+        gone = [node for node in nodes if node in hosted.copies]
+        if not gone:
+            return []
+        for node in gone:
+            del hosted.copies[node]
+        listened = [name for name, node in hosted.near.items() if node in gone]
+        for name in listened:
+            del hosted.near[name]
+        note = Note("info", "copies gone", {"detector": hosted.detector.id, "nodes": ", ".join(gone)})
+        return [note, self.entry(hosted), *self._offer_again(hosted, listened)]
+
+    def hand_over(self, hosted: Hosted, node: str) -> list[Effect]:
+        """A copy serves the subscriptions from now on, and what is here becomes a copy of it."""
+        home = hosted.copies.pop(node)
+        entry = decode(self.entry(hosted).payload, DetectorEntry, where="")
+        copies = {**hosted.copies, self.name: hosted.home}
+        note = Note("info", "detector handed over to a copy", {"detector": hosted.detector.id, "node": node})
+        entry = replace_entry(entry, node=node, home=home, copies=copies)
+        return [note, self._publish_entry(hosted.detector.id, entry)]
+
+    def role(self, hosted: Hosted, entry: DetectorEntry | None) -> list[Effect] | None:
+        """What the directory says of a detector that has copies, one of them here; None where that is no news."""
+        identity = hosted.detector.id
+        if entry is None:
+            return None if hosted.primary else self._dropped(hosted, "the detector is destroyed")
+        if entry.node == self.name:
+            if hosted.primary:
+                return []
+            hosted.primary, hosted.copies = True, dict(entry.copies)
+            return [Note("info", "a copy serves from now on", {"detector": identity}), self.entry(hosted)]
+        if self.name in entry.copies:
+            if hosted.primary:
+                self._serves_nobody(hosted)
+            hosted.primary, hosted.copies = False, {}
+            return []
+        if not hosted.primary or entry.node in hosted.copies:
+            return self._dropped(hosted, f"{entry.node} has it")
+        return None
+
+    def lost(self, node: str) -> list[Effect]:
+        """A node is gone: copies there are lost, and for detectors there the first copy serves."""
+        effects: list[Effect] = []
+        for identity, hosted in list(self.detecting.hosted.items()):
+            if hosted.primary:
+                effects += self.without_copies(hosted, [node])
+                continue
+            entry = self.directory.detectors.get(identity)
+            if entry is None or entry.node in self.directory.nodes:
+                continue
+            heirs = sorted(each for each in entry.copies if each in self.directory.nodes)
+            if heirs[:1] == [self.name]:
+                hosted.primary = True
+                hosted.copies = {each: entry.copies[each] for each in heirs[1:]}
+                note = Note("warning", "a copy serves, for its detector is lost", {"detector": identity, "lost": node})
+                effects += [note, self.entry(hosted)]
+        return effects
+
+    def _dropped(self, hosted: Hosted, reason: str) -> list[Effect]:
+        """What is here is not needed any more, and the directory knows."""
+        self._serves_nobody(hosted)
+        del self.detecting.hosted[hosted.detector.id]
+        note = Note("info", "detector given up", {"detector": hosted.detector.id, "reason": reason})
+        return [note, *self._leave_parts(hosted), *self.refilter()]
+
+    def leave(self) -> list[Effect]:
+        """The node ends: detectors go on where there are copies, the others leave the directory."""
+        effects: list[Effect] = []
+        for identity, hosted in self.detecting.hosted.items():
+            if not hosted.primary:
+                continue
+            alive = sorted(node for node in hosted.copies if node in self.directory.nodes)
+            effects += self.hand_over(hosted, alive[0]) if alive else [self._clear("detector", identity)]
+        return effects
+
+    def tell_entries(self) -> list[Effect]:
+        """Say of every detector here how it is."""
+        return [self.entry(each) for each in self.detecting.hosted.values() if each.primary]
+
+    def _serves_nobody(self, hosted: Hosted) -> None:
+        for name in hosted.subscriptions:
+            self.by_subscription.pop(name, None)
+        hosted.subscriptions, hosted.near, hosted.waiting = {}, {}, {}
+
+    def _offer_again(self, hosted: Hosted, names: Iterable[str]) -> list[Effect]:
+        known = self.directory.subscriptions
+        return [self._offer(name, known[name], hosted) for name in names if name in known]
+
+    def copies_of(self, name: str) -> int:
+        """On how many nodes a subscription wants its detector."""
+        entry = self.directory.subscriptions.get(name)
+        if entry is None:
+            return 1
+        try:
+            return self.policies.of(entry, self.by_subscription.get(name, "")).replicas
+        except DistcedError:
+            # Refused when it came; the policy was taken away since.
+            return 1
 
     def _destroyed(self, identity: str) -> list[Effect]:
         hosted = self.detecting.hosted.pop(identity)
@@ -289,11 +413,13 @@ class Serving:
         """Time has passed; call it every few seconds: offers that were not taken, clients that do not come back."""
         effects: list[Effect] = []
         subscriptions = self.directory.subscriptions
-        for hosted in self.detecting.hosted.values():
+        for hosted in list(self.detecting.hosted.values()):
             effects += self.subscribe_to_parts(hosted)
             for name, ready in hosted.subscriptions.items():
-                if not ready and name in subscriptions:
+                if not ready and name in subscriptions and name not in hosted.waiting:
                     effects.append(self._offer(name, subscriptions[name], hosted))
+            if hosted.primary and not hosted.subscriptions and not self._expected(hosted.detector.id):
+                effects += self._destroyed(hosted.detector.id)
         clients = {entry.client for entry in subscriptions.values()}
         absent = {client for client in clients if not is_there(client, self.directory)}
         self._absent = {client: self._absent.get(client, now) for client in absent}
@@ -316,7 +442,7 @@ class Serving:
         if mine is not None:
             effects += self._contested(mine, entry, now)
         published = {each.publishes for each in (entry, before) if each is not None}
-        if entry is None or before is None or entry.policy != before.policy or len(published) > 1:
+        if entry is None or before is None or _reads_differently(entry, before):
             for hosted in self.detecting.hosted.values():
                 if hosted.active and not published.isdisjoint(hosted.names):
                     effects += self._connect(hosted, now)
@@ -333,19 +459,16 @@ class Serving:
 
     def _contested(self, mine: Hosted, entry: DetectorEntry | None, now: int) -> list[Effect]:
         """The directory speaks of a detector that is here: does it say so?"""
-        if entry is not None and entry.node == self.name:
-            return []
+        news = self.role(mine, entry)
+        if news is not None:
+            return news
         if entry is None or entry.node not in self.directory.nodes:
             # Cleared by a node that did not know yet that it is here, or left over from one that is lost.
-            return [self._entry(mine)]
+            return [self.entry(mine)]
         identity = mine.detector.id
         if chosen(identity, (self.name, entry.node)) == self.name:
-            return [self._entry(mine), *self.take_up(now)]
-        del self.detecting.hosted[identity]
-        for name in mine.subscriptions:
-            del self.by_subscription[name]
-        note = Note("info", "detector given up", {"detector": identity, "host": entry.node})
-        return [note, *self._leave_parts(mine), *self.refilter()]
+            return [self.entry(mine)]
+        return self._dropped(mine, f"{entry.node} has it")
 
     def _connect(self, hosted: Hosted, now: int) -> list[Effect]:
         """Wait for the detectors whose composite events are read, and for no others."""
@@ -434,27 +557,18 @@ class Serving:
         entry = self.directory.detectors.get(detector)
         return ("",) if entry is None else (entry.home,)
 
-    def _is_mine(self, identity: str) -> bool:
-        """A detector stays where it is as long as its node lives; else every node makes the same choice."""
-        if identity in self.detecting.hosted:
-            return True
-        if identity in self.detecting.moving:
-            # Whoever gets it serves it.
-            return False
-        known = self.directory.detectors.get(identity)
-        if known is not None and known.node in self.directory.nodes:
-            return known.node == self.name
-        return chosen(identity, self.directory.nodes) == self.name
-
     # Messages.
 
-    def _see_what_is_wanted(self, hosted: Hosted) -> None:
+    def _see_what_is_wanted(self, hosted: Hosted) -> list[Effect]:
+        """What has to be sent along; copies that do not know of it are given up, and made anew where needed."""
+        before = (hosted.constituents, hosted.records)
         wanted = [self.directory.subscriptions.get(name) for name in hosted.subscriptions]
         entries = [entry for entry in wanted if entry is not None]
         hosted.constituents = any(entry.constituents for entry in entries)
         hosted.records = any(entry.records for entry in entries)
         if hosted.records:
             hosted.detector.keep_records()
+        return self.without_copies(hosted, hosted.copies) if before != (hosted.constituents, hosted.records) else []
 
     def _leave_parts(self, hosted: Hosted) -> list[Effect]:
         names = [_part_subscription(hosted.detector.id, part, self.name) for part in hosted.parts]
@@ -462,7 +576,7 @@ class Serving:
             self._for_parts.pop(name, None)
         return [self._clear("subscription", name) for name in names]
 
-    def _entry(self, hosted: Hosted) -> Publish:
+    def entry(self, hosted: Hosted) -> Publish:
         detector = hosted.detector
         entry = DetectorEntry(
             self.name,
@@ -475,8 +589,29 @@ class Serving:
             tuple(hosted.parts),
             hosted.planned.exports,
             hosted.home,
+            dict(hosted.copies),
+            self._distribution(hosted),
+            self._readers(hosted),
         )
-        return Publish(directory_topic("detector", detector.id, root=self.root), encode(entry), retain=True)
+        return self._publish_entry(detector.id, entry)
+
+    def _publish_entry(self, identity: str, entry: DetectorEntry) -> Publish:
+        return Publish(directory_topic("detector", identity, root=self.root), encode(entry), retain=True)
+
+    def _distribution(self, hosted: Hosted) -> str:
+        try:
+            return self.policies.of(hosted.planned.asked, hosted.detector.id).text
+        except DistcedError:
+            return ""
+
+    def _readers(self, hosted: Hosted) -> dict[str, int]:
+        """How many listen, by the home of who does."""
+        readers: Counter[str] = Counter()
+        for name in hosted.subscriptions:
+            entry = self.directory.subscriptions.get(name)
+            if entry is not None:
+                readers[home_of(entry.client, self.directory)] += 1
+        return dict(readers)
 
     def _clear(self, kind: str, name: str) -> Publish:
         return Publish(directory_topic(kind, name, root=self.root), b"", retain=True)
@@ -485,7 +620,14 @@ class Serving:
         return self._answer(entry.client, self._told(name, "offered", hosted))
 
     def _told(self, name: str, state: str, hosted: Hosted) -> Answer:
-        return Answer(name, state, hosted.detector.id, self.name, hosted.publishes, homes=(hosted.home,))
+        return Answer(name, state, hosted.detector.id, self.name, hosted.publishes, homes=self._homes_for(name, hosted))
+
+    def _homes_for(self, name: str, hosted: Hosted) -> tuple[str, ...]:
+        """Where a subscription listens: at a copy near it, at all where it wants several, or at the primary."""
+        near = hosted.copies.get(hosted.near.get(name, ""))
+        if near is not None:
+            return (near,)
+        return tuple(sorted({hosted.home, *hosted.copies.values()})) if self.copies_of(name) > 1 else (hosted.home,)
 
     def _answer(self, client: str, answer: Answer) -> Publish:
         return Publish(administration_topic("answer", client, root=self.root), encode(answer))
@@ -494,6 +636,17 @@ class Serving:
 def _part_subscription(reader: str, part: str, node: str) -> str:
     """The name of a node's subscription to a part. Two nodes that host the reader for a moment have two."""
     return f"{reader} {part} {node}"
+
+
+def _part_of(subscription: str) -> str:
+    """The part that a node subscribes to under this name."""
+    return subscription.split(" ")[1] if subscription.count(" ") == 2 else ""
+
+
+def _reads_differently(entry: DetectorEntry, before: DetectorEntry) -> bool:
+    """Whether who reads a detector's composite events by their type has to listen elsewhere, or not at all."""
+    shown = ("policy", "publishes", "home")
+    return any(getattr(entry, each) != getattr(before, each) for each in shown)
 
 
 def _kinds(registry: TypeRegistry) -> Callable[[str], Mapping[str, Kind] | None]:

@@ -22,10 +22,14 @@ that of the directory by an empty string.
     <root>/a/ready/<subscription>      the client listens: begin               (empty)
     <root>/a/fence/<source>            do not wait for a source any more       (empty)
     <root>/a/move/<detector>           have a detector moved to a node         Move
+    <root>/a/node/<node>/serve/<subscription>   see to a subscription          (empty)
+    <root>/a/node/<node>/host/<subscription>    host a detector for it         Hosting
+    <root>/a/node/<node>/served/<subscription>  it is seen to                  Served
     <root>/a/node/<node>/prepare/<detector>     get ready for a detector       Arrival
     <root>/a/node/<node>/listening/<detector>   who gets it listens already    (empty)
     <root>/a/node/<node>/state/<detector>       it is yours                    State
     <root>/a/node/<node>/refused/<detector>     it cannot be                   Refusal
+    <root>/a/node/<node>/copied/<detector>      a copy is at work here         (empty)
     <root>/a/known/<who>               to oneself, after subscribing: what was retained has come before it      (empty)
 """
 
@@ -304,6 +308,7 @@ class Arrival(msgspec.Struct, frozen=True):
         cuts: where its pattern was cut.
         parts: what is subscribed to for it, by the id of the part's detector.
         home: the home server of its topic.
+        copy: whether the detector stays at the origin, too, and what comes is a copy, which publishes at its own site.
     """
 
     origin: str
@@ -311,6 +316,35 @@ class Arrival(msgspec.Struct, frozen=True):
     cuts: tuple[Cut, ...] = ()
     parts: dict[str, SubscriptionEntry] = {}
     home: str = ""
+    copy: bool = False
+
+
+class Hosting(msgspec.Struct, frozen=True):
+    """A node is to host a detector.
+
+    Attributes:
+        asked: the subscription that asks for it.
+        cuts: where its pattern is cut.
+        parts: what is to be subscribed to for it, by the id of the part's detector.
+        home: the home server of its topic.
+    """
+
+    asked: SubscriptionEntry
+    cuts: tuple[Cut, ...] = ()
+    parts: dict[str, SubscriptionEntry] = {}
+    home: str = ""
+
+
+class Served(msgspec.Struct, frozen=True):
+    """A subscription is served.
+
+    Attributes:
+        node: by whom.
+        detector: the detector.
+    """
+
+    node: str
+    detector: str
 
 
 class State(msgspec.Struct, frozen=True):
@@ -319,10 +353,17 @@ class State(msgspec.Struct, frozen=True):
     Attributes:
         snapshot: of the detector.
         subscriptions: the ids of those it serves, and whether their clients listen.
+        copies: the nodes that host copies of it, and where these publish.
+        near: by subscription, the node whose copy it listens to.
+        constituents, records: what is sent along with its composite events.
     """
 
     snapshot: bytes
     subscriptions: dict[str, bool]
+    copies: dict[str, str] = {}
+    near: dict[str, str] = {}
+    constituents: bool = False
+    records: bool = False
 
 
 class Refusal(msgspec.Struct, frozen=True):

@@ -37,7 +37,7 @@ class Scene:
         self.network.run()
         assert client.states(name)[-1] == "active", client.answers[name]
 
-    def happen(self, types: str, watermark: bool = True, **attributes: int) -> None:
+    def happen(self, types: str, watermark: bool = True, *, run: bool = True, **attributes: int) -> None:
         """Events one after the other, ten nanoseconds apart."""
         for name in types:
             self.seq += 1
@@ -45,7 +45,8 @@ class Scene:
             event = Event(name, at, at, "s", self.seq, {"k": 1, "v": 2, **attributes})
             self.source.publish(event, watermark=at if watermark else None)
         self.source.heartbeat(10 * self.seq + 5, "s")
-        self.network.run()
+        if run:
+            self.network.run()
 
     def found(self, name: str, app: VirtualClient | None = None) -> int:
         return len((app or self.app).composites(name))

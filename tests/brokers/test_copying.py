@@ -1,0 +1,160 @@
+"""Detectors with copies: they find the same, and go on when a node is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from brokers.policy_settings import EVERYBODY
+from middleware.protocol import DetectorEntry, Move, SetPolicy, decode, encode
+from middleware.timestamps import SECOND
+from middleware.topics import administration_topic, directory_topic
+from tests.brokers.test_delegating import CHAIN, Scene
+from tests.brokers.virtual import Network
+
+AB = "[A] ; [B] -> Out()"
+RELIABLE = "max-reliability"
+
+
+def entry_of(network: Network, detector: str) -> DetectorEntry:
+    return decode(network.retained[directory_topic("detector", detector)], DetectorEntry, where="")
+
+
+def reliable(seed: int = 0, nodes: int = 3, pattern: str = AB, **quality: object) -> tuple[Scene, str]:
+    """A detector with a copy, and its id."""
+    scene = Scene(nodes, seed)
+    scene.subscribe("q", pattern, distribution=RELIABLE, **quality)
+    scene.network.pass_time(3 * SECOND)
+    return scene, scene.app.detector("q")
+
+
+def test_who_wants_reliability_has_two_detectors_that_say_the_same() -> None:
+    scene, identity = reliable()
+    entry = entry_of(scene.network, identity)
+    assert len(entry.copies) == 1
+    assert entry.distribution == RELIABLE
+    assert set(scene.network.hosts(identity)) == {entry.node, *entry.copies}
+    scene.happen("ABAB")
+    assert scene.found("q") == 2
+    scene.app.clear("subscription", "q")
+    scene.network.run()
+    assert scene.entries("detector") == []
+    assert scene.network.hosts(identity) == []
+
+
+def test_a_copy_of_a_detector_that_has_begun_knows_what_has_begun() -> None:
+    scene = Scene(3)
+    scene.subscribe("q", AB)
+    scene.happen("A")
+    second = scene.network.client("second")
+    scene.network.run()
+    scene.subscribe("r", AB, app=second, distribution=RELIABLE)
+    scene.network.pass_time(3 * SECOND)
+    identity = scene.app.detector("q")
+    entry = entry_of(scene.network, identity)
+    scene.network.lose(next(each for each in scene.nodes if each.name == entry.node), for_good=True)
+    scene.network.run()
+    scene.happen("B")
+    assert scene.found("q") == scene.found("r", second) == 1
+
+
+@pytest.mark.parametrize("which", ["primary", "copy"])
+@pytest.mark.parametrize("how", ["lost", "stopped"])
+@pytest.mark.parametrize("pattern", [AB, CHAIN])
+def test_nothing_is_lost_with_a_node(which: str, how: str, pattern: str) -> None:
+    """At any moment, with what is under way; afterwards there are two again."""
+    for seed in range(25):
+        scene, identity = reliable(seed, 4, pattern)
+        entry = entry_of(scene.network, identity)
+        name = entry.node if which == "primary" else next(iter(entry.copies))
+        gone = next(each for each in scene.nodes if each.name == name)
+        scene.happen("ABC", run=False)
+        scene.network.some(scene.network.random.randrange(40))
+        if how == "lost":
+            scene.network.lose(gone, for_good=True)
+        else:
+            gone.stop()
+        scene.network.some(scene.network.random.randrange(40))
+        scene.happen("DAB")
+        scene.happen("CD")
+        assert scene.found("q") == 2, seed
+        scene.network.pass_time(5 * SECOND)
+        again = entry_of(scene.network, identity)
+        assert len(again.copies) == 1 and name not in {again.node, *again.copies}, seed
+        assert set(scene.network.hosts(identity)) == {again.node, *again.copies}
+        scene.happen("ABCD")
+        assert scene.found("q") == 3, seed
+
+
+def test_a_detector_is_moved_to_the_node_of_its_copy() -> None:
+    scene, identity = reliable()
+    entry = entry_of(scene.network, identity)
+    (copy,) = entry.copies
+    scene.happen("A")
+    scene.network.publish(administration_topic("move", identity), encode(Move(copy)))
+    scene.network.run()
+    again = entry_of(scene.network, identity)
+    assert again.node == copy and set(again.copies) == {entry.node}
+    scene.happen("BAB")
+    assert scene.found("q") == 2
+    assert scene.network.letters == []
+
+
+def test_a_detector_with_a_copy_moves_elsewhere() -> None:
+    scene, identity = reliable()
+    entry = entry_of(scene.network, identity)
+    free = next(each.name for each in scene.nodes if each.name not in {entry.node, *entry.copies})
+    scene.happen("A")
+    scene.network.publish(administration_topic("move", identity), encode(Move(free)))
+    scene.network.run()
+    again = entry_of(scene.network, identity)
+    assert again.node == free and again.copies == entry.copies
+    scene.happen("BAB")
+    assert scene.found("q") == 2
+
+
+def test_copies_follow_the_policy() -> None:
+    scene = Scene(3)
+    scene.subscribe("q", AB)
+    identity = scene.app.detector("q")
+    for key in (EVERYBODY, identity):
+        topic = administration_topic("policy", key)
+        scene.network.publish(topic, encode(SetPolicy(RELIABLE)), retain=True)
+        scene.network.pass_time(3 * SECOND)
+        assert len(entry_of(scene.network, identity).copies) == 1
+        assert entry_of(scene.network, identity).distribution == RELIABLE
+        scene.network.publish(topic, b"", retain=True)
+        scene.network.pass_time(3 * SECOND)
+        assert entry_of(scene.network, identity).copies == {}
+        assert len(scene.network.hosts(identity)) == 1
+    scene.happen("AB")
+    assert scene.found("q") == 1
+
+
+def test_what_is_no_policy_is_reported_and_changes_nothing() -> None:
+    scene = Scene(2)
+    scene.network.publish(administration_topic("policy", EVERYBODY), encode(SetPolicy("min-latenzy")), retain=True)
+    scene.network.publish(administration_topic("policy", EVERYBODY), b"{", retain=True)
+    scene.network.run()
+    assert scene.network.reasons() == ["malformed"] * 4
+    scene.subscribe("q", AB)
+    scene.app.subscribe("r", AB, distribution="min-latenzy")
+    scene.network.run()
+    assert scene.app.states("r") == ["refused"]
+    assert "min-latency" in scene.app.answers["r"][0].message
+
+
+def test_one_that_was_thought_lost_comes_back_to_a_copy_that_serves() -> None:
+    for seed in range(20):
+        scene, identity = reliable(seed)
+        entry = entry_of(scene.network, identity)
+        away = next(each for each in scene.nodes if each.name == entry.node)
+        scene.network.lose(away)
+        scene.network.some(scene.network.random.randrange(30))
+        scene.happen("A")
+        away.connect()
+        scene.network.pass_time(5 * SECOND)
+        again = entry_of(scene.network, identity)
+        assert set(scene.network.hosts(identity)) == {again.node, *again.copies}, seed
+        assert len(again.copies) == 1
+        scene.happen("BAB")
+        assert scene.found("q") == 2, seed
