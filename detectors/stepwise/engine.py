@@ -21,6 +21,7 @@ from detectors.compilation import Compiled
 from detectors.stepwise.inner_events import PartMatch, part_events, part_match
 from detectors.stepwise.instance import BEFORE_ALL
 from detectors.stepwise.matcher import Matcher
+from detectors.stepwise.records import hear_open, open_gaps
 from detectors.stepwise.thinning import Thinner, marked, unmarked
 from middleware.events import CompositeEvent, Event, OpenGap, OrderKey
 from middleware.eventtypes import Kind
@@ -165,14 +166,14 @@ class StepwiseEngine:
         To be asked between two calls; it then holds for everything with `hi` beyond the clock.
         """
         (unit,) = [unit for unit in self.units if unit.publishes]
-        return unit.matcher.open_gaps()
+        return open_gaps(unit.matcher)
 
     def hear_open(self, detector: str, opens: Iterable[OpenGap]) -> None:
         """The detector of a delegated part has said how far its records are complete: give up what waits in vain."""
         for unit, type_name, part in self._from_outside.get(detector, ()):
             if unit.matcher.awaits_matches(type_name):
                 for each in opens:
-                    unit.matcher.hear_open(type_name, part, each)
+                    hear_open(unit.matcher, type_name, part, each)
 
     @property
     def behind(self) -> int:
@@ -181,6 +182,14 @@ class StepwiseEngine:
         for unit in self.units:
             behind = max(behind, unit.matcher.late)
         return behind
+
+    @property
+    def touched(self) -> int:
+        """How many pairs of an instance and an event were looked at, inner automata included: the load so far.
+
+        Counted from 0 again where the engine goes on from a snapshot.
+        """
+        return sum(unit.matcher.touched for unit in self.units)
 
     def live_instances(self) -> int:
         """How many instances there are."""

@@ -10,27 +10,29 @@ instances it may concern. An instance whose window has closed can match nothing 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import Final, NamedTuple
+from typing import Final
 
-from detectors.automata.automaton import Automaton, Delegated, part_type, timer_type
-from detectors.automata.due import due_instant
-from detectors.stepwise.findings import Findings, key_values
-from detectors.stepwise.gaps import NO_KEYS, KeyValues, StartGaps, least
+from detectors.automata.automaton import Automaton, part_type, timer_type
+from detectors.stepwise.changes import assigned, initialised, kept_registers, timers_after
+from detectors.stepwise.findings import Findings
+from detectors.stepwise.gaps import StartGaps
 from detectors.stepwise.inner_events import PartEvent, PartMatch, TimeEvent
 from detectors.stepwise.instance import AFTER_ALL, BEFORE_ALL, Instance
-from detectors.stepwise.plans import KeyGroup, MovePlan, Planner, StatePlan, Target, key_of
-from middleware.events import TIME, Attribute, Event, Gap, OpenGap
+from detectors.stepwise.plans import KeyGroup, MovePlan, Planner, StatePlan, key_of
+from detectors.stepwise.records import start_recorded
+from middleware.events import TIME, Event
 from middleware.eventtypes import Kind
 
 Pool = dict[object, list[Instance]]
 
 _SWEEP_LEAST: Final = 16_384
-_NO_GAP: Final = Gap()
 _NOTHING_SPENT: Final[frozenset[tuple[frozenset[int], tuple[object, ...]]]] = frozenset()
 
 
-class TypePlan(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TypePlan:
     """What an event of one type may do.
 
     Attributes:
@@ -55,8 +57,13 @@ class Matcher:
         findings: the composite events found.
         live: how many instances there are, dead ones not yet swept out included.
         late: how many events came late.
+        touched: how many pairs of an instance and an event were looked at so far: an event that a state's plan reads,
+            and an instance in it with the event's key; the start counts as one. A matcher that goes on from a snapshot
+            counts from 0 again.
         numbers: how many time events were set off or have fired; tells those with one instant apart.
         gaps: what went before every match that may begin; None where no records are kept.
+        root: the start, as an instance from which all others come.
+        key_of: gives the value of the whole pattern's key; None for a pattern without one.
     """
 
     def __init__(
@@ -74,6 +81,7 @@ class Matcher:
         self.latest: Event | None = None
         self.live = 0
         self.late = 0
+        self.touched = 0
         self._planner = Planner(automaton, kinds)
         self._match_types = frozenset(
             part_type(position.part)
@@ -87,10 +95,10 @@ class Matcher:
         self._splits: dict[int, tuple[Instance, set[tuple[frozenset[int], tuple[object, ...]]]]] = {}
         self.numbers = 0
         self._sweep_at = _SWEEP_LEAST
-        self._key = key_of(automaton.key) if automaton.key else None
+        self.key_of = key_of(automaton.key) if automaton.key else None
         self._key_attribute = automaton.key[0] if len(automaton.key) == 1 else None
         self._window = AFTER_ALL - BEFORE_ALL if automaton.whole_window is None else automaton.whole_window
-        self._root = Instance(
+        self.root = Instance(
             -1,
             None,
             None,
@@ -114,7 +122,7 @@ class Matcher:
         try:
             plan = self._plans[event.type]
         except KeyError:
-            plan = self._plan(event.type)
+            plan = self._make_plan(event.type)
         hi = event.hi
         if hi <= self._latest_hi and self.latest is not None and event.key <= self.latest.key:
             self._offer_late(event, plan)
@@ -126,26 +134,28 @@ class Matcher:
         self.findings.now = event
         key: object = None
         if self._key_attribute is not None:
-            # What `self._key` does for a single attribute, without a call.
+            # What `self.key_of` does for a single attribute, without a call.
             key = event.attributes.get(self._key_attribute)
             if key is None:
                 return
             if key.__class__ is bool:
                 key = (key,)
-        elif self._key is not None:
-            key = self._key(event)
+        elif self.key_of is not None:
+            key = self.key_of(event)
             if key is None:
                 return
         for pool, state in plan.visits:
             bucket = pool.get(key)
             if bucket:
+                self.touched += len(bucket)
                 if state.plain:
                     kept = self._take_plain(bucket, event, state)
                 else:
                     kept = [instance for instance in bucket if not self._take(instance, event, state)]
                 if len(kept) != len(bucket):
-                    self._keep(pool, key, bucket, kept)
+                    self.keep(pool, key, bucket, kept)
         if plan.looks:
+            self.touched += 1
             self._start(event, plan, key)
         if self._born:
             self._settle()
@@ -160,26 +170,30 @@ class Matcher:
         """
         affected: dict[int, Instance] = {}
         for event in events:
-            plan = self._plan(event.type) if event.type not in self._plans else self._plans[event.type]
+            plan = self.plan_of(event.type)
             # By best effort it may be late; then it concerns only those it still follows.
             late = self.latest is not None and event.hi < self._latest_hi
             if not late:
                 self.latest, self._latest_hi = event, event.hi
             self.findings.now = event
-            key = self._key(event) if self._key is not None else None
-            if plan is None or (key is None and self._key is not None):
+            key = self.key_of(event) if self.key_of is not None else None
+            if plan is None or (key is None and self.key_of is not None):
                 continue
             for pool, state in plan.visits:
-                for instance in pool.get(key, ()):
+                bucket = pool.get(key, ())
+                self.touched += len(bucket)
+                for instance in bucket:
                     if late and instance.last is not None and event.key <= instance.last.key:
                         continue
                     if self._take(instance, event, state):
                         affected[id(instance)] = instance
-            self._start(event, plan, key)
+            if plan.looks:
+                self.touched += 1
+                self._start(event, plan, key)
         if affected:
             for pool in self.pools:
                 for key, bucket in list(pool.items()):
-                    self._keep(pool, key, bucket, [each for each in bucket if id(each) not in affected])
+                    self.keep(pool, key, bucket, [each for each in bucket if id(each) not in affected])
         self._settle_splits(affected)
         self._settle(one_key=False)
 
@@ -188,26 +202,29 @@ class Matcher:
 
         The instances that wait for it stay: several matches may begin with one event.
         """
-        plan = self._plans[match.type] if match.type in self._plans else self._plan(match.type)
-        key = self._key(match) if self._key is not None else None
-        if plan is None or (key is None and self._key is not None):
+        plan = self.plan_of(match.type)
+        key = self.key_of(match) if self.key_of is not None else None
+        if plan is None or (key is None and self.key_of is not None):
             return
         self.findings.now = match
         if match.hi > self._latest_hi:
             self._latest_hi = match.hi
         for pool, state in plan.visits:
             (move,) = state.moves
-            for instance in pool.get(key, ()):
+            bucket = pool.get(key, ())
+            self.touched += len(bucket)
+            for instance in bucket:
                 follows = instance.alive and match.follows(instance.last, strong=move.strong)
-                if follows and self._labelled(instance, match, move):
-                    self._follow(instance, match, move)
-        root, record = self._root, match.record
+                if follows and self.labelled(instance, match, move):
+                    self.follow(instance, match, move)
+        root, record = self.root, match.record
+        self.touched += bool(plan.starts)
         for move, _ in plan.starts:
             root.key = key
             if self.gaps is not None:
                 # A prefix hands its gap upwards.
                 root.origin = (record.first, record.gap.previous, record.gap.greatest_lo)
-            self._follow(root, match, move)
+            self.follow(root, match, move)
         self._settle()
 
     def fire(self, until: int) -> None:
@@ -220,6 +237,7 @@ class Matcher:
             plan = self._timer_plan(instance.state, timer)
             if plan is None:
                 continue
+            self.touched += 1
             self.numbers += 1
             event = TimeEvent(timer_type(timer), due, due, "@", self.numbers, {})
             if self.latest is None or event.key > self.latest.key:
@@ -262,60 +280,6 @@ class Matcher:
             self.gaps = StartGaps(None if latest is None else (latest.key, latest.hi))
             self.findings.keep_records()
 
-    def open_gaps(self) -> list[OpenGap]:
-        """The least gap of all records that are still to come, for each key of which there is news."""
-        gaps = self.gaps
-        if gaps is None:
-            return []
-        open_now: dict[object, list[Gap]] = {}
-        for pool in self.pools:
-            for key in gaps.touched & pool.keys():
-                known = [each.origin for each in pool[key] if each.alive and each.origin is not None]
-                if known:
-                    open_now.setdefault(key, []).extend(Gap(*origin[1:]) for origin in known)
-        news: list[OpenGap] = []
-        for key in list(gaps.touched):
-            gap = least(
-                [*open_now.get(key, ()), *(self._start_gap(state, key, gaps) for state in self.automaton.starts)]
-            )
-            if key not in open_now:
-                gaps.touched.discard(key)
-            if gap != gaps.told.get(key, _NO_GAP):
-                gaps.told[key] = gap
-                news.append(OpenGap(key_values(self.automaton.key, key), gap))
-        return news
-
-    def hear_open(self, type_name: str, part: Delegated, news: OpenGap) -> None:
-        """Give up instances that no record of a part can answer any more."""
-        if set(part.key) != set(self.automaton.key):
-            return
-        key = self._key_from(part.key, news.key)
-        if self.gaps is not None:
-            self.gaps.answered[type_name, key] = news.gap
-            self.gaps.touched.add(key)
-        plan = self._plans[type_name] if type_name in self._plans else self._plan(type_name)
-        for pool, state in () if plan is None else plan.visits:
-            bucket = pool.get(key)
-            if bucket:
-                (move,) = state.moves
-                self._keep(pool, key, bucket, [each for each in bucket if not _in_vain(each, news.gap, move.strong)])
-
-    def _start_gap(self, state: int, key: object, gaps: StartGaps) -> Gap:
-        """The least gap of a match that begins from now on in a start state."""
-        at = self.automaton.states[state]
-        positions = [self.automaton.positions[move.position] for move in at.moves]
-        if any(move.keys for move in at.moves):
-            return _NO_GAP
-        (position, *_) = positions
-        if position.part is not None:
-            return gaps.answered.get((part_type(position.part), key), _NO_GAP)
-        return Gap(*gaps.before(state, key, frozenset(), {}))
-
-    def _key_from(self, names: tuple[str, ...], values: tuple[Attribute, ...]) -> object:
-        if self._key is None:
-            return None
-        return self._key(Event("", 0, 0, "", 0, dict(zip(names, values, strict=True))))
-
     def awaits_matches(self, type_name: str) -> bool:
         """Whether the part known by this type is no side of a `&`, so that each of its matches counts."""
         return type_name in self._match_types
@@ -334,22 +298,22 @@ class Matcher:
             return False
         if plan.alike and not plan.everything:
             return self._take_alike(instance, event, plan)
-        if not plan.everything and not self._in_domain(instance, event, plan, frozenset()):
+        if not plan.everything and not self.in_domain(instance, event, plan, frozenset()):
             return False
         for move in plan.moves:
-            if (move.strong and event.lo <= instance.hi) or not self._labelled(instance, event, move):
+            if (move.strong and event.lo <= instance.hi) or not self.labelled(instance, event, move):
                 continue
-            self._follow(instance, event, move)
+            self.follow(instance, event, move)
         return True
 
     def _take_alike(self, instance: Instance, event: Event, plan: StatePlan) -> bool:
         """The same where labels and domains are alike: each condition needs to be looked at once only."""
         gone = False
         for move in plan.moves:
-            if self._labelled(instance, event, move):
+            if self.labelled(instance, event, move):
                 gone = True
                 if not move.strong or event.lo > instance.hi:
-                    self._follow(instance, event, move)
+                    self.follow(instance, event, move)
         return gone
 
     def _take_plain(self, bucket: list[Instance], event: Event, plan: StatePlan) -> list[Instance]:
@@ -416,40 +380,42 @@ class Matcher:
         for keys, gone in instance.spent:
             if keys <= group.keys and all(value == gone_value for value, gone_value in group.meet(keys, values, gone)):
                 return False
-        return self._in_domain(instance, event, plan, group.keys)
+        return self.in_domain(instance, event, plan, group.keys)
 
     def _take_with(self, instance: Instance, event: Event, plan: StatePlan, keys: frozenset[int]) -> bool:
-        if not self._in_domain(instance, event, plan, keys):
+        if not self.in_domain(instance, event, plan, keys):
             return False
         for move in plan.moves:
             entered = frozenset(key for key, _ in move.entered_keys)
             if not entered <= keys or (move.strong and event.lo <= instance.hi):
                 continue
-            if self._labelled(instance, event, move):
-                self._follow(instance, event, move)
+            if self.labelled(instance, event, move):
+                self.follow(instance, event, move)
         return True
 
-    def _in_domain(
+    def in_domain(
         self,
         instance: Instance,
         event: Event,
         plan: StatePlan,
         keys: frozenset[int],
     ) -> bool:
+        """Whether an event is in the domain of a state for an instance, with these inner keys chosen."""
         for test in plan.domain:
             if not test.entered_keys <= keys:
                 continue
             if test.condition is True:
                 return True
-            registers = _initialised(instance, event, test.inits)
+            registers = initialised(instance, event, test.inits)
             if test.condition(event, instance.bindings, registers):  # type: ignore[operator]
                 return True
         return False
 
-    def _labelled(self, instance: Instance, event: Event, move: MovePlan) -> bool:
+    def labelled(self, instance: Instance, event: Event, move: MovePlan) -> bool:
+        """Whether an event of the right type fulfils what else a move's label asks."""
         if move.label is True:
             return True
-        return move.label(event, instance.bindings, _initialised(instance, event, move.inits))  # type: ignore[operator]
+        return move.label(event, instance.bindings, initialised(instance, event, move.inits))  # type: ignore[operator]
 
     def _beyond_bound(self, instance: Instance, event: Event, joint: int) -> bool:
         bound = instance.bounds[joint]
@@ -458,57 +424,21 @@ class Matcher:
     def _start(self, event: Event, plan: TypePlan, key: object) -> None:
         """Start states are always active: whatever an event does there, they stay."""
         if self.gaps is not None:
-            self._start_recorded(event, plan, key, self.gaps)
+            start_recorded(self, event, plan, key, self.gaps)
             return
-        root = self._root
+        root = self.root
         root.key = key
         for move, state in plan.starts:
             if move.entered_keys and any(of(event) is None for _, of in move.entered_keys):
                 continue
-            looked_at = state.alike or state.everything or self._in_domain(root, event, state, state.keys_of(event))
-            if looked_at and self._labelled(root, event, move):
-                self._follow(root, event, move)
-
-    def _start_recorded(self, event: Event, plan: TypePlan, key: object, gaps: StartGaps) -> None:
-        """The same, and what went before is noted: for each alternative a match may begin in."""
-        root = self._root
-        root.key = key
-        for index, state in plan.looks:
-            if not state.opens:
-                if state.everything or self._in_domain(root, event, state, NO_KEYS):
-                    root.origin = (event.key, *gaps.before(index, key, NO_KEYS, {}))
-                    for move in state.moves:
-                        if self._labelled(root, event, move):
-                            self._follow(root, event, move)
-                    gaps.note(index, key, NO_KEYS, {}, event)
-                continue
-            values: KeyValues = {group.keys: group.values(event) for group in state.opens}
-            values = {keys: each for keys, each in values.items() if None not in each}
-            shown = {keys for keys in self._shown(event, state) if not keys or keys in values}
-            if not shown:
-                continue
-            for move in state.moves:
-                entered = frozenset(inner for inner, _ in move.entered_keys)
-                if (entered and entered not in values) or not self._labelled(root, event, move):
-                    continue
-                for alternative in _least({entered | keys for keys in shown}):
-                    root.origin = (event.key, *gaps.before(index, key, alternative, values))
-                    self._follow(root, event, move)
-            for keys in shown:
-                gaps.note(index, key, keys, values, event)
-
-    def _shown(self, event: Event, state: StatePlan) -> set[frozenset[int]]:
-        """The reasons why a start state looks at an event: the inner keys each needs to be chosen."""
-        root = self._root
-        return {
-            test.entered_keys
-            for test in state.domain
-            if test.condition is True or test.condition(event, root.bindings, _initialised(root, event, test.inits))  # type: ignore[operator]
-        }
+            looked_at = state.alike or state.everything or self.in_domain(root, event, state, state.keys_of(event))
+            if looked_at and self.labelled(root, event, move):
+                self.follow(root, event, move)
 
     # Moves.
 
-    def _follow(self, instance: Instance, event: Event, move: MovePlan) -> None:
+    def follow(self, instance: Instance, event: Event, move: MovePlan) -> None:
+        """Follow a transition, unless a window has closed: emit what it completes, go on as a new instance."""
         lo = event.lo if event.lo < instance.lo else instance.lo
         if event.hi - lo > self._window:
             return
@@ -530,7 +460,7 @@ class Matcher:
             if event.hi - start > length:
                 return
             windows[window] = start
-        bindings, registers = self._assigned(instance, event, move)
+        bindings, registers = assigned(self.automaton, instance, event, move)
         chain = instance.chain
         if not move.hidden and event.rank != TIME:
             for each in event.events if isinstance(event, PartEvent) else (event,):
@@ -554,64 +484,23 @@ class Matcher:
                         event.hi,
                         event,
                         bindings,
-                        self._kept_registers(registers, target),
+                        kept_registers(len(self.automaton.registers), registers, target),
                         tuple(each if place in target.windows else None for place, each in enumerate(windows)),
-                        self._timers(instance, event, target),
+                        timers_after(instance, event, target),
                         bounds,
                         _NOTHING_SPENT,
                         instance.origin,
                     )
                 )
 
-    def _assigned(
-        self, instance: Instance, event: Event, move: MovePlan
-    ) -> tuple[tuple[Event | None, ...], tuple[Attribute, ...]]:
-        bindings, registers = instance.bindings, instance.registers
-        if move.variable is not None:
-            bindings = (*bindings[: move.variable], event, *bindings[move.variable + 1 :])
-        if isinstance(event, PartEvent):
-            bindings = tuple(
-                event.bound.get(name, bound) for name, bound in zip(self.automaton.variables, bindings, strict=True)
-            )
-        if move.inits or move.updates or move.entered_keys or isinstance(event, PartEvent):
-            values = list(_initialised(instance, event, move.inits))
-            if isinstance(event, PartEvent):
-                for place, register in enumerate(self.automaton.registers):
-                    values[place] = event.counted.get(register.name, values[place])
-            for place, update in move.updates:
-                values[place] = update(event, bindings, values)
-            for key, of in move.entered_keys:
-                values[len(self.automaton.registers) + key] = of(event)  # type: ignore[call-overload]
-            registers = tuple(values)
-        return bindings, registers
-
-    def _kept_registers(self, registers: tuple[Attribute, ...], target: Target) -> tuple[Attribute, ...]:
-        """Registers stay for the output; an inner key is over when its pattern is left."""
-        count = len(self.automaton.registers)
-        if len(registers) == count:
-            return registers
-        keys = (each if place in target.keys else None for place, each in enumerate(registers[count:]))
-        return (*registers[:count], *keys)
-
-    def _timers(self, instance: Instance, event: Event, target: Target) -> tuple[int | None, ...]:
-        if not instance.timers:
-            return ()
-        # A time event happens once.
-        fired = int(event.type[1:]) if event.rank == TIME else -1
-        timers = [
-            due if timer in target.timers and timer != fired else None for timer, due in enumerate(instance.timers)
-        ]
-        for timer, when in target.arms:
-            timers[timer] = due_instant(when, event.hi)
-        return tuple(timers)
-
     # Bookkeeping.
 
-    def _keep(self, pool: Pool, key: object, bucket: list[Instance], kept: list[Instance]) -> None:
+    def keep(self, pool: Pool, key: object, bucket: list[Instance], kept: list[Instance]) -> None:
+        """Leave only these instances of a bucket."""
         gone = len(bucket) - len(kept)
         if gone:
             self.live -= gone
-            if self._root.timers:
+            if self.root.timers:
                 staying = set(map(id, kept))
                 for instance in bucket:
                     instance.alive = instance.alive and id(instance) in staying
@@ -632,7 +521,7 @@ class Matcher:
         self._born = []
         if len(born) > 1:
             born = _distinct(born)
-        if self._root.timers or not one_key:
+        if self.root.timers or not one_key:
             for instance in born:
                 self.add(instance)
         else:
@@ -681,26 +570,33 @@ class Matcher:
             return
         self.late += 1
         self.findings.now = event
-        key = self._key(event) if self._key is not None else None
-        if plan is None or (key is None and self._key is not None):
+        key = self.key_of(event) if self.key_of is not None else None
+        if plan is None or (key is None and self.key_of is not None):
             return
         order = event.key
         for pool, state in plan.visits:
             bucket = pool.get(key)
             if bucket:
+                self.touched += len(bucket)
                 kept = [
                     each
                     for each in bucket
                     if (each.last is not None and order <= each.last.key) or not self._take(each, event, state)
                 ]
-                self._keep(pool, key, bucket, kept)
-        self._start(event, plan, key)
+                self.keep(pool, key, bucket, kept)
+        if plan.looks:
+            self.touched += 1
+            self._start(event, plan, key)
         self._settle()
         self._settle_splits()
 
     # Plans.
 
-    def _plan(self, type_name: str) -> TypePlan | None:
+    def plan_of(self, type_name: str) -> TypePlan | None:
+        """What events of a type may do; None where nothing looks at them."""
+        return self._plans[type_name] if type_name in self._plans else self._make_plan(type_name)
+
+    def _make_plan(self, type_name: str) -> TypePlan | None:
         automaton = self.automaton
         starts: list[tuple[MovePlan, StatePlan]] = []
         looks: list[tuple[int, StatePlan]] = []
@@ -726,35 +622,12 @@ class Matcher:
         return self._timer_plans[place]
 
 
-def _in_vain(instance: Instance, gap: Gap, strong: bool) -> bool:
-    """Whether every record to come begins too late for an instance that waits."""
-    if instance.last is None:
-        return False
-    if strong:
-        return gap.greatest_lo is not None and instance.hi < gap.greatest_lo
-    return gap.previous is not None and instance.last.key < gap.previous
-
-
-def _least(sets: set[frozenset[int]]) -> list[frozenset[int]]:
-    """Those that hold no other one."""
-    return [each for each in sets if not any(other < each for other in sets)]
-
-
 def _unions(groups: list[frozenset[int]]) -> set[frozenset[int]]:
     """Every union of one or more of the groups."""
     unions: set[frozenset[int]] = set()
     for group in groups:
         unions |= {group, *(group | other for other in unions)}
     return unions
-
-
-def _initialised(instance: Instance, event: Event, inits: tuple) -> tuple[Attribute, ...]:  # type: ignore[type-arg]
-    if not inits:
-        return instance.registers
-    values = list(instance.registers)
-    for place, initial in inits:
-        values[place] = initial(event, instance.bindings, values)
-    return tuple(values)
 
 
 def _distinct(born: list[Instance]) -> list[Instance]:

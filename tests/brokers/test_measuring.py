@@ -1,0 +1,244 @@
+"""Rates are what they are said to be, from the first reading on, and only news is told."""
+
+from __future__ import annotations
+
+from math import exp
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brokers.measuring import CHANGE, READ_EVERY, TELL_EVERY, TIME_CONSTANT, WARM_UP, DetectorMeter, Meter, changed
+from middleware.events import Event
+from middleware.protocol import LoadEntry, Measured, decode, encode
+from middleware.timestamps import MILLISECOND, SECOND
+
+NOW = 1_700_000_000 * SECOND
+
+
+def found(*his: int) -> list[Event]:
+    return [Event("C", hi, hi, "c", number, {}) for number, hi in enumerate(his)]
+
+
+def steady(meter: DetectorMeter, start: int, seconds: int, rate: int) -> int:
+    """So many events a second from two sources, 100 bytes each, every tenth of them detected; read once a second."""
+    now = start
+    touched = 3 * rate * ((start - meter.since) // SECOND)
+    for _ in range(seconds):
+        for number in range(rate):
+            meter.came("s" if number % 4 else "t", 100, 1)
+            if number % 10 == 0:
+                meter.went(200, found(now), now + 5 * MILLISECOND)
+        now += SECOND
+        touched += 3 * rate
+        meter.read(now, touched)
+    return now
+
+
+@pytest.mark.parametrize("seconds", [2, 3, 10, 100])
+def test_a_steady_stream_is_told_exactly_from_the_first_seconds_on(seconds: int) -> None:
+    meter = DetectorMeter(NOW)
+    steady(meter, NOW, seconds, 100)
+    assert meter.measured() == Measured(
+        load=300.0,
+        rate=10.0,
+        size=2000.0,
+        inputs={"s": 7500.0, "t": 2500.0},
+        events=100.0,
+        delay=5 * MILLISECOND,
+    )
+
+
+@given(st.lists(st.integers(1, 20 * SECOND), min_size=1, max_size=30), st.integers(1, 10**6))
+def test_a_steady_rate_is_exact_however_far_apart_readings_are(spans: list[int], rate: int) -> None:
+    meter, now = DetectorMeter(NOW), NOW
+    for span in [*spans, WARM_UP]:
+        now += span
+        meter.read(now, rate * (now - NOW))
+    measured = meter.measured()
+    assert measured is not None
+    assert measured.load == pytest.approx(rate * SECOND, rel=1e-3)
+
+
+@given(st.lists(st.tuples(st.integers(1, 20), st.integers(0, 1000)), min_size=1, max_size=30))
+def test_a_rate_is_the_decayed_mean(told: list[tuple[int, int]]) -> None:
+    """By the definition: the integral of rate and weight over the time watched, divided by that of the weight."""
+    meter, now = DetectorMeter(NOW), NOW
+    for span, events in [*told, (2, 7)]:
+        meter.came("s", 10 * events, events)
+        now += span * SECOND
+        meter.read(now, 0)
+    weighed = weight = 0.0
+    end, constant = now, TIME_CONSTANT / SECOND
+    for span, events in reversed([*told, (2, 7)]):
+        begin = end - span * SECOND
+        share = constant * (exp(-(now - end) / TIME_CONSTANT) - exp(-(now - begin) / TIME_CONSTANT))
+        weighed += events / span * share
+        weight += share
+        end = begin
+    measured = meter.measured()
+    assert measured is not None
+    assert measured.events == pytest.approx(weighed / weight, rel=1e-3)
+    if measured.inputs.get("s", 0.0) > 1.0:
+        assert measured.inputs["s"] == pytest.approx(10 * weighed / weight, rel=1e-3)
+
+
+def test_it_follows_a_change_with_the_time_constant() -> None:
+    meter = DetectorMeter(NOW)
+    now = steady(meter, NOW, 120, 100)
+    steady(meter, now, TIME_CONSTANT // SECOND, 400)
+    measured = meter.measured()
+    assert measured is not None
+    assert measured.events == pytest.approx(400 - 300 * exp(-1), rel=1e-3)
+
+
+def test_nothing_is_said_before_it_is_warm() -> None:
+    meter = DetectorMeter(NOW)
+    meter.came("s", 100, 50)
+    meter.read(NOW + WARM_UP - 1, 1000)
+    assert meter.measured() is None
+    meter.read(NOW + WARM_UP, 1000)
+    assert meter.measured() is not None
+
+
+def test_silence_is_forgotten() -> None:
+    meter = DetectorMeter(NOW)
+    now = steady(meter, NOW, 20, 10)
+    for second in range(1, 301):
+        meter.read(now + second * SECOND, 600)
+    measured = meter.measured()
+    assert measured is not None
+    assert (measured.inputs, measured.delay) == ({}, 0)
+    assert max(measured.load, measured.rate, measured.size, measured.events) < 1e-6
+
+
+def test_the_delay_is_that_of_what_was_found_lately() -> None:
+    meter = DetectorMeter(NOW)
+    meter.went(500, found(NOW, NOW + 10), NOW + 30)
+    # A clock ahead of this one: nothing is known, and nothing is made up.
+    meter.went(500, found(NOW + SECOND), NOW + 30)
+    meter.went(100, [], NOW + 40)
+    meter.read(NOW + WARM_UP, 0)
+    measured = meter.measured()
+    assert measured is not None
+    assert measured.delay == round((30 + 20 + 0) / 3)
+    assert measured.rate == pytest.approx(3 / (WARM_UP / SECOND))
+    assert measured.size == pytest.approx(1100 / (WARM_UP / SECOND))
+
+
+def test_what_was_touched_before_does_not_count_and_an_engine_may_begin_anew() -> None:
+    meter = DetectorMeter(NOW, touched=1_000_000)
+    meter.read(NOW + SECOND, 1_000_100)
+    meter.read(NOW + 2 * SECOND, 100)
+    measured = meter.measured()
+    assert measured is not None
+    assert measured.load == pytest.approx(100.0, rel=1e-3)
+
+
+def test_time_that_stands_still_or_goes_back_loses_nothing() -> None:
+    meter = DetectorMeter(NOW)
+    meter.came("s", 100, 10)
+    for now in (NOW, NOW - SECOND, NOW + 2 * SECOND):
+        meter.read(now, 20)
+    measured = meter.measured()
+    assert measured is not None
+    assert (measured.events, measured.load) == (5.0, 10.0)
+
+
+# A node.
+
+
+def test_a_node_reads_once_a_second_and_says_what_it_has_to_do() -> None:
+    meter = Meter()
+    touched = {"c1": 0, "c2": 500}
+    one, _ = meter.begin("c1", NOW), meter.begin("c2", NOW, touched["c2"])
+    now, read = NOW, 0
+    for number in range(100):
+        one.came("s", 50, 1)
+        touched["c1"] += 2
+        touched["c2"] += 10
+        now = NOW + number * READ_EVERY // 10
+        read += meter.tick(now, touched.__getitem__)
+    assert read == 10
+    entry = meter.entry({"": 1000, "mqtt://b": 2000})
+    assert entry.latencies == {"": 1000, "mqtt://b": 2000}
+    assert entry.detectors.keys() == {"c1", "c2"}
+    assert entry.load == pytest.approx(20 + 100, rel=0.02)
+    assert entry.detectors["c1"].events == pytest.approx(10, rel=0.02)
+    assert decode(encode(entry), LoadEntry, where="d") == entry
+    meter.end("c1")
+    meter.end("nobody")
+    assert meter.entry({}).detectors.keys() == {"c2"}
+
+
+def test_a_detector_is_in_the_entry_when_it_is_warm() -> None:
+    meter = Meter()
+    meter.begin("c1", NOW)
+    meter.tick(NOW + WARM_UP // 2, lambda _: 0)
+    assert meter.entry({}) == LoadEntry()
+    meter.tick(NOW + WARM_UP, lambda _: 0)
+    assert meter.entry({}).detectors.keys() == {"c1"}
+
+
+def test_only_news_is_told_and_all_of_it_now_and_then() -> None:
+    meter = Meter()
+    hosted = meter.begin("c1", NOW)
+    told = []
+    now = NOW
+    for second in range(1, 65):
+        now = NOW + second * SECOND
+        # A tenth more or less is no news.
+        hosted.came("s", 1000 * (10 + second % 2), 10)
+        meter.tick(now, lambda _: 0)
+        if meter.news(now, {"": MILLISECOND}) is not None:
+            told.append(second)
+    # The first, with nothing known; the detector when it is warm; then only because it is time.
+    assert told == [1, 2, 32, 62]
+    hosted.came("s", 10**6, 10)
+    meter.tick(now + SECOND, lambda _: 0)
+    assert meter.news(now + SECOND, {"": MILLISECOND}) == meter.told
+    assert meter.news(now + SECOND, {"": MILLISECOND}) is None
+    meter.forget_told()
+    assert meter.news(now + SECOND, {"": MILLISECOND}) is not None
+    assert meter.news(now + SECOND + TELL_EVERY, {"": MILLISECOND}) is not None
+
+
+BEFORE = Measured(1000.0, 50.0, 10_000.0, {"s": 5000.0}, 100.0, 100_000, 50 * MILLISECOND)
+
+
+@pytest.mark.parametrize(
+    ("figures", "differs"),
+    [
+        ({}, False),
+        ({"load": 1100.0}, False),
+        ({"load": 700.0}, True),
+        ({"load": 1300.0}, True),
+        ({"rate": 80.0}, True),
+        ({"size": 5000.0}, True),
+        ({"inputs": {"s": 4500.0}}, False),
+        ({"inputs": {"s": 9000.0}}, True),
+        ({"inputs": {}}, True),
+        ({"inputs": {"s": 5000.0, "t": 1000.0}}, True),
+        # A byte a second is no news, also of a source not heard before.
+        ({"inputs": {"s": 5000.0, "t": 1.0}}, False),
+        ({"events": 10.0}, True),
+        ({"state": 200_000}, True),
+        ({"delay": 51 * MILLISECOND}, False),
+        ({"delay": 90 * MILLISECOND}, True),
+    ],
+)
+def test_what_is_a_change(figures: dict[str, object], differs: bool) -> None:
+    after = Measured(**{name: figures.get(name, getattr(BEFORE, name)) for name in BEFORE.__struct_fields__})  # type: ignore[arg-type]
+    one, other = (LoadEntry(1000.0, {"c": each}, {"": MILLISECOND}) for each in (BEFORE, after))
+    assert changed(one, other) is differs
+    assert changed(other, one) is differs
+
+
+def test_what_is_a_change_of_the_whole() -> None:
+    entry = LoadEntry(1000.0, {"c": BEFORE}, {"": 10 * MILLISECOND})
+    assert changed(entry, LoadEntry(1000.0, {}, entry.latencies))
+    assert changed(entry, LoadEntry(1000.0, {"d": BEFORE}, entry.latencies))
+    assert changed(entry, LoadEntry(1000.0, entry.detectors, {"": 20 * MILLISECOND}))
+    assert changed(entry, LoadEntry(1000.0, entry.detectors, {"": 10 * MILLISECOND, "mqtt://b": 1}))
+    assert changed(entry, LoadEntry(1000.0 * (1 + 2 * CHANGE), entry.detectors, entry.latencies))
+    assert not changed(entry, LoadEntry(1000.0, entry.detectors, {"": 11 * MILLISECOND}))

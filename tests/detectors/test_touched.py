@@ -1,0 +1,82 @@
+"""The load of an engine: how many pairs of an instance and an event it looked at."""
+
+from __future__ import annotations
+
+import pytest
+
+from detectors.compilation import compile_pattern
+from detectors.stepwise.engine import StepwiseEngine
+from detectors.stepwise.snapshot import restore, snapshot
+from middleware.events import Event
+
+CASES = [
+    # Each A at the start; then every instance that waits for B meets it.
+    ("[A] ; [B]", "A1 A2 B3", 4),
+    ("[A] ; [B]", "A1 B2 B3", 2),
+    # B is looked at where it cannot be used, too.
+    ("[A <= {A, B}]", "B1 A2", 2),
+    ("[A <= {A, B}] ; [C <= {B, C}]", "A1 A2 B3 C4", 5),
+    # What nothing reads costs nothing, nor does what has no key.
+    ("[A] ; [B]", "C1 C2", 0),
+    ("[A] ; [B] by k", "A1k1 A2k2 B3k1", 3),
+    ("[A] ; [B] by k", "A1 B2k1", 0),
+    # The start is one instance, also where it has branches or looks at an event for several reasons.
+    ("[A] | [A] ; [B]", "A1", 1),
+    # The instance that hides B stays, and meets each.
+    ("[A] ; ~[B]* [B]", "A1 B2 B3", 3),
+    # A time event meets the instance that set it off.
+    ("([A], [T]) @ T = 5ns", "A1 B9", 2),
+    # Each side is an automaton of its own, and the joining one is offered what they find: 1 + 1 by the sides; by the
+    # joint A at the start, B at the start, and at the instance that waits for it.
+    ("[A] & [B]", "A1 B2", 5),
+    # Late: the start, and whom it does not follow any more.
+    ("[A] ; [B]", "A5 A3", 2),
+    ("[A] ; [B]", "A5 B3", 2),
+]
+
+
+@pytest.mark.parametrize(("pattern", "events", "touched"), CASES)
+def test_what_is_looked_at(pattern: str, events: str, touched: int) -> None:
+    engine = StepwiseEngine([compile_pattern(pattern)])
+    for event in _events(events):
+        engine.feed([event])
+    engine.finish()
+    assert engine.touched == touched
+
+
+def test_together_each_event_meets_those_that_stood_before() -> None:
+    engine = StepwiseEngine([compile_pattern("[A] ; [B]", consumption="epoch")])
+    engine.feed([_event("A", 1, 0), _event("A", 1, 1), _event("B", 2, 2), _event("B", 2, 3)])
+    engine.finish()
+    assert engine.touched == 2 + 2 * 2
+
+
+def test_a_matcher_that_goes_on_from_a_snapshot_counts_anew() -> None:
+    engine = StepwiseEngine([compile_pattern("[A] ; [B]")])
+    engine.feed(_events("A1 A2"))
+    other = StepwiseEngine([compile_pattern("[A] ; [B]")])
+    restore(other, snapshot(engine))
+    assert (engine.touched, other.touched) == (2, 0)
+    other.feed(_events("B3"))
+    assert other.touched == 2
+
+
+def test_records_do_not_change_it() -> None:
+    plain = StepwiseEngine([compile_pattern("[A] ; [B]")])
+    recorded = StepwiseEngine([compile_pattern("[A] ; [B]")], records=True)
+    for engine in (plain, recorded):
+        engine.feed(_events("A1 A2 B3 A4 B5"))
+        engine.finish()
+    assert plain.touched == recorded.touched == 6
+
+
+def _events(text: str) -> list[Event]:
+    made = []
+    for number, each in enumerate(text.split()):
+        instant, _, key = each[1:].partition("k")
+        made.append(_event(each[0], int(instant), number, **({"k": int(key)} if key else {})))
+    return made
+
+
+def _event(name: str, instant: int, number: int, **attributes: int) -> Event:
+    return Event(name, instant, instant, "s", number, attributes)
