@@ -22,6 +22,8 @@ that of the directory by an empty string.
     <root>/a/ready/<subscription>      the client listens: begin               (empty)
     <root>/a/fence/<source>            do not wait for a source any more       (empty)
     <root>/a/move/<detector>           have a detector moved to a node         Move
+    <root>/a/policy/<detector>         its distribution policy, retained; of all, where the id is `default`  SetPolicy
+    <root>/a/directory                 at other servers: where it is, retained  `middleware.connections.Pointer`
     <root>/a/node/<node>/serve/<subscription>   see to a subscription          (empty)
     <root>/a/node/<node>/host/<subscription>    host a detector for it         Hosting
     <root>/a/node/<node>/served/<subscription>  it is seen to                  Served
@@ -279,6 +281,16 @@ class Move(msgspec.Struct, frozen=True):
     """
 
     node: str
+
+
+class SetPolicy(msgspec.Struct, frozen=True):
+    """The distribution policy of a detector, or of all that ask for none, is set; an empty payload unsets it.
+
+    Attributes:
+        policy: a name or three words, as `policies.distribution.policy.parse_policy` reads them.
+    """
+
+    policy: str
 
 
 class Cut(msgspec.Struct, frozen=True):

@@ -1,26 +1,45 @@
 """The design space of distribution policies, and the five named ones.
 
 composite-event-framework-2004, "Distribution Policies", Fig. 9 and Table 1; design, section 3. A policy is a point in
-three dimensions; a subscription has one of its own, with hints of the application. Policies hold no state and decide
-nothing: they say what is wanted, `suggest` works out what that means here and now, and the node decides.
+three dimensions, which say what may be done, and an objective, which says what of that is best. A subscription has one
+of its own, with hints of the application. Policies hold no state and decide nothing: `suggest` works out what a policy
+means here and now, and the node decides.
+
+Further policies come from packages that are installed beside distced, by the entry-point group `distced.policies`. To
+name them as `module:object` was rejected: the policy of a subscription comes over the network, and a node must not
+import what a client asks it to.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Final, Literal, TypeAlias, get_args
+from functools import cache, lru_cache
+from importlib.metadata import entry_points
+from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 
 from middleware.errors import DistcedError
+from policies.distribution.candidates import Candidate, Rank
+from policies.distribution.objectives import (
+    Objective,
+    least_bytes,
+    least_delay,
+    least_impact,
+    least_load,
+    most_reliable,
+)
 
 Decomposition: TypeAlias = Literal["none", "for-reuse", "full"]
-"""What of a pattern becomes detectors of its own: nothing, what is detected already, or all that may be."""
+"""What of a pattern may become detectors of its own: nothing, what is detected already, or all that the rule allows."""
 
 Reuse: TypeAlias = Literal["none", "local-only", "at-least-2", "maximum"]
 """Which running detectors are read: none, those close by, those of which there are two or more, or all."""
 
 Locality: TypeAlias = Literal["subscribers", "publishers", "none"]
 """Where new detectors stand: near who wants to know, near where events come from, or wherever there is least to do."""
+
+GROUP: Final = "distced.policies"
+"""The entry-point group of policies that come with other packages."""
 
 _DIMENSIONS: Final[dict[str, tuple[str, ...]]] = {
     "decomposition": get_args(Decomposition),
@@ -29,21 +48,36 @@ _DIMENSIONS: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Hints:
-    """What an application knows that the middleware does not.
+class Policy(Protocol):
+    """What `suggest` and the others ask of a policy.
 
     Attributes:
-        nodes: the nodes that detectors may stand on; empty for all.
-        avoid: nodes they may not stand on.
-        rates: by event type, events a second to be expected, where nothing has been measured.
-        selectivity: of the whole pattern: how many composite events for each event that it reads; None for not known.
+        name: by which people call it.
+        decomposition, reuse: what may be done.
+        replicas: how many nodes are to host the detector.
     """
 
-    nodes: frozenset[str] = frozenset()
-    avoid: frozenset[str] = frozenset()
-    rates: tuple[tuple[str, float], ...] = ()
-    selectivity: float | None = None
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def decomposition(self) -> Decomposition: ...
+
+    @property
+    def reuse(self) -> Reuse: ...
+
+    @property
+    def replicas(self) -> int: ...
+
+    @property
+    def text(self) -> str:
+        """What `parse_policy` reads as this policy."""
+        ...
+
+    def rank(self, candidate: Candidate) -> Rank:
+        """What the candidate is worth: the less, the better. The first number is what the policy is after, and what
+        has to become better for a detector to move."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +88,7 @@ class DistributionPolicy:
         name: by which people call it; that of its dimensions where it has no name of its own.
         decomposition, reuse, locality: the point in the design space.
         replicas: how many detectors of the pattern there are to be, on nodes of their own.
-        hints: what the application knows.
+        objective: what it wants; None for what goes with its dimensions.
     """
 
     name: str
@@ -62,26 +96,38 @@ class DistributionPolicy:
     reuse: Reuse
     locality: Locality
     replicas: int = 1
-    hints: Hints = Hints()
+    objective: Objective | None = None
 
-    def hinted(self, hints: Hints) -> DistributionPolicy:
-        """The same policy with hints."""
-        return replace(self, hints=hints)
+    def rank(self, candidate: Candidate) -> Rank:
+        """What the candidate is worth: the less, the better."""
+        return (self.objective or self._usual)(candidate)
 
     @property
     def text(self) -> str:
         """The name, or the three dimensions, as `parse_policy` reads them."""
-        return self.name if self.name in NAMED else f"{self.decomposition} {self.reuse} {self.locality}"
+        dimensions = f"{self.decomposition} {self.reuse} {self.locality}"
+        if self.name != dimensions or self.replicas == _usual_replicas(self.reuse):
+            return self.name
+        return f"{dimensions} {self.replicas}"
+
+    @property
+    def _usual(self) -> Objective:
+        """Near subscribers for delay, near publishers for bytes; else by what the other dimensions are good for."""
+        if self.locality != "none":
+            return least_delay if self.locality == "subscribers" else least_bytes
+        if self.replicas > 1:
+            return most_reliable
+        return least_load if self.decomposition == "full" else least_impact
 
 
 NAMED: Final = {
     policy.name: policy
     for policy in (
-        DistributionPolicy("min-latency", "none", "local-only", "subscribers"),
-        DistributionPolicy("min-bandwidth", "for-reuse", "maximum", "publishers"),
-        DistributionPolicy("min-impact", "for-reuse", "maximum", "none"),
-        DistributionPolicy("min-load", "full", "maximum", "none"),
-        DistributionPolicy("max-reliability", "for-reuse", "at-least-2", "none", replicas=2),
+        DistributionPolicy("min-latency", "none", "local-only", "subscribers", objective=least_delay),
+        DistributionPolicy("min-bandwidth", "for-reuse", "maximum", "publishers", objective=least_bytes),
+        DistributionPolicy("min-impact", "for-reuse", "maximum", "none", objective=least_impact),
+        DistributionPolicy("min-load", "full", "maximum", "none", objective=least_load),
+        DistributionPolicy("max-reliability", "for-reuse", "at-least-2", "none", 2, most_reliable),
     )
 }
 """The policies of Table 1, by name. Each tries to be best at what it is called after."""
@@ -89,29 +135,88 @@ NAMED: Final = {
 DEFAULT: Final = NAMED["min-latency"]
 
 
-def parse_policy(given: Any, *, where: str | None = None) -> DistributionPolicy:
-    """A policy from what people write: a name, three words in the order of the dimensions, or a table of these.
+def parse_policy(given: Any, *, where: str | None = None) -> DistributionPolicy | Policy:
+    """A policy from what people write: a name, three words in the order of the dimensions with the number of replicas
+    behind them where it is not the usual one, or a table of these.
 
     Raises:
         DistcedError: for anything else; it says what is allowed.
     """
     if isinstance(given, str):
         words = given.split()
-        if len(words) == 3:
-            return _policy(dict(zip(_DIMENSIONS, words, strict=True)), where)
+        if len(words) in (3, 4) and words[0] in _DIMENSIONS["decomposition"]:
+            table: dict[str, Any] = dict(zip(_DIMENSIONS, words, strict=False))
+            if len(words) == 4:
+                table["replicas"] = int(words[3]) if words[3].isascii() and words[3].isdigit() else words[3]
+            return _policy(table, where)
         if given in NAMED:
             return NAMED[given]
-        near = get_close_matches(given, NAMED, n=1)
+        others = installed()
+        if given in others:
+            return _installed(given)
+        near = get_close_matches(given, [*NAMED, *others], n=1)
         raise DistcedError(
             "no distribution policy of this name",
             given=given,
-            allowed=", ".join(NAMED),
+            allowed=", ".join([*NAMED, *others]),
             where=where,
             advice=f"did you mean {near[0]}?" if near else "or three words: " + _words(),
         )
     if isinstance(given, dict):
         return _policy(given, where)
     raise DistcedError("not a distribution policy", given=given, allowed=f"a name, or {_words()}", where=where)
+
+
+def installed() -> tuple[str, ...]:
+    """The names of the policies that other packages bring along, sorted."""
+    return tuple(sorted({point.name for point in entry_points(group=GROUP)}))
+
+
+@cache
+def _installed(name: str) -> Policy:
+    point = next(iter(entry_points(group=GROUP, name=name)))
+    where = f"entry point {name} of {GROUP}"
+    try:
+        policy = point.load()
+    except Exception as error:
+        # Whatever the code of a stranger raises.
+        raise DistcedError("a policy that cannot be loaded", given=point.value, where=where,
+                           advice=f"{type(error).__name__}: {error}") from error  # fmt: skip
+    return check_policy(policy, name, where)
+
+
+def check_policy(policy: Any, name: str, where: str | None = None) -> Policy:
+    """The policy, if it is one; raises `DistcedError` with what is missing."""
+    missing = [each for each in ("name", "decomposition", "reuse", "replicas", "text", "rank")
+               if not hasattr(policy, each)]  # fmt: skip
+    if missing:
+        raise DistcedError("not a policy", given=policy, allowed=f"with {', '.join(missing)}", where=where,
+                           advice="make a DistributionPolicy with an objective of its own")  # fmt: skip
+    problem = None
+    if policy.name != name or policy.text != name:
+        problem = ("a policy of another name", policy.name, name)
+    elif name in NAMED:
+        problem = ("a policy with the name of another", name, f"none of {', '.join(NAMED)}")
+    elif policy.decomposition not in _DIMENSIONS["decomposition"]:
+        problem = ("no value of the dimension decomposition", policy.decomposition,
+                   ", ".join(_DIMENSIONS["decomposition"]))  # fmt: skip
+    elif policy.reuse not in _DIMENSIONS["reuse"]:
+        problem = ("no value of the dimension reuse", policy.reuse, ", ".join(_DIMENSIONS["reuse"]))
+    elif not _is_count(policy.replicas):
+        problem = ("not a number of replicas", policy.replicas, "1 or more")
+    if problem is not None:
+        raise DistcedError(problem[0], given=problem[1], allowed=problem[2], where=where)
+    checked: Policy = policy
+    return checked
+
+
+@lru_cache(maxsize=256)
+def replicas_of(text: str) -> int:
+    """How many nodes are to host a detector under a policy; 1 where the text is none, as where it is empty."""
+    try:
+        return parse_policy(text).replicas
+    except DistcedError:
+        return 1
 
 
 def _policy(given: dict[str, Any], where: str | None) -> DistributionPolicy:
@@ -126,14 +231,21 @@ def _policy(given: dict[str, Any], where: str | None) -> DistributionPolicy:
                 f"no value of the dimension {name}", given=given.get(name), allowed=", ".join(allowed), where=where
             )
     point = (given["decomposition"], given["reuse"], given["locality"])
-    default = 2 if given["reuse"] == "at-least-2" else 1
-    replicas = given.get("replicas", default)
-    if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 1:
+    replicas = given.get("replicas", _usual_replicas(given["reuse"]))
+    if not _is_count(replicas):
         raise DistcedError("not a number of replicas", given=replicas, allowed="1 or more", where=where)
     for named in NAMED.values():
         if point == (named.decomposition, named.reuse, named.locality) and replicas == named.replicas:
             return named
     return DistributionPolicy(" ".join(point), *point, replicas=replicas)
+
+
+def _usual_replicas(reuse: str) -> int:
+    return 2 if reuse == "at-least-2" else 1
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 def _words() -> str:

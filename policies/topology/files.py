@@ -26,7 +26,8 @@
     cost = 4.0                        # of a byte, 1 where it is left out
     one_way = false                   # where true: from the first to the second
 
-At the top, `allow_partitions = true` lets there be sites that do not reach each other. Whatever is misspelled, missing
+At the top, `directory = "office"` says which site's server holds the directory, the first one where it is left out, and
+`allow_partitions = true` lets there be sites that do not reach each other. Whatever is misspelled, missing
 or contradictory is an error that names the file and the place in it.
 """
 
@@ -58,6 +59,7 @@ _EXAMPLES: Final = {
     "uncertainty": 'write uncertainty = "10ms"',
     "bandwidth": 'write bandwidth = "10MB/s"',
     "between": 'write between = ["rome", "milan"]',
+    "directory": 'write directory = "rome", above the tables',
     "types": 'write types = ["Pers", "Temp"]',
     "rates": "write rates = { Pers = 0.5 }",
 }
@@ -70,6 +72,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     publishers: dict[str, Any] = {}
     subscribers: dict[str, Any] = {}
     links: list[Any] = []
+    directory: str = ""
     allow_partitions: bool = False
 
 
@@ -127,6 +130,7 @@ def parse_topology(text: str, *, name: str = "topology") -> Topology:
             [_publisher(key, each) for key, each in whole.publishers.items()],
             [_subscriber(key, each) for key, each in whole.subscribers.items()],
             [_link(number, each) for number, each in enumerate(whole.links, 1)],
+            directory=whole.directory,
             allow_partitions=whole.allow_partitions,
         )
 

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from middleware.bus.address import parse_address
+from middleware.errors import DistcedError
 from policies.topology.errors import TopologyError, unknown
 from policies.topology.model import (
     KINDS,
@@ -38,6 +40,7 @@ class Topology:
 
     Attributes:
         sites, nodes, publishers, subscribers: by name, in the order given.
+        directory: the name of the site whose server holds the directory.
         links: in the order given; at most one between two sites in each direction.
         allow_partitions: whether there may be sites that do not reach each other.
     """
@@ -50,9 +53,14 @@ class Topology:
         subscribers: Iterable[Subscriber] = (),
         links: Iterable[Link] = (),
         *,
+        directory: str = "",
         allow_partitions: bool = False,
     ) -> None:
-        """Raises `TopologyError` where the parts do not fit together."""
+        """Raises `TopologyError` where the parts do not fit together.
+
+        Args:
+            directory: the site whose server holds the directory; the first one unless it is named.
+        """
         self.sites: Mapping[str, Site] = _by_name("site", sites)
         self.nodes: Mapping[str, BrokerNode] = _by_name("node", nodes)
         self.publishers: Mapping[str, Publisher] = _by_name("publisher", publishers)
@@ -66,6 +74,10 @@ class Topology:
             raise TopologyError(
                 "a topology without a site", allowed="at least one", advice="write [sites.NAME], with a name of yours"
             )
+        self.directory = directory or next(iter(self.sites))
+        if self.directory not in self.sites:
+            raise unknown("there is no site of this name", directory, self.sites, "directory")
+        self._homes: dict[str, str] | None = None
         for participant in self.participants:
             if participant.site not in self.sites:
                 place = participant.place
@@ -106,6 +118,30 @@ class Topology:
         """The site where a participant is; a site itself."""
         found = self.part(place)
         return found if isinstance(found, Site) else self.sites[found.site]
+
+    def site_of_home(self, home: str) -> Site:
+        """The site of a home server, as entries of the directory name it.
+
+        Args:
+            home: the URL of the server, however it is written, or the name of the site; empty for the server that
+                holds the directory.
+
+        Raises:
+            TopologyError: for a server that is none of these; it lists the sites.
+        """
+        if not home:
+            return self.sites[self.directory]
+        if home in self.sites:
+            return self.sites[home]
+        if self._homes is None:
+            urls = [(each.url, name) for name, each in self.sites.items() if each.url]
+            # Of two sites with one server, the first; as it is written counts before what it amounts to.
+            self._homes = {_server(url): name for url, name in reversed(urls)} | dict(reversed(urls))
+        name = self._homes.get(home) or self._homes.get(_server(home))
+        if name is None:
+            known = {*self.sites, *(_server(each.url) for each in self.sites.values() if each.url)}
+            raise unknown("there is no site with this server", _server(home), known)
+        return self.sites[name]
 
     def nodes_at(self, site: str) -> tuple[BrokerNode, ...]:
         """The broker nodes at the site of this name."""
@@ -296,8 +332,17 @@ class Topology:
             dict(self.publishers),
             dict(self.subscribers),
             frozenset(self.links),
+            self.directory,
             self.allow_partitions,
         )
+
+
+def _server(url: str) -> str:
+    """What a URL amounts to, without user and password; the text itself where it is none."""
+    try:
+        return str(parse_address(url))
+    except DistcedError:
+        return url
 
 
 def _by_name(kind: Kind, parts: Iterable[_Part]) -> Mapping[str, _Part]:

@@ -18,13 +18,20 @@ _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 def topology_as_toml(topology: Topology) -> str:
     """The topology as a file; what is as usual is left out."""
-    tables = ["allow_partitions = true\n"] if topology.allow_partitions else []
+    tables = ["".join(f"{line}\n" for line in _top(topology))] if any(_top(topology)) else []
     tables += [_table(f"[sites.{_key(each.name)}]", _site(each)) for each in topology.sites.values()]
     tables += [_table(f"[nodes.{_key(each.name)}]", _node(each)) for each in topology.nodes.values()]
     tables += [_table(f"[publishers.{_key(each.name)}]", _publisher(each)) for each in topology.publishers.values()]
     tables += [_table(f"[subscribers.{_key(each.name)}]", _subscriber(each)) for each in topology.subscribers.values()]
     tables += [_table("[[links]]", _link(each)) for each in topology.links]
     return "\n".join(tables)
+
+
+def _top(topology: Topology) -> Iterator[str]:
+    if topology.directory != next(iter(topology.sites)):
+        yield f"directory = {_text(topology.directory)}"
+    if topology.allow_partitions:
+        yield "allow_partitions = true"
 
 
 def _site(site: Site) -> Iterator[str]:

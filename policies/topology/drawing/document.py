@@ -17,6 +17,7 @@ def topology_as_dict(topology: Topology) -> dict[str, Any]:
         "publishers": [_publisher(each) for each in topology.publishers.values()],
         "subscribers": [{"name": each.name, "site": each.site} for each in topology.subscribers.values()],
         "links": [_link(each) for each in topology.links],
+        "directory": topology.directory,
         "allow_partitions": topology.allow_partitions,
     }
 

@@ -1,0 +1,129 @@
+"""How long it takes until a detector has what it needs.
+
+Under guaranteed detection an event is consumed when every source has been heard beyond it (design, section 3), so a
+detector waits for the slowest of all it reads. It is not only the way that makes one slow: a source is heard with its
+next event or its next heartbeat, which comes any time within its period. So input i is heard at `w + U`, `w` its way and
+`U` uniform over its period, and the detector has waited for the greatest of these, on average
+
+    E = max w + ∫ (1 − Π P(w_i + U_i <= x)) dx,    x from max w to max (w + period).
+
+The greatest of the ways alone was rejected: with heartbeats that are rare compared with the ways, all of these count,
+and the greatest says little of a node's delay. By best effort an event is consumed when it comes, after the mean of the
+ways, weighted by how often events come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from middleware.timestamps import SECOND
+from policies.distribution.situation import HEARTBEATS, Situation
+
+STEPS: Final = 16
+"""In how many steps the integral is taken."""
+
+DEEPEST: Final = 50
+"""Parts of parts are followed so far; what the directory says may be wrong, and go round in a circle."""
+
+
+class Input(NamedTuple):
+    """Something a detector hears.
+
+    Attributes:
+        way: ns from the source of the events until a detector hears them; for a part, the part's own delay included.
+        rate: how often a second it is heard with an event.
+    """
+
+    way: float
+    rate: float
+
+
+def waited(inputs: Sequence[Input], *, guaranteed: bool = True) -> float:
+    """ns from an event until a detector consumes it, on average; 0 where it reads nothing."""
+    if not inputs:
+        return 0.0
+    if not guaranteed:
+        total = sum(each.rate for each in inputs)
+        if not total:
+            return sum(each.way for each in inputs) / len(inputs)
+        return sum(each.way * each.rate for each in inputs) / total
+    if len(inputs) == 1:
+        # The event says itself how far its source is.
+        return inputs[0].way
+    counted: dict[tuple[float, float], int] = {}
+    for each in inputs:
+        ends = (each.way, each.way + period(each.rate))
+        counted[ends] = counted.get(ends, 0) + 1
+    start = max(way for way, _ in counted)
+    end = max(last for _, last in counted)
+    if end == float("inf"):
+        return end
+    step = (end - start) / STEPS
+    missing = 0.0
+    for number in range(STEPS):
+        x = start + (number + 0.5) * step
+        heard = 1.0
+        for (way, last), count in counted.items():
+            if x < last:
+                heard *= ((x - way) / (last - way)) ** count
+        missing += 1.0 - heard
+    return start + missing * step
+
+
+def period(rate: float) -> float:
+    """ns within which a source is heard again: by an event, or else by a heartbeat."""
+    return SECOND / max(rate, HEARTBEATS)
+
+
+def arrivals(situation: Situation, detector: str) -> dict[str, float]:
+    """ns from an event until what a running detector makes of it is at each of its home servers."""
+    return _arrivals(situation, detector, DEEPEST)
+
+
+def from_source(situation: Situation, source: str, node: str) -> float:
+    """ns from a source until a node hears of its event."""
+    home = situation.sources[source].home
+    return situation.network.local(situation.site_of_home(home)) + situation.to_node(home, node)
+
+
+def from_detector(situation: Situation, arrived: Mapping[str, float], node: str) -> float:
+    """ns from an event until a node hears what a detector made of it, from the server where that is the soonest.
+
+    Args:
+        arrived: as `arrivals`.
+    """
+    return min((at + situation.to_node(home, node) for home, at in arrived.items()), default=0.0)
+
+
+def _arrivals(situation: Situation, detector: str, depth: int) -> dict[str, float]:
+    found: dict[str, float] = {}
+    if not depth or detector not in situation.detectors:
+        return found
+    for node, home in situation.hosts(detector).items():
+        known = situation.remembered_delays.get((detector, node))
+        if known is None:
+            guaranteed = situation.detectors[detector].policy == "guaranteed"
+            known = waited(_inputs(situation, detector, node, depth), guaranteed=guaranteed)
+            known += situation.to_node(home, node)
+            situation.remembered_delays[detector, node] = known
+        found[home] = min(known, found.get(home, known))
+    return found
+
+
+def _inputs(situation: Situation, detector: str, node: str, depth: int) -> list[Input]:
+    rates: dict[str, float] = {}
+    found: list[Input] = []
+    for stream in situation.streams_of(detector):
+        if stream.kind == "event":
+            rates[stream.name] = rates.get(stream.name, 0.0) + situation.rate(stream.name, stream.type)
+        elif stream.kind == "composite":
+            arrived = _arrivals(situation, stream.name, depth - 1)
+            found.append(Input(from_detector(situation, arrived, node), situation.measured(stream.name).rate))
+    return [Input(from_source(situation, source, node), rate) for source, rate in rates.items()] + found
+
+
+def mean(values: Iterable[float]) -> float:
+    """The mean; 0 of nothing."""
+    listed = list(values)
+    return sum(listed) / len(listed) if listed else 0.0

@@ -1,0 +1,59 @@
+"""Hints of applications, checked, and what they leave.
+
+composite-event-framework-2004, "Distribution Policies": policies are enhanced by hints from the application.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from difflib import get_close_matches
+from typing import Final
+
+from middleware.errors import DistcedError
+from middleware.protocol import Hints
+from policies.distribution.situation import Situation
+from policies.topology.topology import Topology
+
+NO_HINTS: Final = Hints()
+
+
+def check_hints(hints: Hints, known: Topology | Collection[str], *, where: str | None = None) -> Hints:
+    """The hints, or a `DistcedError` that says what of them cannot be, and what was probably meant.
+
+    Args:
+        known: the names of the nodes, or the topology that has them.
+        where: what errors name as the place.
+    """
+    names = sorted(known.nodes if isinstance(known, Topology) else known)
+    for key, given in (("nodes", hints.nodes), ("avoid", hints.avoid)):
+        for each in given:
+            if each not in names:
+                near = get_close_matches(each, names, n=1)
+                raise DistcedError(
+                    f"there is no node of this name for the hint {key}",
+                    given=each,
+                    allowed=", ".join(names) or "there is no node",
+                    where=where,
+                    advice=f"did you mean {near[0]}?" if near else None,
+                )
+    if not set(hints.nodes or names) - set(hints.avoid) and names:
+        raise DistcedError(
+            "hints that leave no node",
+            given=f"avoid {', '.join(sorted(hints.avoid))}",
+            allowed=f"at least one of {', '.join(hints.nodes or names)} not to be avoided",
+            where=where,
+        )
+    for name, rate in hints.rates.items():
+        if not 0 <= rate < math.inf:
+            raise DistcedError(f"not a rate for {name}", given=rate, allowed="events a second, from 0", where=where)
+    if hints.selectivity is not None and not 0 <= hints.selectivity < math.inf:
+        raise DistcedError("not a selectivity", given=hints.selectivity, where=where,
+                           allowed="composite events for each event that is read, from 0")  # fmt: skip
+    return hints
+
+
+def allowed_nodes(hints: Hints, situation: Situation) -> tuple[str, ...]:
+    """The living nodes that detectors may stand on, by name; none where the hints leave none."""
+    wanted = set(hints.nodes)
+    return tuple(name for name in sorted(situation.nodes) if (not wanted or name in wanted) and name not in hints.avoid)

@@ -1,0 +1,115 @@
+"""How far servers are from one another: by the topology, and where none is known, as far as the directory tells.
+
+composite-event-framework-2004, "Distribution Policies": detectors "that are aware of the communication latency" place
+themselves better. Everything a policy asks of the network is the way between two sites: its latency and the links it
+crosses, the shortest by latency, as `policies.topology` has it. Without a topology there is a site for each home server
+that the directory names, and all are linked alike; making a `Topology` of these was rejected, for a hundred servers
+linked to one another have five thousand links to look through.
+
+A site that the topology does not know is taken for one that is linked to all others alike, too: somebody is there, and
+an answer that may be improved is better than none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from middleware.timestamps import MILLISECOND
+from policies.topology.errors import TopologyError
+from policies.topology.model import LOCAL_LATENCY, Place
+from policies.topology.topology import Topology
+
+ASSUMED_LATENCY: Final = 10 * MILLISECOND
+"""ns between the servers of two sites of which nothing is known."""
+
+DIRECTORY_SITE: Final = "directory"
+"""What the site of the directory's server is called where no topology names it."""
+
+
+class Way(NamedTuple):
+    """The way from the server of one site to that of another.
+
+    Attributes:
+        latency: ns that a small message takes.
+        links: the links it crosses, each as (from site, to site); none within a site.
+        cost: of a byte, over all links.
+    """
+
+    latency: float
+    links: tuple[tuple[str, str], ...]
+    cost: float
+
+    @property
+    def hops(self) -> int:
+        """How many links it crosses: what a byte sent this way adds to the bytes summed over links."""
+        return len(self.links)
+
+
+_NO_WAY: Final = Way(0.0, (), 0.0)
+
+
+class Network:
+    """Sites, and the ways between them; a way is looked up once.
+
+    Attributes:
+        topology: None where none is known.
+        directory: the name of the site whose server holds the directory.
+    """
+
+    def __init__(self, topology: Topology | None) -> None:
+        self.topology = topology
+        self.directory = DIRECTORY_SITE if topology is None else topology.directory
+        self._ways: dict[tuple[str, str], Way | None] = {}
+        self._homes: dict[str, str] = {"": self.directory}
+
+    def site_of_home(self, home: str) -> str:
+        """The site of a home server; one that the topology does not know is a site of its own, called as it is."""
+        known = self._homes.get(home)
+        if known is None:
+            known = self._homes[home] = self._site_of_home(home)
+        return known
+
+    def site_of(self, place: Place) -> str:
+        """The site of a place of the topology; that of nodes which it does not know, the `Situation` knows."""
+        if place.kind == "site":
+            return place.name
+        if self.topology is None:
+            raise TopologyError(
+                f"no topology says where a {place.kind} is", given=place.name, allowed="the server of its site"
+            )
+        return self.topology.site_of(place).name
+
+    def way(self, origin: str, target: str) -> Way | None:
+        """The way from the server of one site to that of another; None where there is none."""
+        try:
+            return self._ways[origin, target]
+        except KeyError:
+            found = self._ways[origin, target] = self._way(origin, target)
+            return found
+
+    def local(self, site: str) -> int:
+        """ns between the server of a site and anybody there."""
+        if self.topology is None:
+            return LOCAL_LATENCY
+        known: Mapping[str, object] = self.topology.sites
+        return self.topology.sites[site].local_latency if site in known else LOCAL_LATENCY
+
+    def _site_of_home(self, home: str) -> str:
+        if self.topology is None:
+            return home
+        try:
+            return self.topology.site_of_home(home).name
+        except TopologyError:
+            return home
+
+    def _way(self, origin: str, target: str) -> Way | None:
+        if origin == target:
+            return _NO_WAY
+        topology = self.topology
+        if topology is None or origin not in topology.sites or target not in topology.sites:
+            return Way(float(ASSUMED_LATENCY), ((origin, target),), 1.0)
+        path = topology.find_path(Place("site", origin), Place("site", target))
+        if path is None:
+            return None
+        return Way(float(path.latency), tuple((hop.origin, hop.target) for hop in path.hops), path.cost)

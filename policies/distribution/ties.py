@@ -1,0 +1,14 @@
+"""What decides between nodes that are equally good: a weight that is as good as drawn by lot, and the same everywhere.
+
+Rendezvous hashing, as where no policy has a say. The node that is first by name would get everything.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+
+def lot(name: str, nodes: tuple[str, ...]) -> int:
+    """The lot of some nodes for what has this name; the least wins."""
+    text = "\0".join((name, *nodes))
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")

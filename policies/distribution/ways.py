@@ -1,0 +1,127 @@
+"""The ways a pattern may be detected under a policy, cut at the top.
+
+composite-event-framework-2004, "Distribution Policies", decomposition and reuse. Whoever hosts a part cuts it further
+in its turn, under the same policy, so a way is the pattern's own detector and the parts it reads. Which way is taken is
+decided along with the node, by what the policy wants: decomposition and reuse say what may be, and reuse that costs
+more than it saves is not taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from detectors.compilation import Compiled, compile_pattern
+from detectors.cutting import decomposition
+from detectors.cutting.catalogue import Catalogue, Entry
+from detectors.cutting.cover import INLINE, Usable, for_reuse
+from detectors.cutting.graph import Choice, Choose, DetectorGraph, DetectorPlan, cut
+from detectors.language.names import referenced
+from detectors.language.tree import Publication
+from middleware.errors import DistcedError
+from middleware.eventtypes import TypeRegistry
+from middleware.protocol import DetectorEntry, Hints
+from policies.distribution.hints import NO_HINTS, allowed_nodes
+from policies.distribution.policy import Policy
+from policies.distribution.situation import Situation
+from policies.topology.model import Place
+
+
+def ways(
+    compiled: Compiled,
+    policy: Policy,
+    catalogue: Catalogue,
+    exports: frozenset[str] = frozenset(),
+    *,
+    situation: Situation,
+    subscribers: Collection[Place],
+    hints: Hints = NO_HINTS,
+    whole: bool = False,
+) -> list[DetectorGraph]:
+    """The ways to detect a pattern, each once: whole; as the policy cuts it; from what runs already.
+
+    Args:
+        catalogue: running detectors that may be read as parts.
+        exports: variables and registers of the pattern that are read outside.
+        subscribers: where those are who want to hear of it.
+        whole: leave it whole: by best effort, by epochs, or because a part was refused.
+    """
+    found = [cut([compiled], decomposition.none, exports=exports)]
+    if whole or compiled.automaton.epochs or policy.decomposition == "none":
+        return found
+    usable = _usable(policy, situation, subscribers, hints)
+    if policy.reuse != "none":
+        choose = for_reuse(catalogue, usable)
+        found.append(_cut(compiled, choose, catalogue, exports))
+    if policy.decomposition == "full":
+        found.append(_cut(compiled, decomposition.full, catalogue if policy.reuse != "none" else Catalogue(), exports))
+    different: dict[tuple[str, ...], DetectorGraph] = {}
+    for graph in found:
+        different.setdefault(graph.plans[graph.roots[0]].parts, graph)
+    return list(different.values())
+
+
+def running_plan(entry: DetectorEntry, registry: TypeRegistry) -> DetectorPlan | None:
+    """The plan of a detector of the directory, for a `Catalogue`; None for one that is no part of anything."""
+    if entry.policy != "guaranteed" or entry.publishes:
+        return None
+    try:
+        compiled = compile_pattern(entry.pattern, registry)
+        graph = cut([compiled], decomposition.none, exports=frozenset(entry.exports))
+    except (DistcedError, KeyError):
+        return None
+    return None if compiled.thinnings else graph.plans[graph.roots[0]]
+
+
+def may_be_read(
+    detector: str, policy: Policy, situation: Situation, subscribers: Iterable[Place], nodes: Collection[str]
+) -> bool:
+    """Whether the policy lets a running detector be read, by the dimension reuse.
+
+    Args:
+        subscribers: where those are who want to hear of what is read from it.
+        nodes: where detectors may stand.
+    """
+    hosts = {node: home for node, home in situation.hosts(detector).items() if node in nodes}
+    match policy.reuse:
+        case "none":
+            return False
+        case "local-only":
+            return bool(hosts) and all(_is_local(hosts.values(), place, situation, nodes) for place in subscribers)
+        case "at-least-2":
+            return len(hosts) >= 2
+        case _:
+            return bool(hosts)
+
+
+def _is_local(homes: Iterable[str], place: Place, situation: Situation, nodes: Collection[str]) -> bool:
+    """Whether one of these servers is as near to a place as any node's own."""
+    nearest = min((situation.to_place(situation.home_of_node(node), place) for node in nodes), default=float("inf"))
+    return any(situation.to_place(home, place) <= nearest for home in homes)
+
+
+def _usable(policy: Policy, situation: Situation, subscribers: Collection[Place], hints: Hints) -> Usable:
+    nodes = allowed_nodes(hints, situation)
+
+    def usable(entry: Entry) -> float | None:
+        return INLINE if may_be_read(entry.id, policy, situation, subscribers, nodes) else None
+
+    return usable
+
+
+def _cut(compiled: Compiled, choose: Choose, catalogue: Catalogue, exports: frozenset[str]) -> DetectorGraph:
+    return cut([compiled], _at_the_top(compiled, choose), running=catalogue.plans, exports=exports)
+
+
+def _at_the_top(compiled: Compiled, choose: Choose) -> Choose:
+    """Cut the pattern itself; its parts are cut by whoever hosts them. What is thinned here stays here."""
+    marks = frozenset(each.mark for each in compiled.thinnings)
+    first = True
+
+    def once(publication: Publication, exports: frozenset[str]) -> Iterable[Choice]:
+        nonlocal first
+        if not first:
+            return ()
+        first = False
+        return [each for each in choose(publication, exports) if not marks & referenced(each.candidate.pattern, None)]
+
+    return once
