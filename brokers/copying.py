@@ -37,13 +37,13 @@ class Copying:
         return effects
 
     def _see_to(self, identity: str, hosted: Hosted, now: int) -> list[Effect]:
-        wanted = max((self.serving.copies_of(name) for name in hosted.subscriptions), default=1)
+        wanted = max((self.serving.copies.copies_of(name) for name in hosted.subscriptions), default=1)
         awaited = sorted(set(hosted.waiting.values()))
         if awaited:
             node = awaited[0]
             if node in self.directory.nodes and node not in hosted.copies:
                 return self.migrating.copy(identity, node, now)
-            return self.serving.not_copied(identity, node)
+            return self.serving.copies.not_copied(identity, node)
         if 1 + len(hosted.copies) < wanted:
             node = self.deciding.another(hosted, wanted)
             if node:
@@ -58,4 +58,4 @@ class Copying:
         idle = sorted(node for node in hosted.copies if node not in needed)
         # One that is listened to for its nearness counts as well.
         superfluous = idle[: max(0, 1 + len(hosted.copies) - max(wanted, 1 + len(needed)))]
-        return self.serving.without_copies(hosted, superfluous)
+        return self.serving.copies.without_copies(hosted, superfluous)

@@ -84,7 +84,7 @@ class Migrating:
         if hosted is None or not hosted.primary or move.node == self.name:
             return []
         if move.node in hosted.copies:
-            return self.serving.hand_over(hosted, move.node)
+            return self.serving.copies.hand_over(hosted, move.node)
         return self._begin(hosted, move.node, now, copy=False)
 
     def copy(self, detector: str, node: str, now: int) -> list[Effect]:
@@ -120,7 +120,7 @@ class Migrating:
             case "copied" if moving is not None and not moving.arrives and moving.copy:
                 del self.moving[detector]
                 note = Note("info", "detector copied", {"detector": detector, "node": moving.other})
-                return [note, *self.serving.copied(detector, moving.other), *self.routing.settled(detector, now)]
+                return [note, *self.serving.copies.copied(detector, moving.other), *self.routing.settled(detector, now)]
             case "refused" if moving is not None and not moving.arrives:
                 reason = decode(payload, Refusal, where=where).message
                 return self._roll_back(detector, moving, reason, now)
@@ -138,7 +138,7 @@ class Migrating:
         def heard(now: int) -> list[Effect]:
             return self._stop(detector, moving, now) if self.moving.get(detector) is moving else []
 
-        return self.homes.flush(self.serving.homes_read(hosted), heard, now)
+        return self.homes.flush(self.serving.listening.homes_read(hosted), heard, now)
 
     def _stop(self, detector: str, moving: _Moving, now: int) -> list[Effect]:
         hosted = self.detecting.hosted.get(detector)
@@ -167,7 +167,7 @@ class Migrating:
         problem = "a detector is not copied" if moving.copy else "a detector stays where it is"
         effects: list[Effect] = [Note("warning", problem, fields)]
         if moving.copy:
-            effects += self.serving.not_copied(detector, moving.other)
+            effects += self.serving.copies.not_copied(detector, moving.other)
         elif moving.sent:
             effects += self.serving.stays(detector, now)
         return [*effects, *self.routing.settled(detector, now)]
@@ -195,7 +195,7 @@ class Migrating:
             moving.since = now
             return [self._tell(arrival.origin, "listening", detector, b"")]
 
-        return [*effects, *self.homes.flush(self.serving.homes_read(hosted), listening, now)]
+        return [*effects, *self.homes.flush(self.serving.listening.homes_read(hosted), listening, now)]
 
     def _take(self, detector: str, moving: _Moving, state: State, now: int) -> list[Effect]:
         hosted = self.detecting.moving[detector]

@@ -140,7 +140,7 @@ class Node:
     def stop(self) -> list[Effect]:
         """The node is to end: it takes its entries out of the directory."""
         self._stopped = True
-        return [*self.serving.leave(), self.will()]
+        return [*self.serving.copies.leave(), self.will()]
 
     def linked(self, home: str, now: int) -> list[Effect]:
         """A connection to another server than that of the directory stands, perhaps again."""
@@ -173,7 +173,7 @@ class Node:
             return []
         again = now - self._status_at >= STATUS_EVERY
         effects = self.detecting.tick(now, tell_again=again)
-        effects += self.homes.tick(self.serving.homes_used(), now)
+        effects += self.homes.tick(self.serving.listening.homes_used(), now)
         if self._asked_at is not None and now - self._asked_at >= ASK_EVERY:
             # A server may take a message before a subscription that was sent before it, and amqtt does.
             self._asked_at = now
@@ -228,7 +228,7 @@ class Node:
                 effects = self.serving.detector_changed(change, now) if moved is None else moved
                 return [*effects, *self.routing.detector_changed(change, now)]
             case "type":
-                return self.serving.refilter()
+                return self.serving.listening.refilter()
             case _:
                 return []
 
@@ -248,7 +248,7 @@ class Node:
         ack = Publish(administration_topic("ack", name, self.name, root=self.root), encode(Acknowledgement(watermark)))
         # Before it publishes it has to be heard.
         homes = {entry.home} if reading else set()
-        effects += self.serving.refilter() if reading else []
+        effects += self.serving.listening.refilter() if reading else []
         return [*effects, *self.homes.flush(homes, lambda _: [ack], now)]
 
     def _client_changed(self, change: Change) -> list[Effect]:
@@ -270,7 +270,7 @@ class Node:
         elif self._settled and (lost or change.before is None):
             if lost:
                 self.routing.node_lost(change.name)
-                effects += [*self.serving.lost(change.name), *self.migrating.node_lost(change.name, now)]
+                effects += [*self.serving.copies.lost(change.name), *self.migrating.node_lost(change.name, now)]
             # Of what this node keeps the door for, some may be a new one's from now on, and the other way round.
             effects += self.routing.take_up(now)
         return [*effects, *self._inspect()]
@@ -325,10 +325,10 @@ class Node:
         """One node looks at all events, for those of types that nobody has registered."""
         nodes = [name for name, each in self.directory.nodes.items() if each.home == self.home]
         wanted = self.inspects and self._settled and chosen("inspector", nodes) == self.name
-        if wanted == self.serving.inspecting:
+        if wanted == self.serving.listening.inspecting:
             return []
-        self.serving.inspecting = wanted
-        return self.serving.refilter()
+        self.serving.listening.inspecting = wanted
+        return self.serving.listening.refilter()
 
     def _announce(self) -> Publish:
         counts = {**self.counts, **{f"dead letters, {name}": n for name, n in self.dead_letters.counts.items()}}

@@ -18,21 +18,21 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from msgspec.structs import replace as replace_entry
-
+from brokers.copies import Copies
 from brokers.delegating import Delegating, Planned, home_of, is_there
 from brokers.detecting import Detecting, Hosted
 from brokers.directory import Change, Directory
-from brokers.effects import Effect, Note, Publish, Subscribe, Unsubscribe
+from brokers.effects import Effect, Note, Publish
 from brokers.homes import Homes
+from brokers.listening import Listening
 from brokers.placement import chosen
 from brokers.policy_settings import PolicySettings
 from detectors.detector import Detector
 from middleware.errors import DistcedError
 from middleware.eventtypes import Kind, TypeRegistry
-from middleware.protocol import Answer, DetectorEntry, State, SubscriptionEntry, decode, encode
+from middleware.protocol import Answer, DetectorEntry, State, SubscriptionEntry, encode
 from middleware.timestamps import INSTANT_MIN, SECOND
-from middleware.topics import Area, administration_topic, area_filter, composite_topic, directory_topic, event_filter
+from middleware.topics import administration_topic, directory_topic
 
 GRACE: Final = 15 * SECOND
 """How long the subscriptions of a client that is gone are kept, ns: longer than a client waits to connect again."""
@@ -45,7 +45,8 @@ class Serving:
         directory: what is known.
         detecting: the detectors at work.
         by_subscription: the detector of each subscription that is served here.
-        inspecting: whether this node looks at all events of its site, for those of types that nobody has registered.
+        listening: what it listens to for them.
+        copies: those of the detectors here.
     """
 
     def __init__(
@@ -66,12 +67,11 @@ class Serving:
         self.directory = directory
         self.detecting = detecting
         self.by_subscription: dict[str, str] = {}
-        self.inspecting = False
+        self.listening = Listening(root, home, homes.topic, directory, detecting)
+        self.copies = Copies(name, self)
         self.delegating = Delegating(name, directory)
         # Of what is subscribed to for detectors here: the detector, and the part.
         self._for_parts: dict[str, tuple[str, str]] = {}
-        # What is subscribed to, with the homes.
-        self._filters: set[tuple[str, str]] = set()
         self._absent: dict[str, int] = {}
 
     # Subscriptions.
@@ -109,11 +109,11 @@ class Serving:
         """A detector is on its way here: listen to all it reads, and keep that."""
         hosted = self._created(planned, home, self.directory.registry())
         hosted.buffering = True
-        hosted.offered = {part: self._homes_of(part) for part in hosted.parts}
+        hosted.offered = {part: self.listening.homes_of(part) for part in hosted.parts}
         policy = hosted.detector.policy.name
         hosted.upstream = {each for name in hosted.names for each in self.directory.publishers(name, policy)}
         self.detecting.moving[planned.id] = hosted
-        return hosted, [*self.subscribe_to_parts(hosted), *self.refilter()]
+        return hosted, [*self.subscribe_to_parts(hosted), *self.listening.refilter()]
 
     def arrived(self, hosted: Hosted, state: State, now: int, *, copy: bool) -> list[Effect]:
         """It is here, with its state: go on, and serve whom it has served; a copy serves nobody."""
@@ -131,7 +131,7 @@ class Serving:
         self.by_subscription |= dict.fromkeys(hosted.subscriptions, identity)
         hosted.told = None
         effects: list[Effect] = [] if copy else [self.entry(hosted)]
-        effects += [*self._catch_up(hosted, now), *self.refilter(), *self.detecting.begin(hosted, now)]
+        effects += [*self._catch_up(hosted, now), *self.listening.refilter(), *self.detecting.begin(hosted, now)]
         if copy or hosted.subscriptions or self._expected(identity):
             return effects
         return [*effects, *self._destroyed(identity)]
@@ -157,7 +157,7 @@ class Serving:
     def gone(self, identity: str) -> list[Effect]:
         """It is elsewhere, or has not come."""
         hosted = self.detecting.moving.pop(identity)
-        return [*self._leave_parts(hosted), *self.refilter()]
+        return [*self._leave_parts(hosted), *self.listening.refilter()]
 
     def stays(self, identity: str, now: int) -> list[Effect]:
         """It does not leave after all, and goes on as if nothing had happened."""
@@ -167,7 +167,7 @@ class Serving:
         self.detecting.routes.clear()
         self.by_subscription |= dict.fromkeys(hosted.subscriptions, identity)
         withdrawn = [name for name in hosted.subscriptions if name not in self.directory.subscriptions]
-        effects = [self.entry(hosted), *self._catch_up(hosted, now), *self.refilter()]
+        effects = [self.entry(hosted), *self._catch_up(hosted, now), *self.listening.refilter()]
         effects += self.detecting.begin(hosted, now)
         for name in withdrawn:
             effects += self.withdrawn(name, now)
@@ -191,12 +191,12 @@ class Serving:
             # Of a detector that is not here any more; or of somebody else, whose it stays.
             entry = self.directory.subscriptions.get(answer.subscription)
             own = entry is not None and entry.client == self.delegating.client
-            return [self._clear("subscription", answer.subscription)] if own else []
+            return [self.clear("subscription", answer.subscription)] if own else []
         match answer.state:
             case "offered":
                 hosted.offered[part] = answer.homes
                 ready = Publish(administration_topic("ready", answer.subscription, root=self.root), b"")
-                return [*self.refilter(), *self.homes.flush(answer.homes, lambda _: [ready], now)]
+                return [*self.listening.refilter(), *self.homes.flush(answer.homes, lambda _: [ready], now)]
             case "active":
                 hosted.parts[part] = True
                 return self._begin(hosted, now)
@@ -213,7 +213,7 @@ class Serving:
         waiting = list(hosted.subscriptions)
         planned = self.delegating.plan_again(hosted.planned.asked, self.directory.registry(), {}, {})
         home = hosted.home
-        self._serves_nobody(hosted)
+        self.serve_nobody(hosted)
         effects += self._destroyed(identity)
         for name in waiting:
             if name in self.directory.subscriptions:
@@ -243,7 +243,7 @@ class Serving:
                 if name in hosted.subscriptions and name in known
             ]
 
-        return self.homes.flush(self.homes_read(hosted), tell, now)
+        return self.homes.flush(self.listening.homes_read(hosted), tell, now)
 
     def _begin(self, hosted: Hosted, now: int) -> list[Effect]:
         """Begin to detect, if somebody listens and every part is at work; who listens is told."""
@@ -254,7 +254,7 @@ class Serving:
         self._join_sources(hosted, now)
         for part in hosted.parts:
             hosted.detector.join(part, INSTANT_MIN, now)
-        effects = [*self._connect(hosted, now), *self.refilter(), *self._say_active(hosted, ready, now)]
+        effects = [*self._connect(hosted, now), *self.listening.refilter(), *self._say_active(hosted, ready, now)]
         return [*effects, *self.detecting.begin(hosted, now)]
 
     def _join_sources(self, hosted: Hosted, now: int) -> None:
@@ -279,135 +279,30 @@ class Serving:
         """Whether somebody reads a detector as part of a pattern who is not served by it yet, having just moved."""
         return any(entry.records and _part_of(name) == identity for name, entry in self.directory.subscriptions.items())
 
-    # Copies: see `brokers.copying`.
-
-    def copied(self, identity: str, node: str) -> list[Effect]:
-        """A node has a copy: whoever waits for it is offered it, and who wants several listens there, too."""
-        hosted = self.detecting.hosted.get(identity)
-        if hosted is None or node not in self.directory.nodes:
-            return []
-        hosted.copies[node] = self.directory.nodes[node].home
-        waiting = [name for name, awaited in hosted.waiting.items() if awaited == node]
-        for name in waiting:
-            del hosted.waiting[name]
-            hosted.near[name] = node
-        several = [name for name in hosted.subscriptions if name not in hosted.near and self.copies_of(name) > 1]
-        return [self.entry(hosted), *self._offer_again(hosted, [*waiting, *several])]
-
-    def not_copied(self, identity: str, node: str) -> list[Effect]:
-        """There is no copy: whoever waits for it is offered what there is."""
-        hosted = self.detecting.hosted.get(identity)
-        if hosted is None:
-            return []
-        waiting = [name for name, awaited in hosted.waiting.items() if awaited == node]
-        for name in waiting:
-            del hosted.waiting[name]
-        return self._offer_again(hosted, waiting)
-
-    def without_copies(self, hosted: Hosted, nodes: Iterable[str]) -> list[Effect]:
-        """Copies are lost, or given up: whoever listened to them is offered what there is."""
-        gone = [node for node in nodes if node in hosted.copies]
-        if not gone:
-            return []
-        for node in gone:
-            del hosted.copies[node]
-        listened = [name for name, node in hosted.near.items() if node in gone]
-        for name in listened:
-            del hosted.near[name]
-        note = Note("info", "copies gone", {"detector": hosted.detector.id, "nodes": ", ".join(gone)})
-        return [note, self.entry(hosted), *self._offer_again(hosted, listened)]
-
-    def hand_over(self, hosted: Hosted, node: str) -> list[Effect]:
-        """A copy serves the subscriptions from now on, and what is here becomes a copy of it."""
-        home = hosted.copies.pop(node)
-        entry = decode(self.entry(hosted).payload, DetectorEntry, where="")
-        copies = {**hosted.copies, self.name: hosted.home}
-        note = Note("info", "detector handed over to a copy", {"detector": hosted.detector.id, "node": node})
-        entry = replace_entry(entry, node=node, home=home, copies=copies)
-        return [note, self._publish_entry(hosted.detector.id, entry)]
-
-    def role(self, hosted: Hosted, entry: DetectorEntry | None) -> list[Effect] | None:
-        """What the directory says of a detector that has copies, one of them here; None where that is no news."""
-        identity = hosted.detector.id
-        if entry is None:
-            return None if hosted.primary else self._dropped(hosted, "the detector is destroyed")
-        if entry.node == self.name:
-            if hosted.primary:
-                return []
-            hosted.primary, hosted.copies = True, dict(entry.copies)
-            return [Note("info", "a copy serves from now on", {"detector": identity}), self.entry(hosted)]
-        if self.name in entry.copies:
-            if hosted.primary:
-                self._serves_nobody(hosted)
-            hosted.primary, hosted.copies = False, {}
-            return []
-        if not hosted.primary or entry.node in hosted.copies:
-            return self._dropped(hosted, f"{entry.node} has it")
-        return None
-
-    def lost(self, node: str) -> list[Effect]:
-        """A node is gone: copies there are lost, and for detectors there the first copy serves."""
-        effects: list[Effect] = []
-        for identity, hosted in list(self.detecting.hosted.items()):
-            if hosted.primary:
-                effects += self.without_copies(hosted, [node])
-                continue
-            entry = self.directory.detectors.get(identity)
-            if entry is None or entry.node in self.directory.nodes:
-                continue
-            heirs = sorted(each for each in entry.copies if each in self.directory.nodes)
-            if heirs[:1] == [self.name]:
-                hosted.primary = True
-                hosted.copies = {each: entry.copies[each] for each in heirs[1:]}
-                note = Note("warning", "a copy serves, for its detector is lost", {"detector": identity, "lost": node})
-                effects += [note, self.entry(hosted)]
-        return effects
-
-    def _dropped(self, hosted: Hosted, reason: str) -> list[Effect]:
+    def drop(self, hosted: Hosted, reason: str) -> list[Effect]:
         """What is here is not needed any more, and the directory knows."""
-        self._serves_nobody(hosted)
+        self.serve_nobody(hosted)
         del self.detecting.hosted[hosted.detector.id]
         note = Note("info", "detector given up", {"detector": hosted.detector.id, "reason": reason})
-        return [note, *self._leave_parts(hosted), *self.refilter()]
-
-    def leave(self) -> list[Effect]:
-        """The node ends: detectors go on where there are copies, the others leave the directory."""
-        effects: list[Effect] = []
-        for identity, hosted in self.detecting.hosted.items():
-            if not hosted.primary:
-                continue
-            alive = sorted(node for node in hosted.copies if node in self.directory.nodes)
-            effects += self.hand_over(hosted, alive[0]) if alive else [self._clear("detector", identity)]
-        return effects
+        return [note, *self._leave_parts(hosted), *self.listening.refilter()]
 
     def tell_entries(self) -> list[Effect]:
         """Say of every detector here how it is."""
         return [self.entry(each) for each in self.detecting.hosted.values() if each.primary]
 
-    def _serves_nobody(self, hosted: Hosted) -> None:
+    def serve_nobody(self, hosted: Hosted) -> None:
         for name in hosted.subscriptions:
             self.by_subscription.pop(name, None)
         hosted.subscriptions, hosted.near, hosted.waiting = {}, {}, {}
 
-    def _offer_again(self, hosted: Hosted, names: Iterable[str]) -> list[Effect]:
+    def offer_again(self, hosted: Hosted, names: Iterable[str]) -> list[Effect]:
         known = self.directory.subscriptions
         return [self._offer(name, known[name], hosted) for name in names if name in known]
 
-    def copies_of(self, name: str) -> int:
-        """On how many nodes a subscription wants its detector."""
-        entry = self.directory.subscriptions.get(name)
-        if entry is None:
-            return 1
-        try:
-            return self.policies.of(entry, self.by_subscription.get(name, "")).replicas
-        except DistcedError:
-            # Refused when it came; the policy was taken away since.
-            return 1
-
     def _destroyed(self, identity: str) -> list[Effect]:
         hosted = self.detecting.hosted.pop(identity)
-        effects: list[Effect] = [self._clear("detector", identity), *self._leave_parts(hosted)]
-        return [*effects, *self.refilter(), Note("info", "detector destroyed", {"detector": identity})]
+        effects: list[Effect] = [self.clear("detector", identity), *self._leave_parts(hosted)]
+        return [*effects, *self.listening.refilter(), Note("info", "detector destroyed", {"detector": identity})]
 
     def tick(self, now: int) -> list[Effect]:
         """Time has passed; call it every few seconds: offers that were not taken, clients that do not come back."""
@@ -446,7 +341,7 @@ class Serving:
             for hosted in self.detecting.hosted.values():
                 if hosted.active and not published.isdisjoint(hosted.names):
                     effects += self._connect(hosted, now)
-            effects += self.refilter()
+            effects += self.listening.refilter()
         return effects
 
     def compare(self, shown: set[str], now: int) -> list[Effect]:
@@ -459,7 +354,7 @@ class Serving:
 
     def _contested(self, mine: Hosted, entry: DetectorEntry | None, now: int) -> list[Effect]:
         """The directory speaks of a detector that is here: does it say so?"""
-        news = self.role(mine, entry)
+        news = self.copies.role(mine, entry)
         if news is not None:
             return news
         if entry is None or entry.node not in self.directory.nodes:
@@ -468,7 +363,7 @@ class Serving:
         identity = mine.detector.id
         if chosen(identity, (self.name, entry.node)) == self.name:
             return [self.entry(mine)]
-        return self._dropped(mine, f"{entry.node} has it")
+        return self.drop(mine, f"{entry.node} has it")
 
     def _connect(self, hosted: Hosted, now: int) -> list[Effect]:
         """Wait for the detectors whose composite events are read, and for no others."""
@@ -482,81 +377,6 @@ class Serving:
             effects += self.detecting.leave(each, hosted, now)
         return effects
 
-    def refilter(self) -> list[Effect]:
-        """Subscribe to what is read, without filters that a wider one covers: each event has to come once."""
-        self.detecting.routes.clear()
-        everything = event_filter(root=self.root)
-        publishing = self._publishing()
-        filters = {(self.home, everything)} if self.inspecting else set()
-        for hosted in self.detecting.everybody():
-            for part, homes in hosted.offered.items():
-                filters |= {(home, composite_topic(part, root=self.root)) for home in homes}
-            if not hosted.active and not hosted.buffering:
-                continue
-            for each in hosted.upstream:
-                filters |= {(home, composite_topic(each, root=self.root)) for home in self._homes_of(each)}
-            if hosted.reads is None:
-                filters |= {(home, everything) for homes in publishing.values() for home in homes}
-                filters.add(("", everything))
-                continue
-            for name in hosted.reads & self.directory.types.keys():
-                topic = event_filter(name, root=self.root)
-                # Who publishes without a word of it beforehand does so at the server of the directory.
-                filters |= {(home, topic) for home in publishing.get(name, set()) | {""}}
-        below = everything.removesuffix("+/+")
-        covered = {home for home, topic in filters if topic == everything}
-        filters = {
-            (home, topic)
-            for home, topic in filters
-            if topic == everything or home not in covered or not topic.startswith(below)
-        }
-        filters |= self._beside(filters)
-        added, dropped = sorted(filters - self._filters), sorted(self._filters - filters)
-        self._filters = filters
-        return [
-            *(Subscribe(topic, home=home) for home, topic in added),
-            *(Unsubscribe(topic, home=home) for home, topic in dropped),
-        ]
-
-    def _beside(self, filters: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
-        """What has to be heard beside events: heartbeats of their sources, and markers."""
-        found = {(home, self.homes.topic) for home, _ in filters if home}
-        for hosted in self.detecting.everybody():
-            if hosted.home:
-                found.add((hosted.home, self.homes.topic))
-            # Of sources that were not announced nobody knows who speaks for them.
-            found.add(("", area_filter(Area.ADMINISTRATION, "heartbeat", root=self.root)))
-            found |= {
-                (source.home, administration_topic("heartbeat", source.publisher, root=self.root))
-                for source in self.directory.sources.values()
-                if source.home and any(map(hosted.takes, source.types))
-            }
-        return found
-
-    def homes_used(self) -> set[str]:
-        """The servers that this node hears, that of the directory left out."""
-        return {home for home, _ in self._filters if home}
-
-    def homes_read(self, hosted: Hosted) -> set[str]:
-        """The servers from which a detector gets what it reads."""
-        publishing = self._publishing()
-        homes = {home for name, homes in publishing.items() if hosted.takes(name) for home in homes}
-        homes |= {home for homes in hosted.offered.values() for home in homes}
-        return homes | {home for each in hosted.upstream for home in self._homes_of(each)}
-
-    def _publishing(self) -> dict[str, set[str]]:
-        """By type, the homes of the sources that publish it."""
-        homes: dict[str, set[str]] = {}
-        for source in self.directory.sources.values():
-            for name in source.types:
-                homes.setdefault(name, set()).add(source.home)
-        return homes
-
-    def _homes_of(self, detector: str) -> tuple[str, ...]:
-        """Where a detector's topic is listened to."""
-        entry = self.directory.detectors.get(detector)
-        return ("",) if entry is None else (entry.home,)
-
     # Messages.
 
     def _see_what_is_wanted(self, hosted: Hosted) -> list[Effect]:
@@ -568,13 +388,15 @@ class Serving:
         hosted.records = any(entry.records for entry in entries)
         if hosted.records:
             hosted.detector.keep_records()
-        return self.without_copies(hosted, hosted.copies) if before != (hosted.constituents, hosted.records) else []
+        return (
+            self.copies.without_copies(hosted, hosted.copies) if before != (hosted.constituents, hosted.records) else []
+        )
 
     def _leave_parts(self, hosted: Hosted) -> list[Effect]:
         names = [_part_subscription(hosted.detector.id, part, self.name) for part in hosted.parts]
         for name in names:
             self._for_parts.pop(name, None)
-        return [self._clear("subscription", name) for name in names]
+        return [self.clear("subscription", name) for name in names]
 
     def entry(self, hosted: Hosted) -> Publish:
         detector = hosted.detector
@@ -593,9 +415,9 @@ class Serving:
             self._distribution(hosted),
             self._readers(hosted),
         )
-        return self._publish_entry(detector.id, entry)
+        return self.publish_entry(detector.id, entry)
 
-    def _publish_entry(self, identity: str, entry: DetectorEntry) -> Publish:
+    def publish_entry(self, identity: str, entry: DetectorEntry) -> Publish:
         return Publish(directory_topic("detector", identity, root=self.root), encode(entry), retain=True)
 
     def _distribution(self, hosted: Hosted) -> str:
@@ -613,7 +435,7 @@ class Serving:
                 readers[home_of(entry.client, self.directory)] += 1
         return dict(readers)
 
-    def _clear(self, kind: str, name: str) -> Publish:
+    def clear(self, kind: str, name: str) -> Publish:
         return Publish(directory_topic(kind, name, root=self.root), b"", retain=True)
 
     def _offer(self, name: str, entry: SubscriptionEntry, hosted: Hosted) -> Publish:
@@ -627,7 +449,9 @@ class Serving:
         near = hosted.copies.get(hosted.near.get(name, ""))
         if near is not None:
             return (near,)
-        return tuple(sorted({hosted.home, *hosted.copies.values()})) if self.copies_of(name) > 1 else (hosted.home,)
+        return (
+            tuple(sorted({hosted.home, *hosted.copies.values()})) if self.copies.copies_of(name) > 1 else (hosted.home,)
+        )
 
     def _answer(self, client: str, answer: Answer) -> Publish:
         return Publish(administration_topic("answer", client, root=self.root), encode(answer))
