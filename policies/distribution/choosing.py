@@ -249,9 +249,6 @@ class Choice:
         return mean(self.situation.to_place(hosts[node], place) for place in self.request.subscribers)
 
 
-_ORDER: Final[dict[Action, str]] = {"reuse": "1", "create": "2", "copy": "3"}
-
-
 def too_few(policy: Policy, nodes: Sequence[str]) -> DistcedError:
     """There are not as many nodes as the policy wants."""
     return DistcedError(

@@ -2,8 +2,8 @@
 
 Under guaranteed detection an event is consumed when every source has been heard beyond it (design, section 3), so a
 detector waits for the slowest of all it reads. It is not only the way that makes one slow: a source is heard with its
-next event or its next heartbeat, which comes any time within its period. So input i is heard at `w + U`, `w` its way and
-`U` uniform over its period, and the detector has waited for the greatest of these, on average
+next event or its next heartbeat, which comes any time within its period. So input i is heard at `w + U`, `w` its way
+and `U` uniform over its period, and the detector has waited for the greatest of these, on average
 
     E = max w + ∫ (1 − Π P(w_i + U_i <= x)) dx,    x from max w to max (w + period).
 

@@ -4,8 +4,8 @@ Reckoned over its automaton, as a flow of instances: how many arrive in each sta
 wait for match, and where they go on. In the model of the design, section 1, an instance leaves its state with the first
 event of the state's domain, so of the instances that arrive somewhere a share goes on that is the rate of what the
 state's moves match, by the rate of its domain; and each is touched by as many events as come, of the types in the
-domain, before one of them is in it. So for `[A] ; [B]` there are as many composite events as A's: each A is completed by
-the next B.
+domain, before one of them is in it. So for `[A] ; [B]` there are as many composite events as A's: each A is completed
+by the next B.
 
 - *Rates* of events: as measured; else the hint's, shared out to the sources of the type; else the topology's; else
   `RATE`.

@@ -88,6 +88,15 @@ class Network:
             found = self._ways[origin, target] = self._way(origin, target)
             return found
 
+    def transfer(self, origin: str, target: str, size: int) -> float:
+        """ns that so many bytes take from the server of one site to that of another; 0 where there is no way."""
+        topology = self.topology
+        if topology is not None and origin in topology.sites and target in topology.sites:
+            path = topology.find_path(Place("site", origin), Place("site", target))
+            return 0.0 if path is None else float(path.time(size))
+        way = self.way(origin, target)
+        return 0.0 if way is None else way.latency
+
     def local(self, site: str) -> int:
         """ns between the server of a site and anybody there."""
         if self.topology is None:

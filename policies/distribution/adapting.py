@@ -1,0 +1,322 @@
+"""Whether a detector is where it should be, asked from time to time by the node that hosts it.
+
+composite-event-framework-2004, "Mobile Composite Event Detectors": detectors keep to their policy while they live, and
+migrate where that pays. Design, section 3.
+
+*It has to be worth it.* A move has a price: its state travels to the other node, both nodes read what the detector
+reads for a while, and what happens meanwhile is found later. The price is spread over a `HORIZON` and added to the
+figures of the other node; it has to be better nevertheless, by the policy's own rank, and by a `MARGIN` in the first
+figure that differs. So policies need not know what moves are, and each pays in its own coin.
+
+*It has to be quiet.* Estimates waver with what is measured, so a detector that has come stays for `DWELL`; and margins
+keep two detectors from making way for one another for ever. A figure that counts less may only decide where those
+before it do not get worse.
+
+Copies are looked after by the primary: that replicas are missing, or that a copy has nobody left to serve, comes before
+any move, and nothing is gained by waiting, so neither dwells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Final, Literal, TypeAlias
+
+from middleware.protocol import Hints
+from middleware.timestamps import MILLISECOND, SECOND
+from policies.distribution.candidates import Candidate, Rank
+from policies.distribution.delays import mean
+from policies.distribution.figures import Figures
+from policies.distribution.hints import allowed_nodes
+from policies.distribution.policy import Policy
+from policies.distribution.reasons import figures as figures_in_words
+from policies.distribution.reasons import show_rate, show_time
+from policies.distribution.situation import Situation, Stream
+from policies.distribution.ties import lot
+from policies.topology.model import Place
+
+MARGIN: Final = 0.1
+"""By what share of itself the figure that decides has to get better."""
+
+HORIZON: Final = 60 * SECOND
+"""Within what time a move has to pay, ns."""
+
+DWELL: Final = 30 * SECOND
+"""How long a detector stays where it has come, ns."""
+
+HANDOVER: Final = 500 * MILLISECOND
+"""How long a move takes beside the transfer of the state, ns: both nodes read what the detector reads."""
+
+Kind: TypeAlias = Literal["move", "copy", "drop"]
+"""Have the detector moved, have it copied to a further node, or have a copy given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Something that should change about a running detector.
+
+    Attributes:
+        node: where it is to be, or the copy is to be, or the copy is that is to be given up.
+        reason: why, in a sentence with the figures.
+        before, after: the figures of both; the same where a copy has nobody to serve.
+    """
+
+    kind: Kind
+    node: str
+    reason: str
+    before: Candidate
+    after: Candidate
+
+
+def reconsider(
+    policy: Policy,
+    situation: Situation,
+    detector: str,
+    subscribers: Sequence[Place],
+    hints: Hints,
+    since: int,
+    now: int,
+) -> Move | None:
+    """What should change about a detector; None where nothing should.
+
+    Args:
+        subscribers: where those are who listen to it.
+        since: when it came to its node, ns.
+        now: ns.
+    """
+    if detector not in situation.detectors or not subscribers:
+        return None
+    hosts = situation.hosts(detector)
+    primary = situation.detectors[detector].node
+    if primary not in hosts:
+        # Whoever takes over looks again.
+        return None
+    standing = _Standing(policy, situation, detector, subscribers, hosts, primary)
+    free = [node for node in allowed_nodes(hints, situation) if node not in hosts]
+    copies = standing.copy_missing(free) or standing.copy_too_many()
+    if copies is not None or now - since < DWELL:
+        return copies
+    return standing.better_place(free, forced=_is_ruled_out(primary, hints))
+
+
+class _Standing:
+    """A running detector, as it is and as it might be.
+
+    Attributes:
+        figures: as if it were not at its primary node.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        situation: Situation,
+        detector: str,
+        subscribers: Sequence[Place],
+        hosts: dict[str, str],
+        primary: str,
+    ) -> None:
+        self.policy = policy
+        self.situation = situation
+        self.detector = detector
+        self.subscribers = subscribers
+        self.hosts = hosts
+        self.primary = primary
+        read = situation.read_at(primary)
+        alone: set[Stream] = {each for each in situation.streams_of(detector) if read.get(each, 0) <= 1}
+        self.figures = Figures.of_running(situation, detector, gone={primary: alone})
+        self._uses = {node: situation.use(node) for node in situation.nodes}
+        self._uses[primary] -= self.figures.does.load / situation.capacity(primary)
+        # The two nodes that are used the most tell the busiest of all but one.
+        self._busiest = sorted(self._uses.items(), key=lambda each: -each[1])[:2]
+        self._before = situation.bytes_over_links - self._bytes(primary)[0]
+
+    def copy_missing(self, free: Sequence[str]) -> Move | None:
+        """A further node, where there are fewer than wanted and some are free."""
+        if len(self.hosts) >= self.policy.replicas or not free:
+            return None
+        now = self._candidate(self.hosts)
+        best = self._best({node: self._candidate({**self.hosts, node: self.situation.home_of_node(node)}, node)
+                           for node in free})  # fmt: skip
+        if best is None:
+            return None
+        node, after = best
+        reason = (
+            f"{self.policy.name} wants {self.policy.replicas} replicas, and there "
+            f"{'is' if len(self.hosts) == 1 else 'are'} {len(self.hosts)}: a copy on {node}: {figures_in_words(after)}"
+        )
+        return Move("copy", node, reason, now, after)
+
+    def copy_too_many(self) -> Move | None:
+        """A copy that nobody needs: replicas beyond their number, else one that is nearest to no subscriber."""
+        copies = [node for node in self.hosts if node != self.primary]
+        if not copies:
+            return None
+        now = self._candidate(self.hosts)
+        if self.policy.replicas > 1:
+            if len(self.hosts) <= self.policy.replicas:
+                return None
+            left = {node: {each: home for each, home in self.hosts.items() if each != node} for node in copies}
+            best = self._best({node: self._candidate(hosts) for node, hosts in left.items()})
+            if best is None:
+                return None
+            node, after = best
+            reason = f"{self.policy.name} wants {self.policy.replicas} replicas, and there are {len(self.hosts)}"
+            return Move("drop", node, f"{reason}: the copy on {node} goes: {figures_in_words(after)}", now, after)
+        heard = {self._nearest(self.hosts, place) for place in self.subscribers}
+        idle = sorted(node for node in copies if self.hosts[node] not in heard)
+        if not idle:
+            # Of several nodes at one server one is enough.
+            served = [node for node in copies if list(self.hosts.values()).count(self.hosts[node]) > 1]
+            idle = sorted(served)
+        if not idle:
+            return None
+        node = idle[0]
+        rest = {each: home for each, home in self.hosts.items() if each != node}
+        reason = f"the copy on {node} has no subscriber that others are not as near to"
+        return Move("drop", node, reason, now, self._candidate(rest))
+
+    def better_place(self, free: Sequence[str], *, forced: bool) -> Move | None:
+        """Another node, where that is better and pays; any other where it may not stay."""
+        now = self._candidate(self.hosts)
+        candidates = {node: self._candidate(self._hosts_at(node)) for node in free}
+        priced = {node: self._priced(each, node) for node, each in candidates.items()}
+        reached = {node: each for node, each in priced.items() if each.delay < inf}
+        best = self._best(reached)
+        if best is None:
+            return None
+        node, with_price = best
+        after = candidates[node]
+        rank, other = _settled(self.policy.rank(now)), _settled(self.policy.rank(with_price))
+        full = self.situation.knows_capacity and now.own > 1.0 >= with_price.own
+        if not (forced or full or is_better(other, rank)):
+            return None
+        why = "hints do not let it stay" if forced else f"better by {MARGIN:.0%} or more, the move included"
+        size, pause = self._state(), self._pause(node)
+        reason = (
+            f"{self.policy.name}: {node} instead of {self.primary}, {why}: {_words(after)} instead of {_words(now)}; "
+            f"the move takes {show_time(pause)} and {size:,.0f} bytes of state, to be paid within {HORIZON // SECOND} s"
+        )
+        return Move("move", node, reason, now, after)
+
+    # Figures.
+
+    def _candidate(self, hosts: dict[str, str], added: str = "") -> Candidate:
+        """The figures with these hosts. The first one is the primary; `added` is one that would be new beside it."""
+        situation, figures = self.situation, self.figures
+        node = added or next(iter(hosts))
+        amount, cost = self._bytes(node)
+        uses = dict(self._uses)
+        for each in {next(iter(hosts)), node}:
+            uses[each] += figures.does.load / situation.capacity(each)
+        delays = [self._delay(hosts, place) for place in self.subscribers]
+        return Candidate(
+            "copy" if added else "create",
+            0,
+            node,
+            (),
+            delay=mean(delays),
+            farthest=max(delays),
+            bytes=amount,
+            cost=cost,
+            load=figures.does.load,
+            own=uses[node],
+            peak=max(uses[node], *(use for each, use in self._busiest if each != node), 0.0),
+            bytes_before=self._before,
+            peak_before=self._busiest[0][1] if self._busiest else 0.0,
+            missing=max(self.policy.replicas - len(hosts), 0),
+            sites=len({situation.site_of_node(each) for each in hosts}),
+        )
+
+    def _hosts_at(self, node: str) -> dict[str, str]:
+        """The hosts when the primary has moved to a node. The home of its topic stays."""
+        return {node if each == self.primary else each: home for each, home in self.hosts.items()}
+
+    def _bytes(self, node: str) -> tuple[float, float]:
+        """Bytes a second over links, and their cost, that the detector makes on a node: what it reads, what it sends to
+        its home. What goes from there to subscribers is the same wherever it is."""
+        situation, figures = self.situation, self.figures
+        read, cost = figures.reading(node)
+        home = self.hosts.get(node, self.hosts[self.primary])
+        way = situation.network.way(situation.site_of_node(node), situation.site_of_home(home))
+        if way is not None:
+            read, cost = read + figures.does.size * way.hops, cost + figures.does.size * way.cost
+        return read, cost
+
+    def _delay(self, hosts: dict[str, str], place: Place) -> float:
+        situation = self.situation
+        heard = hosts.items()
+        if self.policy.replicas == 1:
+            nearest = self._nearest(hosts, place)
+            heard = {node: home for node, home in hosts.items() if home == nearest}.items()
+        return min(
+            self.figures.wait(node) + situation.to_node(home, node) + situation.to_place(home, place)
+            for node, home in heard
+        )
+
+    def _nearest(self, hosts: dict[str, str], place: Place) -> str:
+        return min(hosts.values(), key=lambda home: (self.situation.to_place(home, place), home))
+
+    # The price of a move.
+
+    def _priced(self, after: Candidate, node: str) -> Candidate:
+        """The figures of another node with the price of the move, spread over the horizon."""
+        pause, size = self._pause(node), self._state()
+        way = self.situation.network.way(self.situation.site_of_node(self.primary), self.situation.site_of_node(node))
+        hops, cost = (0, 0.0) if way is None else (way.hops, way.cost)
+        twice, twice_cost = self.figures.reading(node)
+        share = pause / HORIZON
+        load = after.load * share
+        use = load / self.situation.capacity(node)
+        return replace(
+            after,
+            # What happens in the pause is found at its end, on average half of it later.
+            delay=after.delay + pause * share / 2,
+            farthest=after.farthest + pause * share / 2,
+            bytes=after.bytes + size * hops / (HORIZON / SECOND) + twice * share,
+            cost=after.cost + size * cost / (HORIZON / SECOND) + twice_cost * share,
+            load=after.load + load,
+            own=after.own + use,
+            peak=max(after.peak, after.own + use),
+        )
+
+    def _pause(self, node: str) -> float:
+        """ns that the move takes, during which nothing is found: a few messages, and the state."""
+        network = self.situation.network
+        origin, target = self.situation.site_of_node(self.primary), self.situation.site_of_node(node)
+        return HANDOVER + network.transfer(origin, target, self._state())
+
+    def _state(self) -> int:
+        return max(self.figures.does.state, 0)
+
+    def _best(self, candidates: dict[str, Candidate]) -> tuple[str, Candidate] | None:
+        return min(
+            candidates.items(),
+            key=lambda each: (_settled(self.policy.rank(each[1])), lot(self.detector, (each[0],))),
+            default=None,
+        )
+
+
+def is_better(rank: Rank, than: Rank) -> bool:
+    """Whether a rank is better enough: by the margin in some figure, and those before it are not worse."""
+    for new, old in zip(rank, than, strict=True):
+        if new > old:
+            return False
+        if old - new >= MARGIN * abs(old) and new < old:
+            return True
+    return False
+
+
+def _settled(rank: Rank) -> Rank:
+    return tuple(float(f"{each:.9g}") for each in rank)
+
+
+def _is_ruled_out(node: str, hints: Hints) -> bool:
+    return node in hints.avoid or bool(hints.nodes and node not in hints.nodes)
+
+
+def _words(candidate: Candidate) -> str:
+    return (
+        f"{show_time(candidate.delay)} to subscribers, {show_rate(candidate.bytes)} over links, "
+        f"busiest node at {candidate.peak:.3g}"
+    )
