@@ -45,13 +45,15 @@ class Copying:
                 return self.migrating.copy(identity, node, now)
             return self.serving.copies.not_copied(identity, node)
         if 1 + len(hosted.copies) < wanted:
-            node = self.deciding.another(hosted, wanted)
-            if node:
+            missing = self.deciding.reconsider(hosted, now, copies_only=True)
+            if missing is not None and missing.kind == "copy":
                 self._lacking.discard(identity)
-                return self.migrating.copy(identity, node, now)
+                fields: dict[str, object] = {"detector": identity, "node": missing.node, "reason": missing.reason}
+                note = Note("info", "a copy is to be made", fields)
+                return [note, *self.migrating.copy(identity, missing.node, now)]
             if identity not in self._lacking:
                 self._lacking.add(identity)
-                fields: dict[str, object] = {"detector": identity, "wanted": wanted, "there": 1 + len(hosted.copies)}
+                fields = {"detector": identity, "wanted": wanted, "there": 1 + len(hosted.copies)}
                 return [Note("warning", "no node is left for a copy", fields)]
             return []
         needed = set(hosted.near.values())

@@ -1,15 +1,35 @@
-"""Where a new detector is to stand, and what of its pattern is left to others: asked of a policy, decided by a node."""
+"""Where a detector is to stand, and what of its pattern is left to others: policies suggest it, a node decides.
+
+composite-event-framework-2004, "Distribution Policies"; design, section 3. Decided is what a policy suggests, as long
+as it can be done; the node says why in its log. That nodes weigh suggestions of several policies against one another
+was rejected: a subscription has one policy, and what is good for everybody is a policy of its own.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from brokers.delegating import Delegating, Found, Planned
 from brokers.detecting import Hosted
-from brokers.directory import Directory
-from brokers.placement import chosen
+from brokers.directory import Change, Directory
+from brokers.effects import Effect, Note
 from brokers.policy_settings import PolicySettings
+from detectors.cutting import decomposition
+from detectors.cutting.catalogue import Catalogue
+from detectors.cutting.graph import DetectorGraph, cut
+from middleware.errors import DistcedError
+from middleware.eventtypes import TypeRegistry
 from middleware.protocol import SubscriptionEntry
+from policies.distribution.adapting import Move, reconsider
+from policies.distribution.hints import check_hints
+from policies.distribution.policy import DistributionPolicy, Policy
+from policies.distribution.request import Request
+from policies.distribution.situation import Situation
+from policies.distribution.suggesting import suggest
+from policies.distribution.ways import ways
+from policies.topology.files import parse_topology
+from policies.topology.model import Place
+from policies.topology.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,29 +50,120 @@ class Decision:
 
 
 class Deciding:
-    """Decides for a registrar."""
+    """Decides for a node, as the registrar of detectors and as their host.
 
-    def __init__(self, name: str, directory: Directory, delegating: Delegating, policies: PolicySettings) -> None:
-        self.name = name
+    Attributes:
+        situation: what policies look at; kept up to date with the directory.
+    """
+
+    def __init__(self, directory: Directory, delegating: Delegating, policies: PolicySettings) -> None:
         self.directory = directory
         self.delegating = delegating
         self.policies = policies
+        self.situation = Situation()
 
-    def decide(self, found: Found, entry: SubscriptionEntry, now: int) -> Decision:
+    def changed(self, change: Change) -> list[Effect]:
+        """The directory has changed."""
+        if change.kind != "topology":
+            self.situation.changed(change.kind, change.name, change.entry)
+            return []
+        expected = self.situation.expected
+        self.situation = Situation.of(self.directory, self._topology())
+        self.situation.expected |= expected
+        return [Note("info", "topology", {"name": change.name, "known": change.entry is not None})]
+
+    def decide(self, found: Found, entry: SubscriptionEntry, registry: TypeRegistry) -> Decision:
         """Where the detector that a subscription asks for is to stand; `DistcedError` where it cannot be."""
-        self.policies.of(entry, found.id)
-        planned = self.delegating.plan(found, entry, self.directory.registry())
-        node = chosen(found.id, self.directory.nodes) or self.name
-        return Decision(node, self.directory.nodes[node].home, planned, "")
+        policy = self._policy(entry, found.id)
+        check_hints(entry.hints, self.directory.nodes, where="hints")
+        request = self._request(found, entry, self._graphs(found, entry, policy, registry))
+        suggestion = suggest(policy, self.situation, request)
+        self.situation.expect(found.id, suggestion.expected)
+        planned = self.delegating.planned(found, suggestion.graph, entry)
+        return Decision(suggestion.node, suggestion.home, planned, suggestion.reason)
 
-    def near(self, hosted: Hosted, entry: SubscriptionEntry) -> str:
+    def near(self, hosted: Hosted, found: Found, entry: SubscriptionEntry) -> str:
         """The node that is to have a copy for a new subscription to a detector that is here; empty for none."""
-        self.policies.of(entry, hosted.detector.id)
-        return ""
-
-    def another(self, hosted: Hosted, replicas: int) -> str:
-        """The node that is to have a further copy, where too few nodes have one; empty where no node is left."""
-        if 1 + len(hosted.copies) >= replicas:
+        policy = self._policy(entry, hosted.detector.id)
+        check_hints(entry.hints, self.directory.nodes, where="hints")
+        if policy.replicas > 1:
+            if len(self.directory.nodes) < policy.replicas:
+                # The same error as for a new detector.
+                suggest(policy, self._without(found.id), self._request(found, entry, self._whole(found, entry)))
             return ""
-        free = self.directory.nodes.keys() - hosted.copies.keys() - {self.name}
-        return chosen(hosted.detector.id, free) or ""
+        if found.id not in self.situation.detectors:
+            return ""
+        suggestion = suggest(policy, self.situation, self._request(found, entry, self._whole(found, entry)))
+        return suggestion.node if suggestion.action == "copy" else ""
+
+    def reconsider(self, hosted: Hosted, now: int, *, copies_only: bool = False) -> Move | None:
+        """What should change about a detector that is here; None where nothing should.
+
+        Args:
+            copies_only: whether it is asked for copies that are missing, and not for a better place.
+        """
+        entries = [self.directory.subscriptions.get(name) for name in hosted.subscriptions if name not in hosted.near]
+        known = [each for each in entries if each is not None]
+        if not known:
+            return None
+        places = [self.situation.place_of(each.client) for each in known]
+        try:
+            policy = max((self._policy(each, hosted.detector.id) for each in known), key=lambda each: each.replicas)
+            since = now if copies_only else hosted.since
+            return reconsider(policy, self.situation, hosted.detector.id, places, known[0].hints, since, now)
+        except DistcedError:
+            # The hints leave no node any more; it stays where it is.
+            return None
+
+    def _policy(self, entry: SubscriptionEntry, detector: str) -> Policy:
+        policy = self.policies.of(entry, detector)
+        if entry.decomposition and isinstance(policy, DistributionPolicy):
+            return replace(policy, decomposition=entry.decomposition)
+        return policy
+
+    def _graphs(
+        self, found: Found, entry: SubscriptionEntry, policy: Policy, registry: TypeRegistry
+    ) -> tuple[DetectorGraph, ...]:
+        # What is found by best effort is complete at no time, so it is no part of anything.
+        whole = found.policy.name != "guaranteed" or found.id in self.delegating.whole
+        catalogue = Catalogue() if whole or policy.reuse == "none" else self.delegating.catalogue(registry)
+        graphs = ways(
+            found.compiled,
+            policy,
+            catalogue,
+            frozenset(entry.exports),
+            situation=self.situation,
+            subscribers=self._subscribers(entry),
+            hints=entry.hints,
+            whole=whole,
+        )
+        # Who says how to cut it has it cut so, whatever that costs.
+        return tuple(graphs[-1:] if entry.decomposition else graphs)
+
+    def _whole(self, found: Found, entry: SubscriptionEntry) -> tuple[DetectorGraph, ...]:
+        return (cut([found.compiled], decomposition.none, exports=frozenset(entry.exports)),)
+
+    def _request(self, found: Found, entry: SubscriptionEntry, graphs: tuple[DetectorGraph, ...]) -> Request:
+        return Request(
+            found.id,
+            graphs,
+            self._subscribers(entry),
+            entry.hints,
+            found.policy.name,
+            entry.records,
+            entry.constituents,
+        )
+
+    def _subscribers(self, entry: SubscriptionEntry) -> tuple[Place, ...]:
+        return (self.situation.place_of(entry.client),)
+
+    def _without(self, detector: str) -> Situation:
+        situation = self.situation.copy()
+        situation.changed("detector", detector, None)
+        return situation
+
+    def _topology(self) -> Topology | None:
+        """The network as the directory describes it; what cannot be read was refused when it came."""
+        for name in sorted(self.directory.topologies):
+            return parse_topology(self.directory.topologies[name].text, where=f"topology {name}")
+        return None

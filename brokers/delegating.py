@@ -8,7 +8,7 @@ canonical form, and whoever hosts the part cuts it further in its turn.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, get_args
 
@@ -17,20 +17,19 @@ from msgspec.structs import replace as replace_entry
 from brokers.directory import Directory
 from detectors.compilation import Compiled, compile_pattern
 from detectors.consumption import DetectionPolicy
-from detectors.cutting import decomposition
 from detectors.cutting.catalogue import Catalogue
-from detectors.cutting.cover import for_reuse
-from detectors.cutting.graph import Choice, Choose, DetectorPlan, Place, cut, cut_at
+from detectors.cutting.graph import DetectorGraph, DetectorPlan, Place, cut_at
 from detectors.detector import detector_id
 from detectors.language.canonical import canonical_id
-from detectors.language.names import all_registers, all_variables, referenced
+from detectors.language.names import all_registers, all_variables
 from detectors.language.printer import format_publication
-from detectors.language.tree import Delegated, Publication
+from detectors.language.tree import Delegated
 from middleware.errors import DistcedError
 from middleware.eventtypes import TypeRegistry
-from middleware.protocol import NODE_CLIENT, DetectorEntry, SubscriptionEntry
+from middleware.protocol import NODE_CLIENT, Hints, SubscriptionEntry
 from middleware.quality import Decomposition
 from policies.detection import detection_policy
+from policies.distribution.ways import running_plan
 
 DECOMPOSITIONS: Final = get_args(Decomposition)
 
@@ -89,7 +88,7 @@ class Delegating:
 
     def identify(self, entry: SubscriptionEntry, registry: TypeRegistry) -> Found:
         """What a subscription asks for; raises `DistcedError` where that cannot be."""
-        if entry.decomposition not in DECOMPOSITIONS:
+        if entry.decomposition and entry.decomposition not in DECOMPOSITIONS:
             raise DistcedError("unknown decomposition", given=entry.decomposition, allowed=", ".join(DECOMPOSITIONS))
         compiled = self._compiled(entry, registry)
         policy = detection_policy(entry.policy)
@@ -107,26 +106,18 @@ class Delegating:
             identity = canonical_id(compiled.plain, exports=frozenset(entry.exports))
         return Found(identity, compiled, policy)
 
-    def plan(self, found: Found, entry: SubscriptionEntry, registry: TypeRegistry) -> Planned:
-        """The detector for it, and what of its pattern is left to others."""
-        compiled, policy = found.compiled, found.policy
-        # What is found by best effort is complete at no time, so it is no part of anything.
-        cutting = policy.name == "guaranteed" and entry.decomposition != "none" and found.id not in self.whole
-        if not cutting and not entry.exports:
-            return Planned(found.id, compiled, policy, {}, (), entry)
-        catalogue = self._catalogue(registry) if entry.decomposition == "for-reuse" else Catalogue()
-        choose = _at_the_top(compiled, _choice(entry.decomposition, catalogue) if cutting else decomposition.none)
-        graph = cut([compiled], choose, running=catalogue.plans, exports=frozenset(entry.exports))
+    def planned(self, found: Found, graph: DetectorGraph, entry: SubscriptionEntry) -> Planned:
+        """The detector, cut at the top as a way of detecting it has it."""
         root = graph.plans[graph.roots[0]]
-        if not entry.exports and not (root.parts and root.id not in graph.reused):
+        cut_here = bool(root.parts) and root.id not in graph.reused
+        if not entry.exports and not cut_here:
             # Left whole, or there already: as it was written.
-            return Planned(found.id, compiled, policy, {}, (), entry)
-        own = () if root.id in graph.reused else root.parts
-        parts = {part: self._wanted(graph.plans[part], entry) for part in own}
+            return Planned(found.id, found.compiled, found.policy, {}, (), entry)
+        parts = {part: self._wanted(graph.plans[part], entry) for part in (root.parts if cut_here else ())}
         # To people it is the pattern as it was written.
-        shown = replace(root.compiled, publication=compiled.publication)
-        places = root.places if own else ()
-        return Planned(root.id, shown, policy, parts, tuple(sorted(root.exports)), entry, places)
+        shown = replace(root.compiled, publication=found.compiled.publication)
+        places = root.places if cut_here else ()
+        return Planned(root.id, shown, found.policy, parts, tuple(sorted(root.exports)), entry, places)
 
     def plan_again(
         self,
@@ -172,9 +163,11 @@ class Delegating:
             decomposition=entry.decomposition,
             records=True,
             exports=tuple(sorted(part.exports)),
+            distribution=entry.distribution,
+            hints=_for_parts(entry.hints),
         )
 
-    def _catalogue(self, registry: TypeRegistry) -> Catalogue:
+    def catalogue(self, registry: TypeRegistry) -> Catalogue:
         """The detectors of the directory that may be read as parts."""
         detectors = self.directory.detectors
         for name in [each for each in self._known if each not in detectors]:
@@ -184,7 +177,7 @@ class Delegating:
             shown = (entry.pattern, entry.policy, entry.exports)
             if self._known.get(name) != shown:
                 self._known[name] = shown
-                plan = _running(entry, registry)
+                plan = running_plan(entry, registry)
                 if plan is not None:
                     self._reusable.add(plan)
         return self._reusable
@@ -211,32 +204,6 @@ def home_of(client: str, directory: Directory) -> str:
     return "" if known is None else known.home
 
 
-def _running(entry: DetectorEntry, registry: TypeRegistry) -> DetectorPlan | None:
-    """The plan of a detector of the directory; None for one that is no part of anything."""
-    if entry.policy != "guaranteed" or entry.publishes:
-        return None
-    try:
-        compiled = compile_pattern(entry.pattern, registry)
-        graph = cut([compiled], decomposition.none, exports=frozenset(entry.exports))
-    except (DistcedError, KeyError):
-        return None
-    return None if compiled.thinnings else graph.plans[graph.roots[0]]
-
-
-def _choice(name: str, catalogue: Catalogue) -> Choose:
-    return decomposition.full if name == "full" else for_reuse(catalogue)
-
-
-def _at_the_top(compiled: Compiled, choose: Choose) -> Choose:
-    """Cut the pattern itself; its parts are cut by whoever hosts them. What is thinned here stays here."""
-    marks = frozenset(each.mark for each in compiled.thinnings)
-    first = True
-
-    def once(publication: Publication, exports: frozenset[str]) -> Iterable[Choice]:
-        nonlocal first
-        if not first:
-            return ()
-        first = False
-        return [each for each in choose(publication, exports) if not marks & referenced(each.candidate.pattern, None)]
-
-    return once
+def _for_parts(hints: Hints) -> Hints:
+    """What hints for a pattern say of its parts: nothing of how often they are found."""
+    return replace_entry(hints, selectivity=None)

@@ -7,7 +7,7 @@ detectors are on this node is not decided here (`brokers.serving`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -17,11 +17,12 @@ from brokers.delegating import Planned
 from brokers.directory import Directory
 from brokers.effects import Effect, Note, Publish
 from brokers.inputs import Fits, fitting, what_is_wrong
+from brokers.measuring import DetectorMeter, Meter
 from detectors.detector import Detected, Detector
 from middleware.errors import DistcedError
 from middleware.events import CompositeEvent, OpenGap
 from middleware.eventtypes import EventType
-from middleware.protocol import Heartbeat
+from middleware.protocol import Heartbeat, LoadEntry
 from middleware.topics import Area, composite_topic
 from middleware.wire import Frame, decode_any
 from middleware.wire import encode as encode_frame
@@ -49,6 +50,8 @@ class Hosted:
         tell_gaps: whether it is time to tell its readers how far its records are complete.
         parts: the detectors that it reads as parts of its pattern, and whether they are at work.
         offered: those of them that it may listen to, and at which homes.
+        meter: counts what it does, while it is at work here.
+        since: when it came here, ns.
         home: the home server of its topic, or where this copy of it publishes.
         primary: whether it is the one that serves subscriptions; the others are copies of it.
         copies: of the primary: the nodes that host copies of it, and where these publish.
@@ -73,6 +76,8 @@ class Hosted:
     tell_gaps: bool = False
     parts: dict[str, bool] = field(default_factory=dict)
     offered: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    meter: DetectorMeter | None = None
+    since: int = 0
     home: str = ""
     primary: bool = True
     copies: dict[str, str] = field(default_factory=dict)
@@ -119,6 +124,7 @@ class Detecting:
         hosted: the detectors, by id.
         moving: those on their way here, or from here.
         counts: what was done so far.
+        meter: what they do of late.
         dead_letters: what could not be used.
         routes: what topics lead to; to be forgotten when detectors or types change.
     """
@@ -129,6 +135,7 @@ class Detecting:
         self.hosted: dict[str, Hosted] = {}
         self.moving: dict[str, Hosted] = {}
         self.counts = {"frames": 0, "events": 0, "composite events": 0, "late": 0, "duplicates": 0}
+        self.meter = Meter()
         self.dead_letters = DeadLetters(name, root)
         self.routes: dict[str, Route] = {}
 
@@ -169,6 +176,8 @@ class Detecting:
             frame = replace(frame, events=events)
         for hosted in route.hosted:
             if hosted.active:
+                if hosted.meter is not None:
+                    hosted.meter.came(source, len(payload) + len(topic), len(frame.events))
                 effects += self._hear(hosted, source, frame, now)
             elif hosted.buffering or source in hosted.parts:
                 hosted.early.append((source, frame))
@@ -177,18 +186,20 @@ class Detecting:
     def _hear(self, hosted: Hosted, source: str, frame: Frame, now: int) -> list[Effect]:
         if frame.open and frame.watermark is not None:
             hosted.detector.hear_open(source, frame.open, frame.watermark)
-        return self.detected(hosted, hosted.detector.receive(source, frame.events, frame.watermark, now))
+        return self.detected(hosted, hosted.detector.receive(source, frame.events, frame.watermark, now), now)
 
     def begin(self, hosted: Hosted, now: int) -> list[Effect]:
         """A detector is at work from now on: what its parts have told meanwhile comes first."""
         effects: list[Effect] = []
+        hosted.since = now
+        hosted.meter = self.meter.begin(hosted.detector.id, now, hosted.detector.engine.touched)
         early, hosted.early = hosted.early, []
         for told in early:
             match told:
                 case Heartbeat(sources=sources, watermark=watermark):
-                    effects += self.detected(hosted, hosted.detector.heartbeat(sources, watermark, now))
+                    effects += self.detected(hosted, hosted.detector.heartbeat(sources, watermark, now), now)
                 case str():
-                    effects += self.detected(hosted, hosted.detector.fence(told, now))
+                    effects += self.detected(hosted, hosted.detector.fence(told, now), now)
                 case (source, frame):
                     effects += self._hear(hosted, source, frame, now)
         return effects
@@ -203,7 +214,7 @@ class Detecting:
         effects: list[Effect] = []
         for hosted in self.everybody():
             if hosted.active:
-                effects += self.detected(hosted, hosted.detector.heartbeat(beat.sources, beat.watermark, now))
+                effects += self.detected(hosted, hosted.detector.heartbeat(beat.sources, beat.watermark, now), now)
             elif hosted.buffering:
                 hosted.early.append(beat)
         return effects
@@ -213,14 +224,14 @@ class Detecting:
         effects: list[Effect] = [Note("warning", "source fenced off", {"source": source})]
         for hosted in self.everybody():
             if hosted.active:
-                effects += self.detected(hosted, hosted.detector.fence(source, now))
+                effects += self.detected(hosted, hosted.detector.fence(source, now), now)
             elif hosted.buffering:
                 hosted.early.append(source)
         return effects
 
     def leave(self, source: str, hosted: Hosted, now: int) -> list[Effect]:
         """A source, or a detector that is one, is done."""
-        return self.detected(hosted, hosted.detector.leave(source, now))
+        return self.detected(hosted, hosted.detector.leave(source, now), now)
 
     def tick(self, now: int, *, tell_again: bool) -> list[Effect]:
         """Time has passed. Watermarks are told again from time to time, for readers that came after they were told."""
@@ -230,10 +241,10 @@ class Detecting:
                 if tell_again and (hosted.publishes or hosted.records):
                     hosted.told = None
                     hosted.tell_gaps = True
-                effects += self.detected(hosted, hosted.detector.tick(now))
+                effects += self.detected(hosted, hosted.detector.tick(now), now)
         return effects
 
-    def detected(self, hosted: Hosted, detected: Detected) -> list[Effect]:
+    def detected(self, hosted: Hosted, detected: Detected, now: int) -> list[Effect]:
         """What came of something a detector was told, on its way out."""
         effects: list[Effect] = []
         counts, where = self.counts, hosted.detector.id
@@ -249,8 +260,26 @@ class Detecting:
         if found or (watermark is not None and watermark != hosted.told):
             counts["composite events"] += len(found)
             hosted.told = watermark
-            effects.append(self._frame(hosted, found, watermark))
+            frame = self._frame(hosted, found, watermark)
+            effects.append(frame)
+            if hosted.meter is not None:
+                hosted.meter.went(len(frame.payload) + len(frame.topic), found, now)
         return effects
+
+    def rest(self, hosted: Hosted) -> None:
+        """A detector is not at work any more, or not for now."""
+        hosted.active = False
+        hosted.meter = None
+        self.meter.end(hosted.detector.id)
+        self.routes.clear()
+
+    def measured(self, now: int, latencies: Mapping[str, int]) -> LoadEntry | None:
+        """What this node has to do, where that is news."""
+        if not self.meter.tick(now, lambda identity: self.hosted[identity].detector.engine.touched):
+            return None
+        for identity, meter in self.meter.detectors.items():
+            meter.state = self.hosted[identity].detector.size
+        return self.meter.news(now, latencies)
 
     def _frame(self, hosted: Hosted, found: list[CompositeEvent], watermark: int | None) -> Publish:
         if not hosted.constituents:

@@ -121,6 +121,8 @@ class Migrating:
                 del self.moving[detector]
                 note = Note("info", "detector copied", {"detector": detector, "node": moving.other})
                 return [note, *self.serving.copies.copied(detector, moving.other), *self.routing.settled(detector, now)]
+            case "called-off" if moving is not None and moving.arrives:
+                return self._given_up(detector, moving, "it is called off", now)
             case "refused" if moving is not None and not moving.arrives:
                 reason = decode(payload, Refusal, where=where).message
                 return self._roll_back(detector, moving, reason, now)
@@ -130,9 +132,7 @@ class Migrating:
         """Hear what was published before the target listened, from every server; then stop."""
         hosted = self.detecting.hosted.get(detector)
         if hosted is None:
-            # Nobody needs it any more.
-            del self.moving[detector]
-            return []
+            return self._call_off(detector, moving, now)
         moving.since = now
 
         def heard(now: int) -> list[Effect]:
@@ -143,8 +143,7 @@ class Migrating:
     def _stop(self, detector: str, moving: _Moving, now: int) -> list[Effect]:
         hosted = self.detecting.hosted.get(detector)
         if hosted is None:
-            del self.moving[detector]
-            return []
+            return self._call_off(detector, moving, now)
         snapshot = hosted.detector.snapshot()
         moving.sent, moving.since = True, now
         wanted = (hosted.constituents, hosted.records)
@@ -160,6 +159,11 @@ class Migrating:
 
         # What it has published comes before what the target will publish, at the home of the topic, too.
         return self.homes.flush({hosted.home}, published, now)
+
+    def _call_off(self, detector: str, moving: _Moving, now: int) -> list[Effect]:
+        """Nobody needs it any more."""
+        del self.moving[detector]
+        return [self._tell(moving.other, "called-off", detector, b""), *self.routing.settled(detector, now)]
 
     def _roll_back(self, detector: str, moving: _Moving, reason: str, now: int) -> list[Effect]:
         del self.moving[detector]

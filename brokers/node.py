@@ -86,7 +86,7 @@ class Node:
         self.homes = Homes(name, root)
         self.policies = PolicySettings()
         self.serving = Serving(name, root, home, self.directory, self.detecting, self.homes, self.policies)
-        self.deciding = Deciding(name, self.directory, self.serving.delegating, self.policies)
+        self.deciding = Deciding(self.directory, self.serving.delegating, self.policies)
         self.routing = Routing(name, root, self.directory, self.serving, self.deciding)
         self.migrating = Migrating(name, root, self.directory, self.detecting, self.serving, self.routing)
         self.copying = Copying(self.directory, self.serving, self.deciding, self.migrating)
@@ -140,7 +140,8 @@ class Node:
     def stop(self) -> list[Effect]:
         """The node is to end: it takes its entries out of the directory."""
         self._stopped = True
-        return [*self.serving.copies.leave(), self.will()]
+        load = Publish(directory_topic("load", self.name, root=self.root), b"", retain=True)
+        return [*self.serving.copies.leave(), load, self.will()]
 
     def linked(self, home: str, now: int) -> list[Effect]:
         """A connection to another server than that of the directory stands, perhaps again."""
@@ -182,6 +183,9 @@ class Node:
             missing, self._unconfirmed = self._unconfirmed, set()
             for kind, name in sorted(missing):
                 effects += self._changed(self.directory.read((kind, name), b"", where="the directory"), now)
+        measured = self.detecting.measured(now, self.homes.latencies)
+        if measured is not None:
+            effects.append(Publish(directory_topic("load", self.name, root=self.root), encode(measured), retain=True))
         if again:
             self._status_at = now
             status = self._announce()
@@ -212,6 +216,9 @@ class Node:
         return self._changed(change, now)
 
     def _changed(self, change: Change, now: int) -> list[Effect]:
+        return [*self.deciding.changed(change), *self._answered_to(change, now)]
+
+    def _answered_to(self, change: Change, now: int) -> list[Effect]:
         match change.kind:
             case "source":
                 return self._source_changed(change, now)
@@ -269,11 +276,19 @@ class Node:
             effects.append(self._announce())
         elif self._settled and (lost or change.before is None):
             if lost:
-                self.routing.node_lost(change.name)
+                effects += self.routing.node_lost(change.name, now)
+                effects += self._clear_load(change)
                 effects += [*self.serving.copies.lost(change.name), *self.migrating.node_lost(change.name, now)]
             # Of what this node keeps the door for, some may be a new one's from now on, and the other way round.
             effects += self.routing.take_up(now)
         return [*effects, *self._inspect()]
+
+    def _clear_load(self, change: Change) -> list[Effect]:
+        """What a node had to do is forgotten with it."""
+        gone = change.entry is None and change.name in self.directory.loads
+        if not gone or chosen(change.name, self.directory.nodes) != self.name:
+            return []
+        return [Publish(directory_topic("load", change.name, root=self.root), b"", retain=True)]
 
     def _reading(self, entry: SourceEntry) -> list[Hosted]:
         return [each for each in self.hosted.values() if each.active and any(map(each.takes, entry.types))]

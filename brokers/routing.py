@@ -49,10 +49,12 @@ class _Assigned:
 
     Attributes:
         at: when, ns.
+        subscriptions: those that wait for it, by name.
     """
 
     node: str
     at: int
+    subscriptions: set[str]
 
 
 class Routing:
@@ -90,20 +92,24 @@ class Routing:
 
     def take_up(self, now: int) -> list[Effect]:
         """Nodes have come or gone: see to what nobody serves any more."""
-        effects: list[Effect] = []
+        # Others have to know first that what is left over is nowhere.
+        effects: list[Effect] = [
+            Publish(directory_topic("detector", identity, root=self.root), b"", retain=True)
+            for identity in self.directory.detectors
+            if self._left_over(identity)
+        ]
         for name, entry in list(self.directory.subscriptions.items()):
             if name not in self.served and name not in self._told:
                 effects += self._admit(name, entry, now)
-        for identity in self.directory.detectors:
-            if self._left_over(identity):
-                effects.append(Publish(directory_topic("detector", identity, root=self.root), b"", retain=True))
         return effects
 
-    def node_lost(self, node: str) -> None:
-        """A node is gone, with all that it served."""
+    def node_lost(self, node: str, now: int) -> list[Effect]:
+        """A node is gone, with all that it served, and all that it was told to host."""
         self.served = {name: each for name, each in self.served.items() if each[0] != node}
         self._told = {name: each for name, each in self._told.items() if each[1] != node}
+        waiting = [name for each in self._assigned.values() if each.node == node for name in sorted(each.subscriptions)]
         self._assigned = {name: each for name, each in self._assigned.items() if each.node != node}
+        return [effect for name in waiting for effect in self.told("serve", name, b"", now, "")]
 
     def tick(self, now: int) -> list[Effect]:
         """Time has passed: tell again what nobody has heard."""
@@ -121,6 +127,9 @@ class Routing:
         """A detector has another host, or none: whoever it serves is to be known there."""
         entry = change.entry
         effects: list[Effect] = []
+        if entry is not None and entry.node == self.name and self._left_over(change.name):
+            # What this node said before it gave the detector up.
+            effects.append(Publish(directory_topic("detector", change.name, root=self.root), b"", retain=True))
         self._assigned.pop(change.name, None)
         for name, (host, identity) in list(self.served.items()):
             if identity == change.name and (entry is None or entry.node != host):
@@ -191,19 +200,20 @@ class Routing:
             self._parked.setdefault(found.id, set()).add(name)
             return []
         if self._serves(found.id):
-            return self._serve(name, entry, found.id, now)
+            return self._serve(name, entry, found, now)
         assigned = self._assigned.get(found.id)
         if assigned is not None and assigned.node in self.directory.nodes and now - assigned.at < PATIENCE:
+            assigned.subscriptions.add(name)
             return [self._tell(assigned.node, "serve", name, b"")]
         try:
-            decision = self.deciding.decide(found, entry, now)
+            decision = self.deciding.decide(found, entry, self.directory.registry())
         except DistcedError as error:
             return self._refuse(name, entry, error, now)
         fields: dict[str, object] = {"detector": found.id, "node": decision.node, "reason": decision.reason}
         effects: list[Effect] = [Note("info", "detector placed", fields)] if decision.reason else []
         if decision.node == self.name:
-            return [*effects, *self._create(name, entry, decision.planned, decision.home, now)]
-        self._assigned[found.id] = _Assigned(decision.node, now)
+            return [*effects, *self._create(name, entry, found, decision.planned, decision.home, now)]
+        self._assigned[found.id] = _Assigned(decision.node, now, {name})
         cuts = tuple(cut_of(place, each) for place, each in decision.planned.places)
         hosting = Hosting(entry, cuts, decision.planned.parts, decision.home)
         return [*effects, self._tell(decision.node, "host", name, encode(hosting))]
@@ -221,18 +231,22 @@ class Routing:
         if planned.id in self.detecting.moving:
             self._parked.setdefault(planned.id, set()).add(name)
             return []
-        return self._create(name, entry, planned, hosting.home, now)
+        found = Found(planned.id, planned.compiled, planned.policy)
+        return self._create(name, entry, found, planned, hosting.home, now)
 
-    def _create(self, name: str, entry: SubscriptionEntry, planned: Planned, home: str, now: int) -> list[Effect]:
+    def _create(
+        self, name: str, entry: SubscriptionEntry, found: Found, planned: Planned, home: str, now: int
+    ) -> list[Effect]:
         effects = self.serving.host(planned, home, name)
-        return [*effects, *self._serve(name, entry, planned.id, now)]
+        return [*effects, *self._serve(name, entry, found, now)]
 
-    def _serve(self, name: str, entry: SubscriptionEntry, identity: str, now: int) -> list[Effect]:
+    def _serve(self, name: str, entry: SubscriptionEntry, found: Found, now: int) -> list[Effect]:
         effects: list[Effect] = []
+        identity = found.id
         hosted = self.detecting.hosted[identity]
         if name not in hosted.subscriptions:
             try:
-                near = self.deciding.near(hosted, entry)
+                near = self.deciding.near(hosted, found, entry)
             except DistcedError as error:
                 return self._refuse(name, entry, error, now)
             if near in hosted.copies:

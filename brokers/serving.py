@@ -148,8 +148,8 @@ class Serving:
     def leaving(self, identity: str) -> dict[str, bool]:
         """A detector is on its way from here, and keeps what arrives until it is there."""
         hosted = self.detecting.moving[identity] = self.detecting.hosted.pop(identity)
-        hosted.active, hosted.buffering = False, True
-        self.detecting.routes.clear()
+        self.detecting.rest(hosted)
+        hosted.buffering = True
         for name in hosted.subscriptions:
             self.by_subscription.pop(name, None)
         return dict(hosted.subscriptions)
@@ -282,7 +282,7 @@ class Serving:
     def drop(self, hosted: Hosted, reason: str) -> list[Effect]:
         """What is here is not needed any more, and the directory knows."""
         self.serve_nobody(hosted)
-        del self.detecting.hosted[hosted.detector.id]
+        self.detecting.rest(self.detecting.hosted.pop(hosted.detector.id))
         note = Note("info", "detector given up", {"detector": hosted.detector.id, "reason": reason})
         return [note, *self._leave_parts(hosted), *self.listening.refilter()]
 
@@ -301,6 +301,7 @@ class Serving:
 
     def _destroyed(self, identity: str) -> list[Effect]:
         hosted = self.detecting.hosted.pop(identity)
+        self.detecting.rest(hosted)
         effects: list[Effect] = [self.clear("detector", identity), *self._leave_parts(hosted)]
         return [*effects, *self.listening.refilter(), Note("info", "detector destroyed", {"detector": identity})]
 

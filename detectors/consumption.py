@@ -71,6 +71,11 @@ class DetectionPolicy(Protocol):
         """Time has passed; leases may have run out."""
         ...
 
+    @property
+    def held(self) -> int:
+        """How many events and ids it remembers."""
+        ...
+
     def state(self) -> Any:
         """Everything to remember, as plain values."""
         ...

@@ -31,6 +31,7 @@ that of the directory by an empty string.
     <root>/a/node/<node>/listening/<detector>   who gets it listens already    (empty)
     <root>/a/node/<node>/state/<detector>       it is yours                    State
     <root>/a/node/<node>/refused/<detector>     it cannot be                   Refusal
+    <root>/a/node/<node>/called-off/<detector>  it does not come after all     (empty)
     <root>/a/node/<node>/copied/<detector>      a copy is at work here         (empty)
     <root>/a/known/<who>               to oneself, after subscribing: what was retained has come before it      (empty)
 """
@@ -206,7 +207,8 @@ class SubscriptionEntry(msgspec.Struct, frozen=True):
         consumption: `ordered` or `epoch`.
         policy: the detection policy.
         constituents: whether the events a composite event is made of are sent along.
-        decomposition: what of it may become detectors of its own: `none`, `full`, or `for-reuse`.
+        decomposition: what of it is to become detectors of its own: `none`, `full`, or `for-reuse`; empty for what the
+            distribution policy says.
         records: whether it is read as part of a pattern, and has to say how each composite event came about.
         exports: variables and registers that the records have to hand on.
         distribution: the distribution policy, as `policies.distribution.policy.parse_policy` reads it; empty for the
@@ -220,7 +222,7 @@ class SubscriptionEntry(msgspec.Struct, frozen=True):
     consumption: str = "ordered"
     policy: str = "guaranteed"
     constituents: bool = False
-    decomposition: str = "none"
+    decomposition: str = ""
     records: bool = False
     exports: tuple[str, ...] = ()
     distribution: str = ""

@@ -84,7 +84,7 @@ def test_a_subscription_is_offered_made_ready_served_and_cleared() -> None:
     assert node.node.hosted == {}
     assert not any("/detector/" in topic for topic in network.retained)
     network.pass_time(5 * SECOND)
-    assert {each.event for each in network.notes} == {"detector created", "detector destroyed"}
+    assert {each.event for each in network.notes} == {"detector placed", "detector created", "detector destroyed"}
 
 
 def test_equal_patterns_share_a_detector_however_they_are_written() -> None:
@@ -370,7 +370,7 @@ def test_what_cannot_be_used_is_reported_and_takes_nothing_else_with_it(
     for letter in network.letters:
         assert letter.topic == topic
         assert letter.message
-    assert len(network.notes) <= 3
+    assert len(network.notes) <= 4
     client.publish(event("A", 100, seq=100))
     client.heartbeat(1 << 60, "s", "/x")
     network.run()

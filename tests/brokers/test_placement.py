@@ -223,18 +223,17 @@ def test_entries_of_detectors_of_lost_nodes_are_cleared_when_nobody_needs_them()
 def test_a_reader_does_not_wait_for_a_detector_of_a_lost_node() -> None:
     network, client = prepared(1, nodes=1, patterns=0)
     client.register(event_type("Ghost"))
-    network.node("other")
-    network.run()
-    network.publish("ced/d/detector/c1", stale("other"), retain=True)
     for number in range(6):
         client.subscribe(f"q{number}", f"[Ghost] | [A where k == {number}]")
     network.run()
-    here = [identity for identity, node in placed_by(client).items() if node == "n1"]
-    assert here
+    here = list(placed_by(client))
+    network.publish("ced/d/node/other", encode(NodeEntry(0)), retain=True)
+    network.publish("ced/d/detector/c1", stale("other"), retain=True)
+    network.run()
     client.heartbeat(5, "s")
     network.run()
     assert not any(client.watermarks.get(each) == 5 for each in here)
-    network.lose(named(network, "other"), for_good=True)
+    network.publish("ced/d/node/other", b"", retain=True)
     network.run()
     assert [client.watermarks[each] for each in here] == [5] * len(here)
 
