@@ -165,5 +165,5 @@ class Deciding:
     def _topology(self) -> Topology | None:
         """The network as the directory describes it; what cannot be read was refused when it came."""
         for name in sorted(self.directory.topologies):
-            return parse_topology(self.directory.topologies[name].text, where=f"topology {name}")
+            return parse_topology(self.directory.topologies[name].text, name=f"topology {name}")
         return None

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from brokers.adapting import Adapting
 from brokers.copying import Copying
 from brokers.deciding import Deciding
 from brokers.delegating import node_client
@@ -24,7 +25,7 @@ from brokers.effects import Effect, Note, Publish, Subscribe
 from brokers.homes import Homes
 from brokers.migrating import Migrating
 from brokers.placement import chosen
-from brokers.policy_settings import PolicySettings
+from brokers.policy_settings import EVERYBODY, PolicySettings
 from brokers.routing import Routing
 from brokers.serving import Serving
 from middleware.errors import DistcedError
@@ -90,6 +91,7 @@ class Node:
         self.routing = Routing(name, root, self.directory, self.serving, self.deciding)
         self.migrating = Migrating(name, root, self.directory, self.detecting, self.serving, self.routing)
         self.copying = Copying(self.directory, self.serving, self.deciding, self.migrating)
+        self.adapting = Adapting(self.serving, self.deciding, self.migrating)
         self.hosted = self.detecting.hosted
         self.counts = self.detecting.counts
         self.dead_letters = self.detecting.dead_letters
@@ -194,7 +196,7 @@ class Node:
                 effects.append(status)
             if self._settled:
                 effects += [*self.migrating.tick(now), *self.routing.tick(now), *self.serving.tick(now)]
-                effects += self.copying.tick(now)
+                effects += [*self.copying.tick(now), *self.adapting.tick(now)]
         return effects
 
     def holding(self) -> dict[str, list[str]]:
@@ -310,16 +312,17 @@ class Node:
             case ("node", self.name, kind, detector):
                 return self.migrating.told(kind, detector, payload, now, topic)
             case ("policy", key):
-                return self._policy_set(key, payload, topic)
+                return self._policy_set(key, payload, now, topic)
             case ("fence", source):
                 return self.detecting.fence(source, now)
             case ("known", self.name):
                 return self._known(now)
         return []
 
-    def _policy_set(self, key: str, payload: bytes, topic: str) -> list[Effect]:
+    def _policy_set(self, key: str, payload: bytes, now: int, topic: str) -> list[Effect]:
         if not self.policies.read(key, payload, topic):
             return []
+        self.adapting.look_again(None if key == EVERYBODY else key, now)
         fields: dict[str, object] = {"of": key, "policy": self.policies.set[key].text if payload else "none"}
         return [Note("info", "distribution policy set", fields), *self.serving.tell_entries()]
 
