@@ -67,9 +67,8 @@ class Deciding:
         if change.kind != "topology":
             self.situation.changed(change.kind, change.name, change.entry)
             return []
-        expected = self.situation.expected
+        # What was expected of detectors was expected in another network.
         self.situation = Situation.of(self.directory, self._topology())
-        self.situation.expected |= expected
         return [Note("info", "topology", {"name": change.name, "known": change.entry is not None})]
 
     def decide(self, found: Found, entry: SubscriptionEntry, registry: TypeRegistry) -> Decision:
