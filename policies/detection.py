@@ -67,6 +67,9 @@ class Recent:
             self._ids.popitem(last=False)
         return True
 
+    def __len__(self) -> int:
+        return len(self._ids)
+
     def ids(self) -> list[Any]:
         """What is remembered, the oldest first, as plain values."""
         return [pack_id(identity) for identity in self._ids]
@@ -87,6 +90,11 @@ class BestEffort:
         self.sources: set[str] = set()
         self.watermark: int | None = None
         self.recent = Recent()
+
+    @property
+    def held(self) -> int:
+        """How many ids it remembers."""
+        return len(self.recent)
 
     def state(self) -> Any:
         """Everything to remember, as plain values."""
@@ -156,6 +164,11 @@ class Guaranteed:
         self.recent = Recent()
         # The keys of `waiting`, the least first.
         self._heap: list[OrderKey] = []
+
+    @property
+    def held(self) -> int:
+        """How many events and ids it remembers."""
+        return len(self.waiting) + len(self.recent)
 
     def state(self) -> Any:
         """Everything to remember, as plain values."""
