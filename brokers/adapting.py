@@ -39,6 +39,7 @@ class Adapting:
         effects: list[Effect] = []
         for identity, each in list(hosted.items()):
             still = each.primary and each.active and identity not in self.migrating.moving
+            still = still and not each.planned.asked.hints.isolated
             if still and now - self._seen[identity] >= CONTROL_EVERY:
                 self._seen[identity] = now
                 effects += self._look_at(identity, each, now)

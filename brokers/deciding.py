@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from msgspec.structs import replace as replace_hints
+
 from brokers.delegating import Delegating, Found, Planned
 from brokers.detecting import Hosted
 from brokers.directory import Change, Directory
@@ -19,7 +21,7 @@ from detectors.cutting.catalogue import Catalogue
 from detectors.cutting.graph import DetectorGraph, cut
 from middleware.errors import DistcedError
 from middleware.eventtypes import TypeRegistry
-from middleware.protocol import SubscriptionEntry
+from middleware.protocol import Hints, SubscriptionEntry
 from policies.distribution.adapting import Move, reconsider
 from policies.distribution.hints import check_hints
 from policies.distribution.policy import DistributionPolicy, Policy
@@ -109,7 +111,8 @@ class Deciding:
         try:
             policy = max((self._policy(each, hosted.detector.id) for each in known), key=lambda each: each.replicas)
             since = now if copies_only else hosted.since
-            return reconsider(policy, self.situation, hosted.detector.id, places, known[0].hints, since, now)
+            hints = self._hints(known[0].hints)
+            return reconsider(policy, self.situation, hosted.detector.id, places, hints, since, now)
         except DistcedError:
             # The hints leave no node any more; it stays where it is.
             return None
@@ -133,7 +136,7 @@ class Deciding:
             frozenset(entry.exports),
             situation=self.situation,
             subscribers=self._subscribers(entry),
-            hints=entry.hints,
+            hints=self._hints(entry.hints),
             whole=whole,
         )
         # Who says how to cut it has it cut so, whatever that costs.
@@ -147,11 +150,30 @@ class Deciding:
             found.id,
             graphs,
             self._subscribers(entry),
-            entry.hints,
+            self._hints(entry.hints),
             found.policy.name,
             entry.records,
             entry.constituents,
         )
+
+    def _hints(self, hints: Hints) -> Hints:
+        """The hints, with the nodes that are meant: none that is reserved for another detector, and of those for a
+        detector that is to be isolated only such as can do that."""
+        nodes = self.directory.nodes
+        common = self.directory.common_nodes
+        able = [name for name in common if nodes[name].isolates] if hints.isolated else common
+        if not able and common:
+            raise DistcedError(
+                "no node can give a detector a process of its own",
+                given=", ".join(sorted(common)),
+                allowed="nodes that run as Ray actors",
+                where="hints, isolated",
+                advice="start nodes with Ray, or take the hint back",
+            )
+        wanted = [name for name in able if not hints.nodes or name in hints.nodes]
+        if len(wanted) == len(nodes) or not wanted:
+            return hints
+        return replace_hints(hints, nodes=tuple(sorted(wanted)))
 
     def _subscribers(self, entry: SubscriptionEntry) -> tuple[Place, ...]:
         return (self.situation.place_of(entry.client),)

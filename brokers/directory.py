@@ -14,6 +14,11 @@ __all__ = ["KINDS", "Change", "Directory"]
 class Directory(Entries):
     """What is known, by kind and name, as in `Entries`."""
 
+    @property
+    def common_nodes(self) -> list[str]:
+        """The nodes that are not reserved for one detector: those that decide, and that detectors are placed on."""
+        return [name for name, entry in self.nodes.items() if not entry.reserved]
+
     def registry(self) -> TypeRegistry:
         """The types that patterns may read: those that are registered, and those that detectors publish."""
         registry = super().registry()

@@ -52,4 +52,22 @@ class Note(msgspec.Struct, frozen=True):
     fields: dict[str, object] = {}
 
 
-Effect: TypeAlias = Publish | Subscribe | Unsubscribe | Note
+class Isolate(msgspec.Struct, frozen=True):
+    """Have a node started at this one's site, in a process of its own, for one detector.
+
+    Attributes:
+        node: what it is to be called.
+        detector: the detector it is reserved for.
+    """
+
+    node: str
+    detector: str
+
+
+class Release(msgspec.Struct, frozen=True):
+    """Have a node ended that was started by `Isolate`."""
+
+    node: str
+
+
+Effect: TypeAlias = Publish | Subscribe | Unsubscribe | Note | Isolate | Release

@@ -83,6 +83,9 @@ class Migrating:
         hosted = self.detecting.hosted.get(detector)
         if hosted is None or not hosted.primary or move.node == self.name:
             return []
+        if hosted.planned.asked.hints.isolated:
+            fields: dict[str, object] = {"detector": detector, "node": move.node}
+            return [Note("warning", "a detector with a process of its own is not moved", fields)]
         if move.node in hosted.copies:
             return self.serving.copies.hand_over(hosted, move.node)
         return self._begin(hosted, move.node, now, copy=False)

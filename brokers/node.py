@@ -23,6 +23,7 @@ from brokers.detecting import Detecting, Hosted
 from brokers.directory import Change, Directory
 from brokers.effects import Effect, Note, Publish, Subscribe
 from brokers.homes import Homes
+from brokers.isolating import Isolating
 from brokers.migrating import Migrating
 from brokers.placement import chosen
 from brokers.policy_settings import EVERYBODY, PolicySettings
@@ -69,16 +70,22 @@ class Node:
         inspects: bool = True,
         home: str = "",
         capacity: float = 0.0,
+        isolates: bool = False,
+        reserved: str = "",
     ) -> None:
         """
         Args:
             inspects: whether it may be the one that looks at all events of its site.
             home: the server of its site; empty for that of the directory.
             capacity: how many instances it can touch a second; 0 where nobody knows.
+            isolates: whether the driver does what `Isolate` asks for.
+            reserved: the detector it was started for, and the only one it hosts; empty for any.
         """
         self.name = name
         self.home = home
         self.capacity = capacity
+        self.isolates = isolates
+        self.reserved = reserved
         self.since = now
         self.root = root
         self.inspects = inspects
@@ -88,7 +95,8 @@ class Node:
         self.policies = PolicySettings()
         self.serving = Serving(name, root, home, self.directory, self.detecting, self.homes, self.policies)
         self.deciding = Deciding(self.directory, self.serving.delegating, self.policies)
-        self.routing = Routing(name, root, self.directory, self.serving, self.deciding)
+        self.isolating = Isolating(name, root, self.directory)
+        self.routing = Routing(name, root, reserved, self.directory, self.serving, self.deciding, self.isolating)
         self.migrating = Migrating(name, root, self.directory, self.detecting, self.serving, self.routing)
         self.copying = Copying(self.directory, self.serving, self.deciding, self.migrating)
         self.adapting = Adapting(self.serving, self.deciding, self.migrating)
@@ -230,12 +238,12 @@ class Node:
                 return self._node_changed(change, now)
             case "subscription":
                 if change.entry is None or self._settled:
-                    return self.routing.changed(change.name, change.entry, now)
+                    return [*self.routing.changed(change.name, change.entry, now), *self.isolating.tidy()]
                 return []
             case "detector":
                 moved = self.migrating.detector_changed(change, now)
                 effects = self.serving.detector_changed(change, now) if moved is None else moved
-                return [*effects, *self.routing.detector_changed(change, now)]
+                return [*effects, *self.routing.detector_changed(change, now), *self.isolating.tidy()]
             case "type":
                 return self.serving.listening.refilter()
             case _:
@@ -264,7 +272,7 @@ class Node:
         if change.entry is not None:
             return []
         sources = sorted(name for name, each in self.directory.sources.items() if each.publisher == change.name)
-        if not sources or chosen(change.name, self.directory.nodes) != self.name:
+        if not sources or chosen(change.name, self.directory.common_nodes) != self.name:
             return []
         note = "a client is gone, and its sources are waited for: fence them off if they do not come back"
         return [Note("warning", note, {"client": change.name, "sources": ", ".join(sources)})]
@@ -283,12 +291,14 @@ class Node:
                 effects += [*self.serving.copies.lost(change.name), *self.migrating.node_lost(change.name, now)]
             # Of what this node keeps the door for, some may be a new one's from now on, and the other way round.
             effects += self.routing.take_up(now)
+        if change.entry is not None:
+            effects += self.isolating.node_up(change.name)
         return [*effects, *self._inspect()]
 
     def _clear_load(self, change: Change) -> list[Effect]:
         """What a node had to do is forgotten with it."""
         gone = change.entry is None and change.name in self.directory.loads
-        if not gone or chosen(change.name, self.directory.nodes) != self.name:
+        if not gone or chosen(change.name, self.directory.common_nodes) != self.name:
             return []
         return [Publish(directory_topic("load", change.name, root=self.root), b"", retain=True)]
 
@@ -341,7 +351,7 @@ class Node:
 
     def _inspect(self) -> Iterable[Effect]:
         """One node looks at all events, for those of types that nobody has registered."""
-        nodes = [name for name, each in self.directory.nodes.items() if each.home == self.home]
+        nodes = [name for name in self.directory.common_nodes if self.directory.nodes[name].home == self.home]
         wanted = self.inspects and self._settled and chosen("inspector", nodes) == self.name
         if wanted == self.serving.listening.inspecting:
             return []
@@ -350,5 +360,5 @@ class Node:
 
     def _announce(self) -> Publish:
         counts = {**self.counts, **{f"dead letters, {name}": n for name, n in self.dead_letters.counts.items()}}
-        entry = NodeEntry(self.since, len(self.hosted), counts, self.home, self.capacity)
+        entry = NodeEntry(self.since, len(self.hosted), counts, self.home, self.capacity, self.isolates, self.reserved)
         return Publish(directory_topic("node", self.name, root=self.root), encode(entry), retain=True)

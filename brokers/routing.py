@@ -29,6 +29,7 @@ from brokers.delegating import Found, Planned
 from brokers.directory import Change, Directory
 from brokers.effects import Effect, Note, Publish
 from brokers.hosting_messages import cut_of, delegated_of
+from brokers.isolating import Isolating
 from brokers.placement import chosen
 from brokers.serving import Serving
 from middleware.errors import DistcedError
@@ -39,7 +40,7 @@ from middleware.topics import administration_topic, directory_topic
 RETRY: Final = 2 * SECOND
 """How long a doorkeeper waits until it tells a node again, ns."""
 
-PATIENCE: Final = 5 * SECOND
+PATIENCE: Final = 15 * SECOND
 """How long a registrar waits for a node to host what it was told to, ns."""
 
 
@@ -64,8 +65,19 @@ class Routing:
         served: of the subscriptions that this node keeps the door for, the node that serves each, and the detector.
     """
 
-    def __init__(self, name: str, root: str, directory: Directory, serving: Serving, deciding: Deciding) -> None:
+    def __init__(
+        self,
+        name: str,
+        root: str,
+        reserved: str,
+        directory: Directory,
+        serving: Serving,
+        deciding: Deciding,
+        isolating: Isolating,
+    ) -> None:
         self.name = name
+        self.reserved = reserved
+        self.isolating = isolating
         self.root = root
         self.directory = directory
         self.serving = serving
@@ -140,7 +152,7 @@ class Routing:
         return effects
 
     def _admit(self, name: str, entry: SubscriptionEntry, now: int) -> list[Effect]:
-        if chosen(entry.pattern, self.directory.nodes) != self.name:
+        if chosen(entry.pattern, self.directory.common_nodes) != self.name:
             self._told.pop(name, None)
             return []
         try:
@@ -211,11 +223,14 @@ class Routing:
             return self._refuse(name, entry, error, now)
         fields: dict[str, object] = {"detector": found.id, "node": decision.node, "reason": decision.reason}
         effects: list[Effect] = [Note("info", "detector placed", fields)] if decision.reason else []
-        if decision.node == self.name:
+        isolated = entry.hints.isolated
+        if decision.node == self.name and not isolated:
             return [*effects, *self._create(name, entry, found, decision.planned, decision.home, now)]
         self._assigned[found.id] = _Assigned(decision.node, now, {name})
         cuts = tuple(cut_of(place, each) for place, each in decision.planned.places)
         hosting = Hosting(entry, cuts, decision.planned.parts, decision.home)
+        if decision.node == self.name:
+            return [*effects, *self.isolating.hand_on(found.id, name, encode(hosting))]
         return [*effects, self._tell(decision.node, "host", name, encode(hosting))]
 
     def _host(self, name: str, entry: SubscriptionEntry | None, hosting: Hosting, now: int) -> list[Effect]:
@@ -231,6 +246,8 @@ class Routing:
         if planned.id in self.detecting.moving:
             self._parked.setdefault(planned.id, set()).add(name)
             return []
+        if entry.hints.isolated and not self.reserved:
+            return self.isolating.hand_on(planned.id, name, encode(hosting))
         found = Found(planned.id, planned.compiled, planned.policy)
         return self._create(name, entry, found, planned, hosting.home, now)
 
@@ -255,7 +272,7 @@ class Routing:
                 hosted.waiting[name] = near
             self.serving.by_subscription[name] = identity
             effects = self.serving.serve(name, entry)
-        doorkeeper = chosen(entry.pattern, self.directory.nodes)
+        doorkeeper = chosen(entry.pattern, self.directory.common_nodes)
         if doorkeeper == self.name:
             self.served[name] = (self.name, identity)
             self._told.pop(name, None)
@@ -285,12 +302,12 @@ class Routing:
         host = None if known is None else serving_host(known, self.directory.nodes)
         if host is not None and host != self.name:
             return host
-        return chosen(identity, self.directory.nodes) or self.name
+        return chosen(identity, self.directory.common_nodes) or self.name
 
     def _concerns(self, identity: str) -> bool:
         """Whether this node has to deal with a detector, or to say who does."""
         here = self._serves(identity) or identity in self.detecting.moving
-        return here or chosen(identity, self.directory.nodes) == self.name
+        return here or chosen(identity, self.directory.common_nodes) == self.name
 
     def _serves(self, identity: str) -> bool:
         """Whether a detector is here, and is no copy of one elsewhere."""
@@ -305,7 +322,10 @@ class Routing:
         if known.node == self.name:
             # Of an earlier life of this node.
             return True
-        return serving_host(known, self.directory.nodes) is None and chosen(identity, self.directory.nodes) == self.name
+        return (
+            serving_host(known, self.directory.nodes) is None
+            and chosen(identity, self.directory.common_nodes) == self.name
+        )
 
     def _tell(self, node: str, kind: str, name: str, payload: bytes) -> Publish:
         return Publish(administration_topic("node", node, kind, name, root=self.root), payload)

@@ -321,7 +321,7 @@ class Serving:
         self._absent = {client: self._absent.get(client, now) for client in absent}
         for name, entry in subscriptions.items():
             if now - self._absent.get(entry.client, now) > GRACE and (
-                name in self.by_subscription or chosen(name, self.directory.nodes) == self.name
+                name in self.by_subscription or chosen(name, self.directory.common_nodes) == self.name
             ):
                 fields: dict[str, object] = {"subscription": name, "client": entry.client}
                 effects += [Note("warning", "subscription of a client that is gone", fields)]

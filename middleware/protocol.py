@@ -91,6 +91,8 @@ class NodeEntry(msgspec.Struct, frozen=True):
         counts: events consumed, composite events found, late events, dead letters by reason, and so on.
         home: the server of its site; empty for that of the directory.
         capacity: how many instances it can touch a second; 0 where nobody knows.
+        isolates: whether it can have a node started at its site for a detector that wants a process of its own.
+        reserved: the detector it was started for, and the only one it hosts; empty for any.
     """
 
     since: Instant
@@ -98,6 +100,8 @@ class NodeEntry(msgspec.Struct, frozen=True):
     counts: dict[str, int] = {}
     home: str = ""
     capacity: float = 0.0
+    isolates: bool = False
+    reserved: str = ""
 
 
 class Measured(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
-from brokers.effects import Effect, Note, Publish, Subscribe, Unsubscribe
+from brokers.effects import Effect, Isolate, Note, Publish, Release, Subscribe, Unsubscribe
 from brokers.node import Node
 from middleware.bus.routes import matches
 from middleware.events import CompositeEvent, Event
@@ -205,6 +205,10 @@ class Network:
                 participant.filters.discard(topic_filter)
             case Note():
                 self.notes.append(effect)
+            case Isolate(node=name, detector=detector):
+                self.node(name, reserved=detector)
+            case Release(node=name):
+                next(each for each in self.nodes if each.name == name).stop()
 
     def _publish(self, message: Publish) -> None:
         area = message.topic.split("/")[1]

@@ -1,0 +1,105 @@
+"""Detectors with a node of their own."""
+
+from __future__ import annotations
+
+from brokers.placement import chosen
+from middleware.protocol import DetectorEntry, Hints, Move, decode, encode
+from middleware.timestamps import SECOND
+from middleware.topics import administration_topic, directory_topic
+from tests.brokers.test_delegating import Scene
+from tests.brokers.virtual import Network
+
+AB = "[A] ; [B] -> Out()"
+ALONE = Hints(isolated=True)
+
+
+class Able(Scene):
+    """Nodes whose driver starts further ones."""
+
+    def __init__(self, nodes: int = 3, seed: int = 1) -> None:
+        super().__init__(0, seed)
+        self.nodes = [self.network.node(f"n{number}", isolates=True) for number in range(nodes)]
+        self.network.run()
+
+
+def entry_of(network: Network, detector: str) -> DetectorEntry:
+    return decode(network.retained[directory_topic("detector", detector)], DetectorEntry, where="")
+
+
+def test_a_node_is_started_and_ends_with_its_detector() -> None:
+    for seed in range(20):
+        scene = Able(seed=seed)
+        scene.subscribe("q", AB, hints=ALONE)
+        scene.subscribe("other", "[C] -> Else()")
+        identity = scene.app.detector("q")
+        host = entry_of(scene.network, identity).node
+        assert host.endswith(f"+{identity}")
+        assert scene.network.hosts(identity) == [host]
+        assert entry_of(scene.network, scene.app.detector("other")).node in {"n0", "n1", "n2"}
+        scene.happen("AB")
+        assert scene.found("q") == 1
+        scene.app.clear("subscription", "q")
+        scene.network.pass_time(3 * SECOND)
+        assert {each.name for each in scene.network.nodes} == {"n0", "n1", "n2"}
+        assert scene.network.letters == []
+
+
+def test_a_subscription_that_ends_before_the_node_is_up() -> None:
+    for seed in range(30):
+        scene = Able(seed=seed)
+        scene.app.subscribe("q", AB, hints=ALONE)
+        scene.network.some(scene.network.random.randrange(30))
+        scene.app.clear("subscription", "q")
+        scene.network.pass_time(3 * SECOND)
+        assert {each.name for each in scene.network.nodes} == {"n0", "n1", "n2"}, seed
+        assert scene.entries("detector") == []
+
+
+def test_one_that_is_lost_or_whose_owner_is_lost_is_made_anew() -> None:
+    for seed in range(10):
+        for whose in ("own", "owner"):
+            scene = Able(seed=seed)
+            scene.subscribe("q", AB, hints=ALONE)
+            identity = scene.app.detector("q")
+            host = entry_of(scene.network, identity).node
+            lost = [host] if whose == "own" else [host, host.partition("+")[0]]
+            for name in lost:
+                scene.network.lose(next(each for each in scene.network.nodes if each.name == name), for_good=True)
+            if whose == "own":
+                # What starts it starts it again.
+                scene.network.node(host, reserved=identity)
+            scene.network.pass_time(5 * SECOND)
+            assert scene.app.states("q")[-1] == "active", (seed, whose)
+            scene.happen("AB")
+            assert scene.found("q") == 1, (seed, whose)
+
+
+def test_it_is_not_moved() -> None:
+    scene = Able()
+    scene.subscribe("q", AB, hints=ALONE)
+    identity = scene.app.detector("q")
+    host = entry_of(scene.network, identity).node
+    scene.network.publish(administration_topic("move", identity), encode(Move("n0")))
+    scene.network.run()
+    assert entry_of(scene.network, identity).node == host
+    assert "not moved" in scene.network.notes[-1].event
+
+
+def test_where_no_node_can() -> None:
+    scene = Scene()
+    scene.app.subscribe("q", AB, hints=ALONE)
+    scene.network.run()
+    (answer,) = scene.app.answers["q"]
+    assert answer.state == "refused"
+    assert "process of its own" in answer.message
+
+
+def test_reserved_nodes_decide_nothing() -> None:
+    scene = Able(1)
+    scene.subscribe("q", AB, hints=ALONE)
+    for number in range(12):
+        scene.subscribe(f"p{number}", f"[A where k == {number}] -> Out{number}()")
+    (own,) = [each for each in scene.network.nodes if each.node.reserved]
+    assert list(own.node.hosted) == [scene.app.detector("q")]
+    assert own.node.routing.served == {}
+    assert any(chosen(f"[A where k == {number}] -> Out{number}()", ["n0", own.name]) != "n0" for number in range(12))
