@@ -17,17 +17,20 @@ from rich.text import Text
 from brokers.effects import Note
 from brokers.live_bridge import LiveBridge
 from brokers.ray_nodes import LocalNodes, RayNodes
+from brokers.seats import Described, Seat, publish, published, read_described, seats
 from brokers.server import Server, start_server
 from brokers.watch import Watch
-from middleware.bus import Bus, parse_address
+from middleware.bus import Bus
 from middleware.clock import SystemClock
-from middleware.console_output import output
+from middleware.connections import home_name, server_name
+from middleware.console_output import output, show_notes
 from middleware.console_server import DEFAULT, PATIENCE, connected
 from middleware.console_signals import ending
 from middleware.errors import BusError, DistcedError
 from middleware.mapping import Mapping, load_mapping
 from middleware.timestamps import format_duration
 from middleware.topics import directory_topic
+from policies.topology.notes import notes_on
 
 STARTED: Final = ("auto", "mosquitto", "amqtt")
 """What `--server` may be besides a URL: a server is started."""
@@ -44,6 +47,9 @@ class Wanted:
 
     Attributes:
         lateness, lease: ns.
+        home, site: where the nodes are; at most one is not empty.
+        topology: the file; None for none.
+        capacity: of each node; None where it is not said.
     """
 
     server: str
@@ -56,6 +62,10 @@ class Wanted:
     lease: int
     retained: bool
     as_json: bool
+    home: str = ""
+    site: str = ""
+    topology: Path | None = None
+    capacity: float | None = None
 
     @property
     def node_names(self) -> list[str]:
@@ -75,6 +85,7 @@ def host(wanted: Wanted, log: Any) -> int:
         log: a structlog logger.
     """
     mappings = load_mappings(wanted.mappings)
+    described = None if wanted.topology is None else read_described(wanted.topology)
     if wanted.port is not None and wanted.server not in STARTED:
         raise BusError(
             "a port for a server that is not started here", given=wanted.port, advice=f"put it into the URL: {DEFAULT}"
@@ -82,8 +93,12 @@ def host(wanted: Wanted, log: Any) -> int:
     with ending() as set_up_again, ExitStack() as stack:
         server = _server(wanted, stack, log)
         url = wanted.server if server is None else server.url
+        placed = _seats(wanted, url, described)
+        if described is not None:
+            show_notes(notes_on(described.topology))
+            publish(url, described)
         watch = stack.enter_context(_watching(wanted, url, log))
-        _start_nodes(wanted, url, stack)
+        _start_nodes(wanted, url, placed, stack)
         bridge = None
         if mappings:
             bridge = LiveBridge(
@@ -97,7 +112,7 @@ def host(wanted: Wanted, log: Any) -> int:
             stack.enter_context(bridge)
         # Ray sets handlers of its own.
         set_up_again()
-        _tell(wanted, url, server, mappings, log)
+        _tell(wanted, url, server, placed, mappings, log)
         code = _wait(server, log)
         for name in wanted.node_names:
             entry = watch.directory.nodes.get(name)
@@ -136,10 +151,18 @@ def _is_free(port: int) -> bool:
     return False
 
 
-def _start_nodes(wanted: Wanted, url: str, stack: ExitStack) -> None:
+def _seats(wanted: Wanted, url: str, described: Described | None) -> dict[str, Seat]:
+    """Where each node is, and what it can do."""
+    if described is None and wanted.site and not wanted.home:
+        described = published(url)
+    return seats(wanted.node_names, described, home=wanted.home, site=wanted.site, capacity=wanted.capacity)
+
+
+def _start_nodes(wanted: Wanted, url: str, placed: dict[str, Seat], stack: ExitStack) -> None:
     """Start the nodes, and wait until everybody can see them."""
     names = wanted.node_names
-    with connected(url) as client:
+    # This is where the directory is to be, whatever else was said here before.
+    with connected(url, home="") as client:
         taken = [name for name in names if name in client.nodes]
         if taken:
             raise DistcedError(
@@ -147,7 +170,7 @@ def _start_nodes(wanted: Wanted, url: str, stack: ExitStack) -> None:
                 advice="choose another with --name; or if it has died unnoticed, clear its entry: "
                 f"mosquitto_pub -r -n -t {directory_topic('node', taken[0])}",
             )  # fmt: skip
-        stack.enter_context(RayNodes(url, names) if wanted.ray else LocalNodes(url, names))
+        stack.enter_context(RayNodes(url, names, placed) if wanted.ray else LocalNodes(url, names, placed))
         deadline = time.monotonic() + PATIENCE
         while not set(names) <= client.nodes.keys() and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -183,6 +206,7 @@ def _watching(wanted: Wanted, url: str, log: Any) -> Iterator[Watch]:
 def _sweep(watch: Watch, names: list[str], bus: Bus, swept: Event) -> None:
     directory = watch.directory
     left = [directory_topic("node", name) for name in names if name in directory.nodes]
+    left += [directory_topic("load", name) for name in names if name in directory.loads]
     left += [directory_topic("detector", name) for name, entry in directory.detectors.items() if entry.node in names]
     for topic in left:
         bus.publish(topic, b"", qos=1, retain=True)
@@ -200,16 +224,19 @@ def _wait(server: Server | None, log: Any) -> int:
     return 1
 
 
-def _tell(wanted: Wanted, url: str, server: Server | None, mappings: list[Mapping], log: Any) -> None:
+def _tell(
+    wanted: Wanted, url: str, server: Server | None, placed: dict[str, Seat], mappings: list[Mapping], log: Any
+) -> None:
     """Where to connect, and what runs."""
-    address = parse_address(url)
     # Without the password that the URL may hold.
-    shown = f"mqtt{'s' * address.tls}://{address}"
+    shown = server_name(url)
+    homes = {name: home_name(seat.home, url) for name, seat in placed.items()}
     if wanted.as_json:
         log.info(
             "ready",
             server=shown,
             nodes=wanted.node_names,
+            homes=homes,
             ray=wanted.ray,
             bridge=wanted.bridge_name if mappings else None,
             topics=[each for mapping in mappings for each in mapping.topics],
@@ -220,6 +247,7 @@ def _tell(wanted: Wanted, url: str, server: Server | None, mappings: list[Mappin
         ("MQTT server", f"{shown}{'' if server is None else f', {server.kind}, started here'}"),
         ("broker nodes", f"{', '.join(wanted.node_names)}, {'Ray actors' if wanted.ray else 'in this process'}"),
     ]
+    lines += [("", f"{name} at home at {home}") for name, home in homes.items() if home]
     for mapping in mappings:
         types = ", ".join(each.name for each in mapping.types)
         lines.append(("bridge", f"{mapping.name}: {', '.join(mapping.topics)} → {types}"))

@@ -14,7 +14,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from middleware.console_output import AsJson
-from middleware.console_server import DEFAULT, VARIABLE, ServerOption
+from middleware.console_server import DEFAULT, VARIABLE, HomeOption, ServerOption
 
 
 def broker(
@@ -34,6 +34,16 @@ def broker(
     name: Annotated[str, typer.Option(help="The node's name, unlike all others; this machine's if left out.")] = "",
     nodes: Annotated[int, typer.Option(help="How many broker nodes.", min=1)] = 1,
     ray: Annotated[bool, typer.Option(help="Run the nodes as Ray actors, or in this process.")] = True,
+    home: HomeOption = None,
+    site: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The same by the name of the site in the topology.")
+    ] = None,
+    topology: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The network: put into the directory, for everybody.")
+    ] = None,
+    capacity: Annotated[
+        float | None, typer.Option(help="How many instances a node can touch a second.", min=0, show_default=False)
+    ] = None,
     mapping: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", help="Bridge what devices publish, as this mapping says; repeatable."),
@@ -52,13 +62,15 @@ def broker(
     Nodes detect patterns, a bridge makes events of what devices publish, until they are interrupted. Without --server
     an MQTT server is started here, on loopback. What happens is logged: types, sources, subscriptions and detectors as
     they come and go, and dead letters. An interrupt (Ctrl-C) or a request to terminate takes the entries of nodes and
-    bridge out of the directory. docs/broker.md tells more.
+    bridge out of the directory. Where there are several sites, --server is the server of the directory, and --home or
+    --site says where the nodes are. docs/broker.md tells more.
 
     \b
     Examples:
       distced broker --no-ray
       distced broker --nodes 3 --port 1884
       distced broker --server mqtt://192.168.1.10 --mapping home.toml --lateness 5s
+      distced broker --server mqtt://10.0.1.10 --no-ray --site floor-2 --topology building.toml
     """
     from brokers.broker_verb import Wanted, host
     from middleware.console_logging import configure_logging
@@ -75,6 +87,10 @@ def broker(
         lease=parse_duration(lease),
         retained=retained,
         as_json=as_json,
+        home=home or "",
+        site=site or "",
+        topology=topology,
+        capacity=capacity,
     )
     return host(wanted, configure_logging(stream=sys.stdout if as_json else sys.stderr, as_json=as_json))
 
@@ -102,6 +118,31 @@ def subscribe(
     decomposition: Annotated[
         Decompositions, typer.Option("--decomposition", help="What of a pattern may be detected elsewhere.")
     ] = Decompositions.NONE,
+    policy: Annotated[
+        str,
+        typer.Option(
+            "--policy", help="The distribution policy: its name, or three words in quotes.", show_default=False
+        ),
+    ] = "",
+    on: Annotated[
+        list[str] | None, typer.Option("--on", metavar="NODE", help="A node that detectors may stand on; repeatable.")
+    ] = None,
+    avoid: Annotated[
+        list[str] | None, typer.Option("--avoid", metavar="NODE", help="A node they may not stand on; repeatable.")
+    ] = None,
+    rate: Annotated[
+        list[str] | None,
+        typer.Option("--rate", metavar="TYPE=NUMBER", help="Events a second to be expected; repeatable."),
+    ] = None,
+    selectivity: Annotated[
+        float | None,
+        typer.Option("--selectivity", help="Composite events to be expected for each event.", show_default=False),
+    ] = None,
+    isolated: Annotated[bool, typer.Option("--isolated", help="A process of its own for the detector.")] = False,
+    home: HomeOption = None,
+    near: Annotated[
+        str | None, typer.Option("--near", metavar="NODE", help="Your site is that of this node, in place of --home.")
+    ] = None,
     first: Annotated[
         bool, typer.Option("--first", help="End with the first event; of a file, of each pattern.")
     ] = False,
@@ -120,8 +161,9 @@ def subscribe(
       distced subscribe '[Motion as m] ; [Door where room == m.room] within 1min'
       distced subscribe Motion --count 10
       distced subscribe office.pattern --constituents --json > found.jsonl
+      distced subscribe '[Motion] ; [Door]' --policy min-bandwidth --rate Motion=20 --avoid cellar
     """
-    from brokers.subscribe_verb import Wanted, listen
+    from brokers.subscribe_verb import Wanted, listen, read_hints
     from middleware.console_logging import configure_logging
     from middleware.timestamps import parse_duration
 
@@ -133,6 +175,10 @@ def subscribe(
         best_effort=best_effort,
         constituents=constituents,
         decomposition=decomposition.value,
+        distribution=policy,
+        hints=read_hints(on or (), avoid or (), rate or (), selectivity, isolated=isolated),
+        home=home,
+        near=near,
         first=first,
         count=count,
         timeout=None if timeout is None else parse_duration(timeout),

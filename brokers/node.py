@@ -253,10 +253,10 @@ class Node:
         name, entry, before = change.name, change.entry, change.before
         effects: list[Effect] = []
         reading = [] if entry is None else self._reading(entry)
-        left = [each for each in self.hosted.values() if each.active and each not in reading]
         if entry is None or (before is not None and before.types != entry.types):
-            for hosted in left:
-                effects += self.detecting.leave(name, hosted, now)
+            # Its last events have come when its server has handed them on; its end is told by that of the directory.
+            home = "" if before is None else before.home
+            effects += self.homes.flush({home}, lambda now: self._leave(name, now), now)
         if entry is None:
             return effects
         watermark = entry.watermark
@@ -267,6 +267,16 @@ class Node:
         homes = {entry.home} if reading else set()
         effects += self.serving.listening.refilter() if reading else []
         return [*effects, *self.homes.flush(homes, lambda _: [ack], now)]
+
+    def _leave(self, source: str, now: int) -> list[Effect]:
+        """Detectors wait no more for a source that does not publish for them any more."""
+        entry = self.directory.sources.get(source)
+        reading = [] if entry is None else self._reading(entry)
+        effects: list[Effect] = []
+        for hosted in self.hosted.values():
+            if hosted.active and hosted not in reading:
+                effects += self.detecting.leave(source, hosted, now)
+        return effects
 
     def _client_changed(self, change: Change) -> list[Effect]:
         if change.entry is not None:

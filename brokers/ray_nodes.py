@@ -13,21 +13,24 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
+from brokers.seats import Seat
 from middleware.errors import DistcedError
 
 RESTARTS = 100
+
+_ANYWHERE = Seat()
 
 
 class Host:
     """What an actor is: a node and its connection, for as long as the actor lives."""
 
-    def __init__(self, url: str, name: str) -> None:
+    def __init__(self, url: str, name: str, seat: Seat = _ANYWHERE) -> None:
         from brokers.live import LiveNode
 
-        self.live = LiveNode(url, name)
+        self.live = LiveNode(url, name, home=seat.home, capacity=seat.capacity)
         self.live.start()
 
     def statistics(self) -> dict[str, int]:
@@ -48,16 +51,18 @@ class RayNodes:
 
     Attributes:
         names: the nodes.
-        url: the MQTT server they meet at.
+        url: the MQTT server of the directory, where they meet.
+        seats: where each is, of those that are not just there.
     """
 
-    def __init__(self, url: str, names: Sequence[str]) -> None:
+    def __init__(self, url: str, names: Sequence[str], seats: Mapping[str, Seat] | None = None) -> None:
         if len(set(names)) != len(names) or not names:
             raise DistcedError(
                 "not the names of broker nodes", given=", ".join(names), allowed="one or more, each once"
             )
         self.url = url
         self.names = tuple(names)
+        self.seats = dict(seats or {})
         self._actors: dict[str, Any] = {}
         self._folder = ""
         self._started = False
@@ -87,7 +92,10 @@ class RayNodes:
             )
             _check_loopback(ray.util.get_node_ip_address())
             actor = ray.remote(num_cpus=0, max_restarts=RESTARTS, max_task_retries=-1)(Host)
-            self._actors = {name: actor.options(name=f"distced-{name}").remote(self.url, name) for name in self.names}
+            self._actors = {
+                name: actor.options(name=f"distced-{name}").remote(self.url, name, self.seats.get(name, _ANYWHERE))
+                for name in self.names
+            }
             ray.get([each.process.remote() for each in self._actors.values()], timeout=timeout)
         except Exception as error:
             self.stop()
@@ -134,15 +142,17 @@ class LocalNodes:
     """The same nodes in this process, without Ray: for tests, small machines and debuggers.
 
     Attributes:
-        names, url: as in `RayNodes`.
+        names, url, seats: as in `RayNodes`.
     """
 
-    def __init__(self, url: str, names: Sequence[str]) -> None:
+    def __init__(self, url: str, names: Sequence[str], seats: Mapping[str, Seat] | None = None) -> None:
         from brokers.live import LiveNode
 
         self.url = url
         self.names = tuple(names)
-        self._nodes = [LiveNode(url, name) for name in names]
+        self.seats = dict(seats or {})
+        sitting = [(name, self.seats.get(name, _ANYWHERE)) for name in names]
+        self._nodes = [LiveNode(url, name, home=seat.home, capacity=seat.capacity) for name, seat in sitting]
 
     def start(self) -> Self:
         """Connect every node."""

@@ -7,13 +7,15 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from rich.console import Console
 
 from brokers.directory import Directory
+from brokers.directory_reading import Reading
+from brokers.directory_report import check_node
 from detectors.compilation import Compiled, register_derived
 from detectors.language.parser import parse_file
 from detectors.pattern_source import PatternSource, compile_source, read_source
@@ -22,12 +24,15 @@ from middleware.client import Client
 from middleware.console_output import messages, output, print_json, show_notes
 from middleware.console_server import PATIENCE, connected
 from middleware.console_signals import ending
+from middleware.errors import DistcedError
 from middleware.event_lines import EventLines, span
 from middleware.events import Event
 from middleware.eventtypes import TypeRegistry
+from middleware.protocol import Hints
 from middleware.quality import Decomposition, QualityOfService
 from middleware.subscription import Subscription
 from middleware.timestamps import HOUR, SECOND
+from policies.distribution.policy import parse_policy
 
 COUNTED: Final = ("duplicates", "limited", "dropped", "errors")
 """What the summary tells besides, by the names of the statistics."""
@@ -42,6 +47,9 @@ class Wanted:
 
     Attributes:
         timeout: ns; None for ever.
+        distribution: the distribution policy; empty for the one that is set for everybody.
+        home: the server of the site of who subscribes; None for that of the directory.
+        near: a node at that site; None for none.
     """
 
     pattern: str
@@ -49,6 +57,10 @@ class Wanted:
     best_effort: bool
     constituents: bool
     decomposition: Decomposition
+    distribution: str
+    hints: Hints
+    home: str | None
+    near: str | None
     first: bool
     count: int | None
     timeout: int | None
@@ -62,6 +74,8 @@ class Wanted:
             matches="first" if self.first else "every",
             constituents=self.constituents,
             decomposition=self.decomposition,
+            distribution=parse_policy(self.distribution).text if self.distribution else "",
+            hints=self.hints,
         )
 
 
@@ -78,7 +92,9 @@ def listen(wanted: Wanted) -> int:
     """Subscribe and print until there is an end; the exit code."""
     source = read_source(wanted.pattern)
     printed = Printed()
-    with ending(), connected(wanted.server) as client:
+    # What is wrong with it is said before anything else happens.
+    _ = wanted.quality
+    with ending(), connected(wanted.server, _home(wanted)) as client:
         subscriptions = _subscribe(client, source, wanted)
         for each in subscriptions:
             where = f"detector {each.detector} on {each.node}, {each.quality.detection}" if each.detector else "events"
@@ -131,6 +147,43 @@ def _print(event: Event, now: int, wanted: Wanted, printed: Printed, lines: Even
     for line in lines.lines(event, delay if delay < HOUR else None):
         console.print(line)
     sys.stdout.flush()
+
+
+# Where, and under which conditions.
+
+
+def read_hints(
+    on: Iterable[str], avoid: Iterable[str], rates: Iterable[str], selectivity: float | None, *, isolated: bool
+) -> Hints:
+    """The hints that options give; `rates` are `TYPE=NUMBER` each."""
+    by_type: dict[str, float] = {}
+    for each in rates:
+        name, _, number = each.partition("=")
+        try:
+            by_type[name] = float(number)
+        except ValueError:
+            raise DistcedError("not a rate", given=each, allowed="TYPE=NUMBER, in events a second") from None
+    return Hints(nodes=tuple(on), avoid=tuple(avoid), rates=by_type, selectivity=selectivity, isolated=isolated)
+
+
+def _home(wanted: Wanted) -> str | None:
+    """The server of the site of who subscribes."""
+    if wanted.near is None:
+        return wanted.home
+    if wanted.home is not None:
+        raise DistcedError(
+            "both --home and --near", given=f"{wanted.home}, {wanted.near}", advice="either says where you are"
+        )
+    with Reading(wanted.server).open() as reading:
+        home, _ = reading.look(lambda directory: _home_of(directory, wanted.near or ""))
+    return home
+
+
+def _home_of(directory: Directory, node: str) -> str:
+    check_node(directory, node)
+    if node not in directory.nodes:
+        raise DistcedError("a broker node that is gone", given=node, allowed=", ".join(sorted(directory.nodes)))
+    return directory.nodes[node].home
 
 
 # What is subscribed to.

@@ -90,6 +90,11 @@ class Watch:
             case "client":
                 # What it is there for shows in its sources and subscriptions.
                 return []
+            case "topology":
+                return [Note("info", "topology published" if came else "topology withdrawn", {"topology": name})]
+            case "load":
+                # It changes all the time.
+                return []
             case _:
                 kinds = ", ".join(f"{attribute}: {kind}" for attribute, kind in told.attributes.items())
                 return [Note("info", "type registered" if came else "type forgotten", {"type": name, "has": kinds})]

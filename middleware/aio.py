@@ -35,12 +35,14 @@ class AsyncClient:
         self,
         url: str,
         *,
+        home: str | None = None,
         name: str | None = None,
         clock: Clock | None = None,
         root: str = ROOT,
         patience: float = 5.0,
     ) -> None:
-        self.client = Client(url, name=name, clock=clock, root=root, patience=patience)
+        """Describe a client; the arguments are those of `Client`."""
+        self.client = Client(url, home=home, name=name, clock=clock, root=root, patience=patience)
 
     async def __aenter__(self) -> Self:
         await asyncio.to_thread(self.client.start)

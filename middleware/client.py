@@ -3,11 +3,15 @@
 composite-event-framework-2004, Fig. 5, in Python's idiom. A client is light: it sends pattern text to the broker nodes
 over the bus and compiles nothing. It listens to the directory, so it knows the types, the nodes and the sources.
 
+There may be several MQTT servers (`middleware.connections`): that of the directory, to which every client is connected,
+that of the client's own site, where its sources publish, and those where detectors publish what it has subscribed to.
+
 Every method may be called from any thread but the bus's own. For asyncio see `middleware.aio`.
 """
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -16,25 +20,20 @@ from typing import Self
 from msgspec.structs import replace
 
 from middleware import protocol
+from middleware.announcing import Announcing
 from middleware.bus import Bus, BusState, Message
 from middleware.clock import Clock, SystemClock
+from middleware.connections import Connections, server_name
 from middleware.errors import BusError, DistcedError, SubscriptionError, TypeRegistryError
 from middleware.events import Attribute, Event
 from middleware.eventtypes import EventType
 from middleware.presence import Presence
-from middleware.protocol import NODE_CLIENT, Acknowledgement, DetectorEntry, NodeEntry, SourceEntry
+from middleware.protocol import NODE_CLIENT, DetectorEntry, NodeEntry
 from middleware.quality import QualityOfService
 from middleware.source import Source, check_watermark
 from middleware.subscribing import Subscribing
 from middleware.subscription import Subscription
-from middleware.topics import (
-    ROOT,
-    Area,
-    administration_topic,
-    area_filter,
-    directory_topic,
-    parse_topic,
-)
+from middleware.topics import ROOT, administration_topic, directory_topic
 
 
 class Client:
@@ -42,13 +41,14 @@ class Client:
 
     Attributes:
         name: who this is; unlike all others.
-        patience: seconds to wait for broker nodes to answer.
+        patience: seconds to wait for broker nodes and servers to answer.
     """
 
     def __init__(
         self,
         url: str,
         *,
+        home: str | None = None,
         name: str | None = None,
         clock: Clock | None = None,
         root: str = ROOT,
@@ -57,9 +57,13 @@ class Client:
         """Describe a client; nothing happens before `start`.
 
         Args:
-            url: the MQTT server, such as `mqtt://127.0.0.1:1883`.
+            url: the MQTT server of the directory, such as `mqtt://127.0.0.1:1883`. Where `home` is left out it may be
+                that of the client's own site as well, provided that there are broker nodes, which know where the
+                directory is.
+            home: the MQTT server of the client's own site, where its sources publish; that of the directory where left
+                out.
             name: made up where left out.
-            patience: seconds to wait for broker nodes to answer.
+            patience: seconds to wait for broker nodes, and for servers that are needed, to answer.
         """
         if name is not None and name.startswith(NODE_CLIENT):
             raise DistcedError(
@@ -69,36 +73,67 @@ class Client:
         self.clock = clock or SystemClock()
         self.root = root
         self.patience = patience
-        self._sources: dict[str, Source] = {}
-        self._acknowledged: dict[str, dict[str, int]] = {}
-        self.bus = Bus(
-            url,
-            client_id=f"distced-{self.name}",
-            clock=self.clock,
-            will=Message(directory_topic("client", self.name, root=root), b"", 1, True),
-            on_state=self._state_changed,
-        )
-        self._presence = Presence(self.bus, self.name, root, self.clock)
-        self._subscribing = Subscribing(self, self._presence)
+        self._url = url
+        self._finds = home is None
+        self._meet(url, home or "")
 
     # From start to stop.
 
     def start(self, timeout: float = 10.0) -> Self:
         """Connect and read the directory; raise `BusError` where that does not come about in so many seconds."""
-        self._presence.listen()
-        self._subscribing.listen()
-        self.bus.subscribe(area_filter(Area.ADMINISTRATION, "ack", root=self.root), self._acknowledgement, qos=1)
-        self.bus.start()
+        deadline = time.monotonic() + timeout
         try:
-            self.bus.wait_connected(timeout)
-            if not self._presence.wait(lambda: self._presence.known, timeout):
-                raise BusError(
-                    "the directory could not be read", given=f"after {timeout} s", where=str(self.bus.address)
-                )
+            self._begin(deadline, timeout)
+            if self._finds and self._presence.elsewhere:
+                self._follow(self._presence.elsewhere, deadline, timeout)
+            if self.home:
+                error = self._connections.wait(self.home, max(deadline - time.monotonic(), 0.0))
+                if error is not None:
+                    raise error
         except BusError:
-            self.bus.stop(0.0)
+            if self.bus.connected:
+                # Its farewell keeps its last will from being published.
+                self._presence.clear("client", self.name)
+            self._connections.stop(1.0)
             raise
         return self
+
+    def _meet(self, url: str, home: str) -> None:
+        """Prepare to connect to the server of the directory, and to that of the own site."""
+        self._connections = Connections(
+            url,
+            home,
+            client_id=f"distced-{self.name}",
+            clock=self.clock,
+            will=Message(directory_topic("client", self.name, root=self.root), b"", 1, True),
+            on_state=self._state_changed,
+        )
+        self._presence = Presence(self.bus, self.name, self.root, self.clock, self.home)
+        self._subscribing = Subscribing(self, self._presence, self._connections)
+        self._announcing = Announcing(self, self._presence, self._connections)
+
+    def _begin(self, deadline: float, timeout: float) -> None:
+        self._presence.listen()
+        self._subscribing.listen()
+        self._announcing.listen()
+        self.bus.start()
+        self.bus.wait_connected(max(deadline - time.monotonic(), 0.0))
+        if not self._presence.wait(lambda: self._presence.known, max(deadline - time.monotonic(), 0.0)):
+            raise BusError("the directory could not be read", given=f"after {timeout} s", where=str(self.bus.address))
+
+    def _follow(self, pointer: str, deadline: float, timeout: float) -> None:
+        """The directory is at another server: that of the client's own site is the one it was given."""
+        here = server_name(self._url)
+        try:
+            if server_name(pointer) == here:
+                return
+            self._presence.clear("client", self.name)
+            self._connections.stop()
+            self._meet(self._connections.with_login(pointer), self._url)
+            self._begin(deadline, timeout)
+        except BusError as error:
+            advice = f"the server {here} says that the directory is there; name the right one"
+            raise BusError(error.problem, given=error.given, where=error.where or pointer, advice=advice) from error
 
     def stop(self) -> None:
         """Unsubscribe, say of every source that it is done, and disconnect."""
@@ -108,13 +143,36 @@ class Client:
             for source in list(self._sources.values()):
                 source.close()
             self._presence.clear("client", self.name)
-        self.bus.stop()
+        self._connections.stop()
+
+    def flush(self, timeout: float = 5.0) -> bool:
+        """Wait up to so many seconds until the servers have taken everything published; whether they have."""
+        return self._connections.flush(timeout)
 
     def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+    @property
+    def bus(self) -> Bus:
+        """The connection to the server of the directory."""
+        return self._connections.main
+
+    @property
+    def home(self) -> str:
+        """The server of the client's own site; empty for that of the directory."""
+        return self._connections.home
+
+    @property
+    def home_bus(self) -> Bus:
+        """The connection to the server of the client's own site, perhaps that to the one of the directory."""
+        return self._connections.to(self.home)
+
+    @property
+    def _sources(self) -> dict[str, Source]:
+        return self._announcing.sources
 
     @property
     def types(self) -> dict[str, EventType]:
@@ -216,26 +274,7 @@ class Client:
         floor = check_watermark(self.clock.now() - 1 if watermark is None else watermark)
         if lease < 0:
             raise DistcedError("not a lease", given=lease, allowed="ns, or 0 for ever")
-        made: list[Source] = []
-        for name, types in named.items():
-            self._check_free(name)
-            made.append(Source(self, name, {each: self.published_type(each) for each in types}, floor, qos))
-        for source in made:
-            self._acknowledged[source.name] = {}
-            self._presence.put("source", source.name, SourceEntry(tuple(source.types), floor, lease, self.name))
-        try:
-            for source in made:
-                self._await_acknowledgements(source)
-                self._sources[source.name] = source
-        except SubscriptionError:
-            for source in made:
-                self._sources.pop(source.name, None)
-                self._presence.clear("source", source.name)
-            raise
-        finally:
-            for source in made:
-                del self._acknowledged[source.name]
-        return made
+        return self._announcing.open(named, floor, lease, qos)
 
     def create(
         self, source: Source, type_name: str, lo: int, hi: int | None = None, /, **attributes: Attribute
@@ -261,7 +300,8 @@ class Client:
             source.watermark = max(source.watermark, watermark)
         beat = protocol.Heartbeat(tuple(source.name for source in beating), watermark)
         qos = max((source.qos for source in beating), default=0)
-        self.bus.publish(administration_topic("heartbeat", self.name, root=self.root), protocol.encode(beat), qos=qos)
+        topic = administration_topic("heartbeat", self.name, root=self.root)
+        self.home_bus.publish(topic, protocol.encode(beat), qos=qos)
 
     # Subscriptions.
 
@@ -319,31 +359,7 @@ class Client:
                 advice="start one with `distced broker`",
             )
 
-    # Sources and types.
-
-    def _await_acknowledgements(self, source: Source) -> None:
-        acknowledged = self._acknowledged[source.name]
-        if not self._presence.wait(lambda: self.nodes.keys() <= acknowledged.keys(), self.patience):
-            raise SubscriptionError(
-                f"broker nodes have not acknowledged the source {source.name!r}",
-                given=", ".join(sorted(self.nodes.keys() - acknowledged.keys())),
-                where=str(self.bus.address),
-                advice="look whether they still run; a dead one leaves the directory after a while",
-            )
-        source.watermark = max([source.watermark, *acknowledged.values()])
-
-    def _check_free(self, name: str) -> None:
-        if name in self._sources:
-            raise DistcedError("a source of this name is open already", given=name, advice="close it, or share it")
-        with self._presence.changed:
-            directory = self._presence.directory
-            known = directory.sources.get(name)
-            others = directory.clients.keys() - {self.name}
-        if known is not None and known.publisher in others:
-            raise DistcedError(
-                "a source of this name is open already", given=name, where=f"client {known.publisher}",
-                advice="choose another name: events are told apart by it",
-            )  # fmt: skip
+    # Types.
 
     def _check_new(self, event_type: EventType) -> None:
         """Raise `TypeRegistryError` where a type cannot be registered beside those there are."""
@@ -360,23 +376,10 @@ class Client:
                         advice="choose another name",
                     )
 
-    def _forget_source(self, source: Source) -> None:
-        self._sources.pop(source.name, None)
-        self._presence.clear("source", source.name)
+    # On the thread of a bus.
 
-    # On the thread of the bus.
-
-    def _state_changed(self, state: BusState, error: BusError | None) -> None:
-        if state is BusState.CONNECTED:
+    def _state_changed(self, home: str, state: BusState, error: BusError | None) -> None:
+        if state is BusState.CONNECTED and not home:
             self._presence.connected()
         for subscription in self._subscribing.all():
-            subscription.connection_changed(state, error)
-
-    def _acknowledgement(self, topic: str, payload: bytes, retain: bool) -> None:
-        levels = parse_topic(topic, root=self.root).levels
-        acknowledged = self._acknowledged.get(levels[1]) if len(levels) == 3 else None
-        if acknowledged is not None:
-            watermark = protocol.decode(payload, Acknowledgement, where=topic).watermark
-            with self._presence.changed:
-                acknowledged[levels[2]] = watermark
-                self._presence.changed.notify_all()
+            subscription.connection_changed(home, state, error)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from middleware.console_output import AsJson, messages, output, print_json, show_notes
-from middleware.console_server import DEFAULT, ServerOption
+from middleware.console_server import DEFAULT, HomeOption, ServerOption
 from middleware.errors import DistcedError
 
 
@@ -18,6 +18,7 @@ def publish(
         list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Its attributes; those left out are null.")
     ] = None,
     server: ServerOption = DEFAULT,
+    home: HomeOption = None,
     source: Annotated[str, typer.Option(help="Who publishes it.")] = "console",
     at: Annotated[
         str | None, typer.Option(metavar="TIME", help="When: ISO 8601, or ns since 1970; now where left out.")
@@ -55,6 +56,7 @@ def publish(
       distced publish Temp room=FE02 temp=14.5 --at 2026-11-21T08:00:00Z --uncertainty 1s
       distced publish --file events.jsonl.gz --speed 60
       distced publish --file office.csv.gz --mapping office.toml
+      distced publish Motion room=hall --server mqtt://10.0.1.10 --home mqtt://10.0.2.10
     """
     from middleware.console_logging import configure_logging
     from middleware.console_signals import ending
@@ -67,15 +69,16 @@ def publish(
     configure_logging()
     with ending():
         if file is not None:
-            return _recording(server, file, mapping, speed, parse_duration(beyond), as_json)
+            return _recording(server, home, file, mapping, speed, parse_duration(beyond), as_json)
         assert type_name is not None
         return _event(
-            server, type_name, attributes or [], source, at, parse_duration(uncertainty), register, as_json
+            server, home, type_name, attributes or [], source, at, parse_duration(uncertainty), register, as_json
         )  # fmt: skip
 
 
 def _event(
     server: str,
+    home: str | None,
     type_name: str,
     attributes: list[str],
     source: str,
@@ -91,7 +94,7 @@ def _event(
     from middleware.publish_verb import publish_event
     from middleware.recorded import json_line
 
-    with connected(server) as client:
+    with connected(server, home) as client:
         event = publish_event(
             client, type_name, attributes, source=source, at=at, uncertainty=uncertainty, register=register
         )
@@ -104,7 +107,9 @@ def _event(
     return 0
 
 
-def _recording(server: str, file: Path, mapping: Path | None, speed: float | None, beyond: int, as_json: bool) -> int:
+def _recording(
+    server: str, home: str | None, file: Path, mapping: Path | None, speed: float | None, beyond: int, as_json: bool
+) -> int:
     from dataclasses import asdict
 
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
@@ -116,7 +121,7 @@ def _recording(server: str, file: Path, mapping: Path | None, speed: float | Non
     columns = (SpinnerColumn(), TextColumn("publishing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     reader, feed = open_recording(file, mapping, speed)
     with (
-        connected(server) as client,
+        connected(server, home) as client,
         Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress,
     ):
         task = progress.add_task("", total=len(feed.events))

@@ -21,13 +21,20 @@ ServerOption: TypeAlias = Annotated[
     str, typer.Option("--server", envvar=VARIABLE, metavar="URL", help="The MQTT server: mqtt://host:port.")
 ]
 
+HomeOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--home", metavar="URL", help="The MQTT server of your own site, where that is another.", show_default=False
+    ),
+]
+
 
 @contextmanager
-def connected(url: str) -> Iterator[Client]:
-    """A client of this server; `BusError` where it does not answer soon."""
+def connected(url: str, home: str | None = None) -> Iterator[Client]:
+    """A client of this server, at home at that of its own site; `BusError` where one does not answer soon."""
     from middleware.client import Client
 
-    client = Client(url)
+    client = Client(url, home=home)
     client.start(PATIENCE)
     try:
         yield client

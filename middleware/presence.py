@@ -3,6 +3,9 @@
 Entries are retained messages, so they outlive a connection; but a server may start again without a memory, and nodes
 clear the subscriptions of a client that stays away. So after each connection, once the directory was read, a client
 publishes anew what it stands behind and does not find there.
+
+Who was given the server of its own site alone may find there a pointer to the server of the directory. It is read along
+with the directory, so nobody waits for it.
 """
 
 from __future__ import annotations
@@ -16,10 +19,11 @@ import msgspec
 
 from middleware.bus import Bus
 from middleware.clock import Clock
+from middleware.connections import Pointer
 from middleware.directory import Change, Entries
 from middleware.errors import DistcedError
-from middleware.protocol import ClientEntry, encode
-from middleware.topics import Area, administration_topic, area_filter, directory_topic, parse_topic
+from middleware.protocol import ClientEntry, decode, encode
+from middleware.topics import Area, administration_topic, area_filter, directory_topic, parse_topic, pointer_topic
 
 ASK_EVERY: Final = 0.5
 """Seconds between questions whether the directory was read, until it was."""
@@ -35,7 +39,7 @@ class Presence:
         on_change: called with each change, on the thread of the bus.
     """
 
-    def __init__(self, bus: Bus, name: str, root: str, clock: Clock) -> None:
+    def __init__(self, bus: Bus, name: str, root: str, clock: Clock, home: str = "") -> None:
         self.directory = Entries()
         self.changed = threading.Condition()
         self.known = False
@@ -44,6 +48,8 @@ class Presence:
         self._name = name
         self._root = root
         self._clock = clock
+        self._home = home
+        self._pointer = ""
         self._known_topic = administration_topic("known", name, root=root)
         self._own: dict[tuple[str, str], bytes] = {}
         # What has shown up since the connection stands, and whether the directory is still being read.
@@ -53,8 +59,15 @@ class Presence:
     def listen(self) -> None:
         """Subscribe to what it hears; before the bus starts."""
         self._bus.subscribe(area_filter(Area.DIRECTORY, root=self._root), self._entry, qos=1)
+        self._bus.subscribe(pointer_topic(root=self._root), self._pointed, qos=1)
         self._bus.subscribe(self._known_topic, self._read, qos=1)
         self._bus.every(ASK_EVERY, self._ask)
+
+    @property
+    def elsewhere(self) -> str:
+        """The server where the directory is said to be, if there is none here; to be asked when this one is known."""
+        with self.changed:
+            return "" if self.directory.nodes else self._pointer
 
     def put(self, kind: str, name: str, entry: msgspec.Struct) -> None:
         """Publish an entry, and stand behind it from now on."""
@@ -80,8 +93,11 @@ class Presence:
         """The connection stands, or stands again."""
         self._seen = set()
         self._reading = True
-        self.put("client", self._name, ClientEntry(self._clock.now()))
+        self._put_itself()
         self._ask()
+
+    def _put_itself(self) -> None:
+        self.put("client", self._name, ClientEntry(self._clock.now(), self._home))
 
     def _ask(self) -> None:
         # What the directory retains comes before what is sent behind the subscription to it. A server may take a
@@ -103,8 +119,12 @@ class Presence:
             own = ("client", self._name)
             if change.entry is None and (change.kind, change.name) == own and own in self._own:
                 # The last will of a connection that was lost before this one.
-                self.put("client", self._name, ClientEntry(self._clock.now()))
+                self._put_itself()
             self.on_change(change)
+
+    def _pointed(self, topic: str, payload: bytes, retain: bool) -> None:
+        with self.changed:
+            self._pointer = decode(payload, Pointer, where=topic).url if payload else ""
 
     def _read(self, topic: str, payload: bytes, retain: bool) -> None:
         """The directory was read: forget what is there no more, and put back what is missing."""

@@ -204,5 +204,5 @@ def publish_recording(
 
 
 def _flush(client: Client) -> None:
-    if not client.bus.flush(FLUSH):
-        raise DistcedError("the MQTT server has not taken everything", where=str(client.bus.address))
+    if not client.flush(FLUSH):
+        raise DistcedError("the MQTT server has not taken everything", where=str(client.home_bus.address))

@@ -23,6 +23,8 @@ FRAME: int = 500
 class Source:
     """Publishes events of some types under one name. Its events are numbered in the order they are created.
 
+    Events and promises go to the server of the client's site.
+
     Attributes:
         name: the source of its events.
         types: what it publishes, by name.
@@ -38,6 +40,7 @@ class Source:
         self.watermark = watermark
         self.published = 0
         self.qos = qos
+        self._bus = client.home_bus
         # Beyond what an earlier life of this source has numbered: ids stay unique.
         self.next_seq = max(client.clock.now() // 1_000, 0)
         self._topics = {each: event_topic(each, name, root=client.root) for each in self.types}
@@ -84,7 +87,7 @@ class Source:
 
     def close(self) -> None:
         """Say that the source is done: detectors do not wait for it any more."""
-        self.client._forget_source(self)
+        self.client._announcing.close(self)
 
     def _check(self, event: Event) -> None:
         event_type = self.types.get(event.type)
@@ -109,7 +112,7 @@ class Source:
             frame = group[start : start + FRAME]
             promised = watermark if start + FRAME >= len(group) else None
             payload = encode(frame, type=frame[0].type, source=self.name, watermark=promised, check=False)
-            self.client.bus.publish(self._topics[frame[0].type], payload, qos=self.qos)
+            self._bus.publish(self._topics[frame[0].type], payload, qos=self.qos)
             self.published += len(frame)
 
 

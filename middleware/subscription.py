@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import msgspec
 import structlog
@@ -25,6 +25,18 @@ if TYPE_CHECKING:
 _log = structlog.get_logger("distced.client")
 
 REMEMBERED: Final = 100_000
+
+
+class Place(NamedTuple):
+    """Somewhere to listen.
+
+    Attributes:
+        home: the server; empty for that of the directory.
+        filter: the topics there.
+    """
+
+    home: str
+    filter: str
 
 
 class SubscriptionStatistics(msgspec.Struct):
@@ -61,8 +73,9 @@ class Subscription:
         detector, node: who serves it; empty for a type.
         type_name: the type that was subscribed to; empty for a pattern. `event_type` is the type itself where it is
             registered.
+        homes: the servers where the detector publishes, as it was said last.
         statistics: how it goes.
-        filters: the topics it listens to.
+        places: where it listens, and whether the server has confirmed it.
         on_change: called whenever there is something to get, or nothing will come any more, on any thread.
     """
 
@@ -82,12 +95,16 @@ class Subscription:
         self.node = ""
         self.type_name = ""
         self.event_type: EventType | None = None
+        self.homes: tuple[str, ...] = ()
         self.statistics = SubscriptionStatistics()
-        self.filters: list[str] = []
+        self.places: dict[Place, bool] = {}
         self.on_change: Callable[[], object] = _nothing
         self._callback = callback
         self._waiting: deque[Event] = deque()
         self._change = threading.Condition()
+        # Messages of several servers come on several threads.
+        self._receiving = threading.Lock()
+        self._lost: set[str] = set()
         self._ended = False
         self._failure: SubscriptionError | None = None
         # Whether an event was left out, and the application has taken none since.
@@ -102,6 +119,11 @@ class Subscription:
             name = f"distced-{self.id}"
             self._thread = threading.Thread(target=self._call_back, name=name, daemon=True)
             self._thread.start()
+
+    @property
+    def filters(self) -> list[str]:
+        """The topics it listens to."""
+        return [place.filter for place in list(self.places)]
 
     @property
     def ended(self) -> bool:
@@ -162,10 +184,14 @@ class Subscription:
                 lambda: self.statistics.watermark is not None and self.statistics.watermark >= watermark, timeout
             )
 
-    # On the thread of the bus.
+    # On the thread of a bus.
 
     def receive(self, topic: str, payload: bytes, retain: bool) -> None:
         """A message has arrived."""
+        with self._receiving:
+            self._take(topic, payload)
+
+    def _take(self, topic: str, payload: bytes) -> None:
         now = self.client.clock.now()
         try:
             frame = decode_any(payload, where=topic, now=now)
@@ -184,12 +210,17 @@ class Subscription:
                     self.statistics.watermark = frame.watermark
                     self._change.notify_all()
 
-    def connection_changed(self, state: BusState, error: BusError | None) -> None:
-        """The connection has come or gone; what was published meanwhile is lost, so say it."""
-        if state is BusState.CONNECTED:
-            _log.info("connected again", subscription=self.id)
-        elif state is BusState.WAITING:
-            _log.warning("connection lost", subscription=self.id, reason=str(error))
+    def connection_changed(self, home: str, state: BusState, error: BusError | None) -> None:
+        """A connection has come or gone; what was published meanwhile is lost, so say it, once."""
+        if home and home not in {place.home for place in list(self.places)}:
+            return
+        where = {"home": home} if home else {}
+        if state is BusState.CONNECTED and home in self._lost:
+            self._lost.discard(home)
+            _log.info("connected again", subscription=self.id, **where)
+        elif state is BusState.WAITING and home not in self._lost:
+            self._lost.add(home)
+            _log.warning("connection lost", subscription=self.id, reason=str(error), **where)
 
     def _is_of_type(self, event: Event, topic: str) -> bool:
         if not self.type_name or self.event_type is None or isinstance(event, CompositeEvent):

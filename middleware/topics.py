@@ -85,6 +85,11 @@ def administration_topic(*levels: str, root: str = ROOT) -> str:
     return _area_topic(root, Area.ADMINISTRATION, levels)
 
 
+def pointer_topic(*, root: str = ROOT) -> str:
+    """Where a server that is not that of the directory keeps a message which says where that is."""
+    return administration_topic("directory", root=root)
+
+
 def dead_letter_topic(*levels: str, root: str = ROOT) -> str:
     """A topic for messages that could not be read."""
     return _area_topic(root, Area.DEAD_LETTERS, levels)

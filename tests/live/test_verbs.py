@@ -207,7 +207,9 @@ def test_an_end_leaves_a_clean_directory(
     make_bus(url).publish("home/hall/temperature", b"14.5", qos=1)
     broker.wait_for("source=hall")
     there = {topic.rsplit("/", 1)[0] for topic in retained(url)}
-    assert there == {f"ced/d/{kind}" for kind in ("type", "client", "source", "node", "detector", "subscription")}
+    assert there == {
+        f"ced/d/{kind}" for kind in ("type", "client", "source", "node", "load", "detector", "subscription")
+    }
     assert {"ced/d/node/b-1", "ced/d/node/b-2", "ced/d/source/b-bridge", "ced/d/source/hall"} <= retained(url)
 
     subscription.signal(number)

@@ -7,12 +7,20 @@ from typing import Any
 import pytest
 
 from middleware.errors import DistcedError
+from middleware.protocol import Hints
 from middleware.quality import QualityOfService
 
 
 @pytest.mark.parametrize("decomposition", ["none", "full", "for-reuse"])
 def test_decompositions(decomposition: Any) -> None:
     assert QualityOfService(decomposition=decomposition).decomposition == decomposition
+
+
+def test_a_distribution_policy_is_left_to_nodes() -> None:
+    # Nodes may know policies that clients do not.
+    quality = QualityOfService(distribution="mine", hints=Hints(nodes=("attic",), selectivity=0.0))
+    assert (quality.distribution, quality.hints.nodes) == ("mine", ("attic",))
+    assert QualityOfService().hints == Hints()
 
 
 @pytest.mark.parametrize(
@@ -22,6 +30,13 @@ def test_decompositions(decomposition: Any) -> None:
         ({"decomposition": "full", "detection": "best-effort"}, "guaranteed detection only"),
         ({"detection": "perhaps"}, "detection: perhaps"),
         ({"matches": "last"}, "matches: last"),
+        ({"distribution": 3}, "not a distribution policy: 3"),
+        ({"hints": Hints(nodes=("a", "b"), avoid=("b", "c"))}, "to avoid: b"),
+        ({"hints": Hints(rates={"A": -1.0})}, "rate of events of the type 'A': -1.0"),
+        ({"hints": Hints(rates={"A": float("nan")})}, "rate of events of the type 'A': nan"),
+        ({"hints": Hints(selectivity=float("inf"))}, "not a selectivity: inf"),
+        ({"hints": Hints(nodes="attic")}, "not hints"),
+        ({"hints": {"nodes": ["attic"]}}, "not hints"),
     ],
 )
 def test_what_cannot_be_asked_for(asked: dict[str, Any], problem: str) -> None:

@@ -1,15 +1,20 @@
 """What a subscription passes on of the messages it receives, without a server."""
 
+import threading
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import structlog
+from structlog.testing import capture_logs
 
 from middleware import subscription as module
+from middleware.bus import BusState
 from middleware.clock import ManualClock
+from middleware.errors import BusError
 from middleware.events import CompositeEvent, Event, Gap, Record
 from middleware.quality import QualityOfService
-from middleware.subscription import Subscription
+from middleware.subscription import Place, Subscription
 from middleware.wire import encode
 
 FIRST, OTHER = (5, 4, 0, "s", 3), (5, 3, 0, "s", 2)
@@ -67,3 +72,46 @@ def test_records_are_for_detectors_not_for_applications(constituents: bool) -> N
     assert isinstance(heard, CompositeEvent)
     assert heard.records == ()
     assert heard.events == ((A,) if constituents else ())
+
+
+def test_messages_of_several_servers_come_at_once_and_each_event_counts_once() -> None:
+    subscription = subscribed()
+    frames = [encode((detected(FIRST, seq=seq),), type="C", source="c0ffee") for seq in range(500)]
+
+    def receive_all() -> None:
+        for frame in frames:
+            subscription.receive("t", frame, False)
+
+    threads = [threading.Thread(target=receive_all) for _ in range(3)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert subscription.statistics.received == 500
+    assert subscription.statistics.duplicates == 1000
+    assert sorted(event.seq for _ in frames if (event := subscription.get(0))) == list(range(500))
+
+
+def test_losses_are_told_once_and_of_servers_that_are_listened_to_only() -> None:
+    subscription = subscribed()
+    subscription.places = {Place("", "t"): True, Place("mqtt://a:1", "t"): True}
+    lost = BusError("nothing listens")
+    structlog.reset_defaults()  # Verbs that ran in this process have set what is logged.
+    with capture_logs() as logs:
+        for home, state in [
+            ("mqtt://a:1", BusState.CONNECTED),
+            ("mqtt://a:1", BusState.WAITING),
+            ("mqtt://a:1", BusState.WAITING),
+            ("mqtt://b:1", BusState.WAITING),
+            ("", BusState.WAITING),
+            ("mqtt://a:1", BusState.CONNECTED),
+            ("mqtt://b:1", BusState.CONNECTED),
+            ("", BusState.CONNECTED),
+        ]:
+            subscription.connection_changed(home, state, lost if state is BusState.WAITING else None)
+    assert [(each["event"], each.get("home", "")) for each in logs] == [
+        ("connection lost", "mqtt://a:1"),
+        ("connection lost", ""),
+        ("connected again", "mqtt://a:1"),
+        ("connected again", ""),
+    ]

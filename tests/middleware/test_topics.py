@@ -21,6 +21,7 @@ from middleware.topics import (
     event_filter,
     event_topic,
     parse_topic,
+    pointer_topic,
 )
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)
@@ -34,6 +35,7 @@ BUILT = [
     (composite_topic("3f2a"), "ced/c/3f2a"),
     (directory_topic("nodes", "n/1"), "ced/d/nodes/n%2F1"),
     (administration_topic("n1", "policy"), "ced/a/n1/policy"),
+    (pointer_topic(), "ced/a/directory"),
     (dead_letter_topic("n1"), "ced/x/n1"),
     (event_filter(), "ced/e/+/+"),
     (event_filter("Motion"), "ced/e/Motion/+"),

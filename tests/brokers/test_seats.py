@@ -1,0 +1,91 @@
+"""Where broker nodes are, as options and a topology say."""
+
+from __future__ import annotations
+
+import pytest
+
+from brokers.seats import Described, Seat, _without_logins, seats
+from middleware.errors import DistcedError
+from policies.topology.errors import TopologyError
+from policies.topology.files import parse_topology
+
+TEXT = """
+# The first site has the directory.
+[sites.cellar]
+
+[sites.roof]
+url = "mqtt://ada:secret@10.0.0.2"
+
+[sites.street]
+
+[nodes.n1]
+site = "roof"
+capacity = 500
+
+[nodes.n2]
+site = "cellar"
+
+[[links]]
+between = ["cellar", "roof"]
+latency = "1ms"
+
+[[links]]
+between = ["cellar", "street"]
+latency = "1ms"
+"""
+ROOF = "mqtt://ada:secret@10.0.0.2"
+
+
+@pytest.fixture
+def described() -> Described:
+    return Described("building.toml", TEXT, parse_topology(TEXT))
+
+
+def test_without_a_word_nodes_are_where_the_directory_is(described: Described) -> None:
+    assert seats(["x", "y"], None) == {"x": Seat(), "y": Seat()}
+    assert seats(["x"], described) == {"x": Seat()}
+    assert seats(["x"], None, home="mqtt://a", capacity=3) == {"x": Seat("mqtt://a", 3)}
+
+
+def test_a_topology_knows_its_nodes(described: Described) -> None:
+    assert seats(["n1", "n2"], described) == {"n1": Seat(ROOF, 500.0), "n2": Seat("", 0.0)}
+    assert seats(["n1"], described, home="mqtt://b", capacity=1) == {"n1": Seat("mqtt://b", 1)}
+
+
+def test_a_site_by_its_name(described: Described) -> None:
+    assert seats(["x"], described, site="roof") == {"x": Seat(ROOF)}
+    # Its server is that of the directory, whatever that is called.
+    assert seats(["x"], described, site="cellar") == {"x": Seat()}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "problem"),
+    [
+        ("x", {"site": "rof"}, r"no site of this name: rof .*building.toml; did you mean roof"),
+        ("x", {"site": "street"}, r"whose server is not known: street.*sites.street"),
+        ("n1", {"site": "cellar"}, r"'n1' is at another site: cellar .allowed: roof.*nodes.n1"),
+        ("x", {"site": "roof", "home": "mqtt://b"}, "both --home and --site"),
+    ],
+)
+def test_seats_that_cannot_be(described: Described, name: str, options: dict[str, str], problem: str) -> None:
+    with pytest.raises(DistcedError, match=problem):
+        seats([name], described, **options)
+
+
+def test_passwords_are_not_for_everybody(described: Described) -> None:
+    text = _without_logins(described)
+    assert "secret" not in text
+    published, own = parse_topology(text), described.topology
+    assert published.sites["roof"].url == "mqtt://10.0.0.2:1883"
+    assert (published.nodes, published.links, published.directory) == (own.nodes, own.links, own.directory)
+    plain = TEXT.replace("ada:secret@", "")
+    assert _without_logins(Described("b", plain, parse_topology(plain))) == plain
+
+
+def test_a_broken_topology_is_refused_before_anything_is_done() -> None:
+    from pathlib import Path
+
+    from brokers.seats import read_described
+
+    with pytest.raises(TopologyError, match="cannot read the topology"):
+        read_described(Path("nowhere.toml"))
