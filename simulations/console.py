@@ -1,4 +1,4 @@
-"""The verbs of simulations: `distced demo` and `distced bench`."""
+"""The verbs of simulations: `distced demo`, `distced simulate` and `distced bench`."""
 
 from __future__ import annotations
 
@@ -94,6 +94,33 @@ def demo(
     else:
         reports.show(console, session, verdict, seconds)
     return 0 if verdict.holds else 1
+
+
+def simulate(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A scenario.")],
+    seed: Annotated[int | None, typer.Option(help="In place of the seed in the file.", show_default=False)] = None,
+    log: Annotated[Path | None, typer.Option(help="Write every message that is delivered to this file.")] = None,
+    check: Annotated[bool, typer.Option(help="Compare with what one engine finds in the same events.")] = True,
+    as_json: AsJson = False,
+) -> int:
+    """Run a scenario in virtual time: broker nodes, publishers and subscribers on the links of a topology.
+
+    The nodes are those that run live. Shown is what was found and how long it took to arrive, bytes by link, what nodes
+    had to do, what they decided and why. The same seed is the same run, to the byte; its digest tells.
+
+    The exit code is 0 only if everything has arrived, and is what one engine finds in the events.
+
+    Examples:
+
+      distced simulate cold-rooms.toml
+
+      distced simulate cold-rooms.toml --seed 7 --json
+
+      distced simulate cold-rooms.toml --log messages.jsonl
+    """
+    from simulations.network.simulate_verb import simulate_file
+
+    return simulate_file(file, seed=seed, log=log, check=check, as_json=as_json)
 
 
 bench = typer.Typer(
@@ -197,3 +224,50 @@ def bench_live(
     else:
         show(output(), figures)
     return 0
+
+
+@bench.command("migrate")
+def bench_migrate(
+    moves: Annotated[int, typer.Option(help="How many moves.", min=1)] = 20,
+    nodes: Annotated[int, typer.Option(help="How many broker nodes.", min=2)] = 3,
+    pace: Annotated[int, typer.Option(help="Events a second.", min=10)] = 1_000,
+    waiting: Annotated[int, typer.Option(help="Instances that the detector carries.", min=0)] = 1_000,
+    ray: Annotated[bool, typer.Option(help="Run the nodes as Ray actors, or in this process.")] = True,
+    seed: Annotated[int, typer.Option(help="The seed of the time between moves.")] = 1,
+    report: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Move a detector between nodes while it detects: how long the subscriber waits, and whether it gets everything.
+
+    The baseline is the same run between the moves. The exit code is 1 where a move does not come about, or a
+    notification is lost, doubled or wrong.
+    """
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+
+    from middleware.console_logging import configure_logging
+    from simulations.benchmarks.migrate import measure
+    from simulations.benchmarks.migrate_report import as_dict, plots, show
+
+    configure_logging()
+    console = messages()
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("moving", total=moves)
+        figures = measure(
+            moves,
+            ray=ray,
+            nodes=nodes,
+            pace=pace,
+            waiting=waiting,
+            seed=seed,
+            tell=lambda done: progress.update(task, completed=done),
+        )
+    if report is not None:
+        report.mkdir(parents=True, exist_ok=True)
+        for name, content in plots(figures).items():
+            (report / name).write_text(content)
+    if as_json:
+        print_json(as_dict(figures))
+    else:
+        show(output(), figures)
+    return 0 if figures.sound else 1

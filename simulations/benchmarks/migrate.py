@@ -1,0 +1,378 @@
+"""`distced bench migrate`: a detector moves from node to node while it detects, and somebody listens.
+
+A source in a process of its own publishes events at a steady pace, each with its watermark. Every other one completes a
+match with one from some time ago, so that the detector carries as many instances as are asked for and has news every
+other event. While the notifications come, the detector is moved around the nodes. The pause of a move is the longest
+time without a notification while it went on, beyond the usual gap; the baseline is the longest such time in as long a
+stretch of the same run just before, with no move in it. What arrived is compared with what was published: each match
+has to have come once.
+
+A second connection looks on: when the nodes took the steps of each move, and how large the state was.
+"""
+
+from __future__ import annotations
+
+import multiprocessing as mp
+import threading
+import time
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from random import Random
+from statistics import median
+from typing import Any, Final
+
+from brokers.server import start_server
+from middleware.bus import Bus
+from middleware.client import Client
+from middleware.console_logging import configure_logging
+from middleware.eventtypes import event_type
+from middleware.protocol import DetectorEntry, Move, decode, encode
+from middleware.subscription import Subscription
+from middleware.timestamps import SECOND
+from middleware.topics import Area, administration_topic, area_filter, directory_topic, parse_topic
+
+SOURCE: Final = "bench"
+TYPE: Final = event_type("Reading", {"key": "number", "half": "number", "number": "number"})
+PATTERN: Final = (
+    "[Reading as a where half == 0] ; [Reading as b where half == 1] by key"
+    " -> Pair(first = a.number, second = b.number)"
+)
+PATIENCE: Final = 60.0
+MOVE_PATIENCE: Final = 15.0
+SETTLE: Final = 0.3
+"""Seconds after a move is over that still count as part of it: what it held up arrives then."""
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """The notifications of a subscriber, in order.
+
+    Attributes:
+        at: when each came, ns.
+        delays: how long after the last event of its match, ns.
+    """
+
+    at: list[int] = field(default_factory=list)
+    delays: list[int] = field(default_factory=list)
+
+    def longest_gap(self, begin: int, end: int) -> int:
+        """The longest time between two arrivals of which a part is in between these instants, ns; 0 for none."""
+        first, last = max(bisect_right(self.at, begin) - 1, 0), min(bisect_left(self.at, end), len(self.at) - 1)
+        return max((self.at[place + 1] - self.at[place] for place in range(first, last)), default=0)
+
+    def longest_delay(self, begin: int, end: int) -> int:
+        """The longest delay of what came between these instants, ns; 0 for nothing."""
+        return max(self.delays[bisect_left(self.at, begin) : bisect_right(self.at, end)], default=0)
+
+    def usual(self, begin: int, end: int) -> tuple[float, float]:
+        """The medians of gaps and delays between these instants, ns; 0 for nothing."""
+        first, last = bisect_left(self.at, begin), bisect_right(self.at, end)
+        gaps = [self.at[place + 1] - self.at[place] for place in range(first, last - 1)]
+        return median(gaps) if gaps else 0.0, median(self.delays[first:last]) if last > first else 0.0
+
+
+@dataclass(frozen=True)
+class MoveFigures:
+    """A move, and as long a stretch of time without one before it.
+
+    Attributes:
+        origin, target: the nodes.
+        steps: seconds from asking for it until each step was seen, in the order of steps.
+        state: bytes of the message that carried the state.
+        pause: seconds without a notification, the longest, beyond the usual gap.
+        delay: seconds from the last event of a match to its notification, the longest, beyond the usual delay.
+        still_pause, still_delay: the same without a move.
+    """
+
+    origin: str
+    target: str
+    steps: dict[str, float]
+    state: int
+    pause: float
+    delay: float
+    still_pause: float
+    still_delay: float
+
+
+@dataclass
+class MigrateFigures:
+    """What was measured.
+
+    Attributes:
+        nodes: how the broker nodes ran: `ray` or `local`.
+        moves: those that came about; `failed` how many have not.
+        usual_gap, usual_delay: seconds, the medians without a move.
+        published: events.
+        expected: notifications that they have to lead to.
+        received: those that came, each once.
+        lost, doubled, wrong: those that did not come, that came again, and that should not have come.
+        arrivals: all of them.
+    """
+
+    nodes: str
+    moves: list[MoveFigures] = field(default_factory=list)
+    failed: int = 0
+    usual_gap: float = 0.0
+    usual_delay: float = 0.0
+    published: int = 0
+    expected: int = 0
+    received: int = 0
+    lost: int = 0
+    doubled: int = 0
+    wrong: int = 0
+    arrivals: Arrivals = field(default_factory=Arrivals)
+
+    @property
+    def sound(self) -> bool:
+        """Whether every move came about, and every notification once."""
+        return not (self.failed or self.lost or self.doubled or self.wrong)
+
+
+def measure(
+    moves: int = 20,
+    *,
+    ray: bool = True,
+    nodes: int = 3,
+    pace: int = 1_000,
+    waiting: int = 1_000,
+    seed: int = 1,
+    tell: Callable[[int], object] = lambda done: None,
+) -> MigrateFigures:
+    """Run the benchmark on a server of its own.
+
+    Args:
+        moves: how many.
+        ray: whether the nodes are Ray actors, or in this process.
+        pace: events a second.
+        waiting: instances that the detector carries.
+        seed: for the time between moves, lest they keep step with what nodes do regularly.
+        tell: called with the number of moves that are done.
+    """
+    figures = MigrateFigures("ray" if ray else "local")
+    random = Random(seed)
+    names = [f"node-{number + 1}" for number in range(nodes)]
+    with ExitStack() as stack:
+        url = stack.enter_context(start_server()).url
+        stack.enter_context(_started(url, names, ray))
+        client = stack.enter_context(Client(url, name="bench-subscriber"))
+        client.wait_for_nodes(nodes, PATIENCE)
+        client.register(TYPE)
+        subscription = client.subscribe(PATTERN)
+        taken = _Taken(subscription, figures.arrivals)
+        onlooker = stack.enter_context(_Onlooker(url, subscription.detector))
+        with _publishing(url, pace, waiting) as publishing:
+            # Until the detector carries what it is to carry.
+            _await(lambda: len(figures.arrivals.at) > 0)
+            stretches: list[tuple[_Seen, int, int]] = []
+            for number in range(moves):
+                time.sleep(2 * SETTLE + random.random() * SETTLE)
+                origin = onlooker.node
+                target = names[(names.index(origin) + 1) % nodes]
+                seen = onlooker.move(origin, target)
+                if seen is None:
+                    figures.failed += 1
+                    continue
+                time.sleep(SETTLE)
+                stretches.append((seen, seen.asked, time.time_ns()))
+                tell(number + 1)
+            time.sleep(SETTLE)
+            figures.published = publishing.stop()
+        figures.expected = max((figures.published - 2 * waiting) // 2, 0)
+        _await_quiet(lambda: len(taken.pairs) >= figures.expected, lambda: len(taken.pairs))
+        doubled = subscription.statistics.duplicates
+    _compare(figures, taken.pairs, doubled, waiting)
+    _evaluate(figures, stretches)
+    return figures
+
+
+def _compare(figures: MigrateFigures, pairs: list[tuple[Any, Any]], doubled: int, waiting: int) -> None:
+    """Each second event finds the one that came so many pairs before it."""
+    counted = Counter(pairs)
+    expected = {(2 * number, 2 * (number + waiting) + 1) for number in range(figures.expected)}
+    figures.received = len(counted.keys() & expected)
+    figures.lost = len(expected) - figures.received
+    figures.wrong = len(counted.keys() - expected)
+    figures.doubled = doubled + sum(counted.values()) - len(counted)
+
+
+def _evaluate(figures: MigrateFigures, stretches: list[tuple[_Seen, int, int]]) -> None:
+    """Compare each move with the time before it, which reaches back to the move before at the most."""
+    arrivals = figures.arrivals
+    over = [0, *(end for _, _, end in stretches)]
+    befores = [max(2 * begin - end, past) for (_, begin, end), past in zip(stretches, over, strict=False)]
+    still = [arrivals.usual(before, begin) for (_, begin, _), before in zip(stretches, befores, strict=True)]
+    if not still:
+        return
+    gap, delay = median(each for each, _ in still), median(each for _, each in still)
+    figures.usual_gap, figures.usual_delay = gap / SECOND, delay / SECOND
+    for (seen, begin, end), before in zip(stretches, befores, strict=True):
+        figures.moves.append(
+            MoveFigures(
+                seen.origin,
+                seen.target,
+                {name: (at - seen.asked) / SECOND for name, at in seen.steps.items()},
+                seen.state,
+                max(arrivals.longest_gap(begin, end) - gap, 0.0) / SECOND,
+                max(arrivals.longest_delay(begin, end) - delay, 0.0) / SECOND,
+                max(arrivals.longest_gap(before, begin) - gap, 0.0) / SECOND,
+                max(arrivals.longest_delay(before, begin) - delay, 0.0) / SECOND,
+            )
+        )
+
+
+def _started(url: str, names: list[str], ray: bool) -> Any:
+    from brokers.ray_nodes import LocalNodes, RayNodes
+
+    return RayNodes(url, names) if ray else LocalNodes(url, names)
+
+
+class _Taken:
+    """Takes what a subscription brings as soon as it is there, on the thread that brings it."""
+
+    def __init__(self, subscription: Subscription, arrivals: Arrivals) -> None:
+        self.pairs: list[tuple[Any, Any]] = []
+        self._subscription = subscription
+        self._arrivals = arrivals
+        subscription.on_change = self._take
+
+    def _take(self) -> None:
+        now = time.time_ns()
+        while (event := self._subscription.get(0)) is not None:
+            self._arrivals.at.append(now)
+            self._arrivals.delays.append(now - event.hi)
+            self.pairs.append((event.attributes["first"], event.attributes["second"]))
+
+
+@dataclass
+class _Seen:
+    """What was seen of a move: when it was asked for, ns, when each step was taken, and the bytes of the state."""
+
+    origin: str
+    target: str
+    asked: int
+    steps: dict[str, int] = field(default_factory=dict)
+    state: int = 0
+
+
+class _Onlooker:
+    """Asks for moves, and watches what nodes say to each other about them.
+
+    Attributes:
+        node: where the detector is, as the directory says.
+    """
+
+    def __init__(self, url: str, detector: str) -> None:
+        self.detector = detector
+        self.node = ""
+        self._changed = threading.Condition()
+        self._seen: _Seen | None = None
+        self._bus = Bus(url)
+
+    def __enter__(self) -> _Onlooker:
+        self._bus.start()
+        self._bus.wait_connected(PATIENCE)
+        self._bus.subscribe(area_filter(Area.ADMINISTRATION, "node"), self._step, qos=1, timeout=PATIENCE)
+        self._bus.subscribe(directory_topic("detector", self.detector), self._entry, qos=1, timeout=PATIENCE)
+        with self._changed:
+            if not self._changed.wait_for(lambda: self.node, PATIENCE):
+                raise TimeoutError("the detector is not in the directory")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bus.stop()
+
+    def move(self, origin: str, target: str) -> _Seen | None:
+        """Have the detector moved, and wait until it is there; None where that does not come about."""
+        with self._changed:
+            seen = self._seen = _Seen(origin, target, time.time_ns())
+        self._bus.publish(administration_topic("move", self.detector), encode(Move(target)), qos=1)
+        with self._changed:
+            came = self._changed.wait_for(lambda: self.node == target, MOVE_PATIENCE)
+            self._seen = None
+        return seen if came else None
+
+    def _step(self, topic: str, payload: bytes, retain: bool) -> None:
+        _, levels = parse_topic(topic)
+        with self._changed:
+            if self._seen is not None and levels[3:4] == (self.detector,):
+                self._seen.steps.setdefault(levels[2], time.time_ns())
+                if levels[2] == "state":
+                    self._seen.state = len(payload)
+
+    def _entry(self, topic: str, payload: bytes, retain: bool) -> None:
+        if not payload:
+            return
+        node = decode(payload, DetectorEntry, where=topic).node
+        with self._changed:
+            self.node = node
+            if self._seen is not None and node == self._seen.target:
+                self._seen.steps.setdefault("there", time.time_ns())
+            self._changed.notify_all()
+
+
+# The source, in a process of its own.
+
+
+class _Publishing:
+    def __init__(self, stopping: Any, answer: Any) -> None:
+        self._stopping = stopping
+        self._answer = answer
+
+    def stop(self) -> int:
+        """End; how many events were published."""
+        self._stopping.set()
+        return int(self._answer.get(timeout=PATIENCE))
+
+
+@contextmanager
+def _publishing(url: str, pace: int, waiting: int) -> Iterator[_Publishing]:
+    context = mp.get_context("spawn")
+    stopping, answer = context.Event(), context.Queue()
+    process = context.Process(target=_publish, args=(url, pace, waiting, stopping, answer), daemon=True)
+    process.start()
+    try:
+        yield _Publishing(stopping, answer)
+    finally:
+        stopping.set()
+        process.join(PATIENCE)
+        if process.is_alive():
+            process.terminate()
+
+
+def _publish(url: str, pace: int, waiting: int, stopping: Any, answer: Any) -> None:
+    configure_logging()
+    with Client(url, name="bench-source") as client:
+        source = client.source(SOURCE, [TYPE.name])
+        began, number, hi = time.perf_counter(), 0, 0
+        while not stopping.is_set():
+            while (wait := began + number / pace - time.perf_counter()) > 0:
+                time.sleep(wait)
+            pair, half = divmod(number, 2)
+            hi = max(time.time_ns(), hi + 1)
+            key = pair - waiting if half else pair
+            event = source.create(TYPE.name, hi, key=key, half=half, number=number)
+            source.publish(event, watermark=hi)
+            number += 1
+        answer.put(number)
+        # The source stays until everything it has sent is with the server.
+        client.bus.flush(PATIENCE)
+
+
+def _await(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        if time.monotonic() > deadline:
+            raise TimeoutError("no notification has come")
+        time.sleep(0.01)
+
+
+def _await_quiet(done: Callable[[], bool], progress: Callable[[], int]) -> None:
+    """Wait until everything has come, or nothing more comes."""
+    last, since = -1, time.monotonic()
+    while not done() and time.monotonic() - since < 5.0:
+        time.sleep(0.02)
+        if progress() != last:
+            last, since = progress(), time.monotonic()

@@ -1,0 +1,117 @@
+"""`distced bench migrate` runs, counts rightly, and tells what it saw; how long a move takes is no test."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from io import StringIO
+from itertools import pairwise
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from brokers.server import find_mosquitto
+from middleware.timestamps import MILLISECOND
+from simulations.benchmarks import migrate
+from simulations.benchmarks.migrate import Arrivals, MigrateFigures
+from simulations.benchmarks.migrate_report import as_dict, plots, show
+from simulations.console import bench
+
+STEPS = ["prepare", "listening", "state", "there"]
+MS = MILLISECOND
+
+
+@pytest.mark.live
+@pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is neither on the PATH nor in /usr/sbin")
+def test_moves_are_seen_and_nothing_is_lost(tmp_path: Path) -> None:
+    arguments = ["migrate", "--moves", "3", "--no-ray", "--pace", "200", "--waiting", "20"]
+    result = CliRunner().invoke(bench, [*arguments, "--report", str(tmp_path), "--json"])
+    assert result.exit_code == 0, result.output
+    # Nothing a node was to do has failed on the way.
+    assert "failure" not in result.stderr
+    told = json.loads(result.stdout)
+    assert (told["nodes"], told["failed"], told["sound"]) == ("local", 0, True)
+    assert [(each["origin"], each["target"]) for each in told["moves"]] in _rounds("node-1", "node-2", "node-3")
+    assert told["expected"] == (told["published"] - 40) // 2 > 100
+    assert told["received"] == told["expected"]
+    assert (told["lost"], told["doubled"], told["wrong"]) == (0, 0, 0)
+    for each in told["moves"]:
+        assert list(each["steps_ms"]) == STEPS
+        assert 0 < each["steps_ms"]["prepare"] <= each["steps_ms"]["there"]
+        assert each["state_bytes"] > 1000
+    assert {path.name for path in tmp_path.iterdir()} == set(plots(MigrateFigures("local")))
+    for path in tmp_path.iterdir():
+        ElementTree.parse(path)
+
+
+def _rounds(*nodes: str) -> Iterator[list[tuple[str, str]]]:
+    """Three moves around, wherever they begin."""
+    for begin in range(len(nodes)):
+        order = [*nodes[begin:], *nodes[:begin], nodes[begin]]
+        yield list(pairwise(order))
+
+
+def test_the_longest_gap_reaches_into_the_time_asked_about() -> None:
+    arrivals = Arrivals([0, 10 * MS, 12 * MS, 50 * MS, 52 * MS, 90 * MS], [MS, 2 * MS, 3 * MS, 9 * MS, 5 * MS, 6 * MS])
+    assert arrivals.longest_gap(11 * MS, 20 * MS) == 38 * MS
+    assert arrivals.longest_gap(20 * MS, 30 * MS) == 38 * MS
+    assert arrivals.longest_gap(51 * MS, 52 * MS) == 2 * MS
+    assert arrivals.longest_gap(51 * MS, 60 * MS) == 38 * MS
+    assert arrivals.longest_gap(95 * MS, 99 * MS) == 0
+    assert Arrivals().longest_gap(0, 10) == 0
+    assert arrivals.longest_delay(12 * MS, 52 * MS) == 9 * MS
+    assert arrivals.longest_delay(91 * MS, 92 * MS) == 0
+    assert arrivals.usual(0, 52 * MS) == (6 * MS, 3 * MS)
+    assert arrivals.usual(91 * MS, 92 * MS) == (0.0, 0.0)
+
+
+def test_a_move_is_compared_with_the_time_before_it() -> None:
+    # A notification every 2 ms, 1 ms late; from 100 ms on none for 20 ms, and before it one that was 4 ms late.
+    at = [*range(2, 101, 2), *range(120, 201, 2)]
+    delays = [5 if instant == 90 else 21 if instant == 120 else 1 for instant in at]
+    figures = MigrateFigures("local", arrivals=Arrivals([each * MS for each in at], [each * MS for each in delays]))
+    first = migrate._Seen("a", "b", 99 * MS, {"prepare": 100 * MS, "there": 119 * MS}, 77)
+    second = migrate._Seen("b", "c", 150 * MS, {"there": 151 * MS}, 78)
+    # As long before the second would reach into the first.
+    migrate._evaluate(figures, [(first, 99 * MS, 125 * MS), (second, 150 * MS, 190 * MS)])
+    assert (figures.usual_gap, figures.usual_delay) == (0.002, 0.001)
+    assert figures.moves == [
+        migrate.MoveFigures("a", "b", {"prepare": 0.001, "there": 0.02}, 77, 0.018, 0.02, 0.0, 0.004),
+        migrate.MoveFigures("b", "c", {"there": 0.001}, 78, 0.0, 0.0, 0.0, 0.0),
+    ]
+    told = as_dict(figures)
+    assert told["pause_ms"] == {"p50": 9.0, "p95": 18.0, "max": 18.0}
+    assert told["steps_ms"] == {"prepare": 1.0, "there": 10.5}
+
+
+@pytest.mark.parametrize(
+    ("pairs", "doubled", "faults"),
+    [
+        ([(0, 5), (2, 7)], 0, (0, 0, 0)),
+        ([(2, 7), (0, 5)], 0, (0, 0, 0)),
+        ([(0, 5)], 0, (1, 0, 0)),
+        ([(0, 5), (2, 7), (0, 5)], 0, (0, 1, 0)),
+        ([(0, 5), (2, 7)], 3, (0, 3, 0)),
+        ([(0, 7), (2, 7)], 0, (1, 0, 1)),
+        ([(0, 5), (2, 7), (4, 9)], 0, (0, 0, 1)),
+    ],
+)
+def test_what_arrived_is_compared_with_what_was_published(
+    pairs: list[tuple[int, int]], doubled: int, faults: tuple[int, int, int]
+) -> None:
+    figures = MigrateFigures("local", published=8, expected=2)
+    migrate._compare(figures, pairs, doubled, waiting=2)
+    assert (figures.lost, figures.doubled, figures.wrong) == faults
+    assert figures.sound is (faults == (0, 0, 0))
+
+
+def test_moves_that_failed_are_told() -> None:
+    figures = MigrateFigures("local", failed=2)
+    assert not figures.sound
+    console = Console(file=StringIO(), width=120)
+    show(console, figures)
+    assert "2 failed" in console.file.getvalue()  # type: ignore[attr-defined]
+    assert as_dict(figures)["pause_ms"] == {"p50": 0.0, "p95": 0.0, "max": 0.0}
