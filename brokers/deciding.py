@@ -21,7 +21,7 @@ from detectors.cutting.catalogue import Catalogue
 from detectors.cutting.graph import DetectorGraph, cut
 from middleware.errors import DistcedError
 from middleware.eventtypes import TypeRegistry
-from middleware.protocol import Hints, SubscriptionEntry
+from middleware.protocol import Hints, Measured, SubscriptionEntry
 from policies.distribution.adapting import Move, reconsider
 from policies.distribution.hints import check_hints
 from policies.distribution.policy import DistributionPolicy, Policy
@@ -43,12 +43,14 @@ class Decision:
         home: the home server of its topic.
         planned: the detector, and what is left to others.
         reason: why, one sentence for people.
+        expected: what the detector is expected to do.
     """
 
     node: str
     home: str
     planned: Planned
     reason: str
+    expected: Measured | None
 
 
 class Deciding:
@@ -68,6 +70,9 @@ class Deciding:
         """The directory has changed."""
         if change.kind != "topology":
             self.situation.changed(change.kind, change.name, change.entry)
+            if change.kind == "detector" and change.entry is not None and change.before is None:
+                # Somebody else has placed it, who knows its pattern.
+                self.situation.expect(change.name, change.entry.expected)
             return []
         # What was expected of detectors was expected in another network.
         self.situation = Situation.of(self.directory, self._topology())
@@ -81,7 +86,7 @@ class Deciding:
         suggestion = suggest(policy, self.situation, request)
         self.situation.expect(found.id, suggestion.expected)
         planned = self.delegating.planned(found, suggestion.graph, entry)
-        return Decision(suggestion.node, suggestion.home, planned, suggestion.reason)
+        return Decision(suggestion.node, suggestion.home, planned, suggestion.reason, suggestion.expected)
 
     def near(self, hosted: Hosted, found: Found, entry: SubscriptionEntry) -> str:
         """The node that is to have a copy for a new subscription to a detector that is here; empty for none."""

@@ -22,7 +22,7 @@ from detectors.detector import Detected, Detector
 from middleware.errors import DistcedError
 from middleware.events import CompositeEvent, OpenGap
 from middleware.eventtypes import EventType
-from middleware.protocol import Heartbeat, LoadEntry
+from middleware.protocol import Heartbeat, LoadEntry, Measured
 from middleware.topics import Area, composite_topic
 from middleware.wire import Frame, decode_any
 from middleware.wire import encode as encode_frame
@@ -52,6 +52,7 @@ class Hosted:
         offered: those of them that it may listen to, and at which homes.
         meter: counts what it does, while it is at work here.
         since: when it came here, ns.
+        expected: what it was expected to do when it was placed here; None where nobody knows.
         home: the home server of its topic, or where this copy of it publishes.
         primary: whether it is the one that serves subscriptions; the others are copies of it.
         copies: of the primary: the nodes that host copies of it, and where these publish.
@@ -78,6 +79,7 @@ class Hosted:
     offered: dict[str, tuple[str, ...]] = field(default_factory=dict)
     meter: DetectorMeter | None = None
     since: int = 0
+    expected: Measured | None = None
     home: str = ""
     primary: bool = True
     copies: dict[str, str] = field(default_factory=dict)

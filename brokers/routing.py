@@ -24,8 +24,8 @@ from collections.abc import Container
 from dataclasses import dataclass
 from typing import Final
 
-from brokers.deciding import Deciding
-from brokers.delegating import Found, Planned
+from brokers.deciding import Deciding, Decision
+from brokers.delegating import Found
 from brokers.directory import Change, Directory
 from brokers.effects import Effect, Note, Publish
 from brokers.hosting_messages import cut_of, delegated_of
@@ -225,10 +225,10 @@ class Routing:
         effects: list[Effect] = [Note("info", "detector placed", fields)] if decision.reason else []
         isolated = entry.hints.isolated
         if decision.node == self.name and not isolated:
-            return [*effects, *self._create(name, entry, found, decision.planned, decision.home, now)]
+            return [*effects, *self._create(name, entry, found, decision, now)]
         self._assigned[found.id] = _Assigned(decision.node, now, {name})
         cuts = tuple(cut_of(place, each) for place, each in decision.planned.places)
-        hosting = Hosting(entry, cuts, decision.planned.parts, decision.home)
+        hosting = Hosting(entry, cuts, decision.planned.parts, decision.home, decision.expected)
         if decision.node == self.name:
             return [*effects, *self.isolating.hand_on(found.id, name, encode(hosting))]
         return [*effects, self._tell(decision.node, "host", name, encode(hosting))]
@@ -249,12 +249,10 @@ class Routing:
         if entry.hints.isolated and not self.reserved:
             return self.isolating.hand_on(planned.id, name, encode(hosting))
         found = Found(planned.id, planned.compiled, planned.policy)
-        return self._create(name, entry, found, planned, hosting.home, now)
+        return self._create(name, entry, found, Decision(self.name, hosting.home, planned, "", hosting.expected), now)
 
-    def _create(
-        self, name: str, entry: SubscriptionEntry, found: Found, planned: Planned, home: str, now: int
-    ) -> list[Effect]:
-        effects = self.serving.host(planned, home, name)
+    def _create(self, name: str, entry: SubscriptionEntry, found: Found, decision: Decision, now: int) -> list[Effect]:
+        effects = self.serving.host(decision.planned, decision.home, name, decision.expected)
         return [*effects, *self._serve(name, entry, found, now)]
 
     def _serve(self, name: str, entry: SubscriptionEntry, found: Found, now: int) -> list[Effect]:

@@ -30,7 +30,7 @@ from brokers.policy_settings import PolicySettings
 from detectors.detector import Detector
 from middleware.errors import DistcedError
 from middleware.eventtypes import Kind, TypeRegistry
-from middleware.protocol import Answer, DetectorEntry, State, SubscriptionEntry, encode
+from middleware.protocol import Answer, DetectorEntry, Measured, State, SubscriptionEntry, encode
 from middleware.timestamps import INSTANT_MIN, SECOND
 from middleware.topics import administration_topic, directory_topic
 
@@ -83,12 +83,13 @@ class Serving:
         effects = [*self._see_what_is_wanted(hosted), self.entry(hosted)]
         return effects if name in hosted.waiting else [*effects, self._offer(name, entry, hosted)]
 
-    def host(self, planned: Planned, home: str, name: str) -> list[Effect]:
+    def host(self, planned: Planned, home: str, name: str, expected: Measured | None = None) -> list[Effect]:
         """Host a detector from now on, if it is not here yet, for a subscription that is to be served next."""
         self.by_subscription[name] = planned.id
         if planned.id in self.detecting.hosted:
             return []
         hosted = self.detecting.hosted[planned.id] = self._created(planned, home, self.directory.registry())
+        hosted.expected = expected
         fields: dict[str, object] = {"detector": planned.id, "pattern": planned.compiled.text}
         if planned.parts:
             fields["parts"] = ", ".join(planned.parts)
@@ -415,6 +416,7 @@ class Serving:
             dict(hosted.copies),
             self._distribution(hosted),
             self._readers(hosted),
+            hosted.expected,
         )
         return self.publish_entry(detector.id, entry)
 

@@ -166,6 +166,7 @@ class DetectorEntry(msgspec.Struct, frozen=True):
         copies: further nodes that host the same detector in the same state, and the home servers they publish at.
         distribution: its distribution policy.
         readers: how many connections listen to its topic, by the home of who listens.
+        expected: what it was expected to do when it was placed, until that is measured.
     """
 
     node: str
@@ -181,6 +182,7 @@ class DetectorEntry(msgspec.Struct, frozen=True):
     copies: dict[str, str] = {}
     distribution: str = ""
     readers: dict[str, int] = {}
+    expected: Measured | None = None
 
 
 class Hints(msgspec.Struct, frozen=True, kw_only=True):
@@ -345,12 +347,14 @@ class Hosting(msgspec.Struct, frozen=True):
         cuts: where its pattern is cut.
         parts: what is to be subscribed to for it, by the id of the part's detector.
         home: the home server of its topic.
+        expected: what it is expected to do.
     """
 
     asked: SubscriptionEntry
     cuts: tuple[Cut, ...] = ()
     parts: dict[str, SubscriptionEntry] = {}
     home: str = ""
+    expected: Measured | None = None
 
 
 class Served(msgspec.Struct, frozen=True):
