@@ -1,0 +1,45 @@
+"""Whoever looks after a deployment, in the simulation: registers the types, describes the network, has detectors moved.
+
+It sits at the server of the directory, so what it does costs no link anything beyond what the server passes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from brokers.effects import Publish
+from middleware.eventtypes import EventType
+from middleware.protocol import DetectorEntry, Move, TopologyEntry, decode, encode
+from middleware.topics import administration_topic
+from policies.topology.model import Place
+from policies.topology.writing import topology_as_toml
+from simulations.network.clients import SimulatedClient
+
+if TYPE_CHECKING:
+    from simulations.network.network import Network
+
+
+class Administrator(SimulatedClient):
+    """Looks after a deployment."""
+
+    def __init__(self, network: Network) -> None:
+        super().__init__(network, Place("site", network.directory))
+
+    def describe(self) -> None:
+        """Say what the network is."""
+        self.put("topology", "network", TopologyEntry(topology_as_toml(self.network.topology)))
+
+    def register(self, types: Iterable[EventType]) -> None:
+        """Make types known."""
+        for each in types:
+            self.put("type", each.name, each)
+
+    def move(self, detector: str, node: str) -> None:
+        """Have a detector moved."""
+        self.do([Publish(administration_topic("move", detector), encode(Move(node)))])
+
+    @property
+    def detectors(self) -> dict[str, DetectorEntry]:
+        """The detectors of the directory, by id."""
+        return {name: decode(payload, DetectorEntry, where=name) for name, payload in self.entries["detector"].items()}

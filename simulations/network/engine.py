@@ -1,0 +1,57 @@
+"""Virtual time: a heap of what is to happen, and one seeded random source for everything.
+
+Design, section 4: the same objects run live and simulated, and any failure replays from its seed. What happens at the
+same virtual instant happens in the order in which it was arranged, so a run is a function of its seed alone. A process
+per participant (simpy) was rejected: nodes are sans-I/O and have nothing to wait in, and a plain heap is ten times as
+fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from random import Random
+from typing import Any
+
+
+class Engine:
+    """What is to happen, in the order of virtual time; a `Clock`.
+
+    Attributes:
+        instant: the virtual instant, ns since the Unix epoch; never goes back.
+        random: where chance comes from, all of it.
+        steps: how much has happened so far.
+    """
+
+    __slots__ = ("_heap", "_number", "instant", "random", "steps")
+
+    def __init__(self, start: int = 0, seed: int = 0) -> None:
+        self.instant = start
+        self.random = Random(seed)
+        self.steps = 0
+        self._heap: list[tuple[int, int, Callable[..., object], tuple[Any, ...]]] = []
+        self._number = 0
+
+    def now(self) -> int:
+        """The virtual instant, ns."""
+        return self.instant
+
+    def at(self, instant: int, act: Callable[..., object], *arguments: Any) -> None:
+        """Have something happen at an instant, ns; one that has passed is now."""
+        self._number += 1
+        heappush(self._heap, (instant if instant > self.instant else self.instant, self._number, act, arguments))
+
+    def after(self, delay: int, act: Callable[..., object], *arguments: Any) -> None:
+        """Have something happen so many ns from now."""
+        self.at(self.instant + delay, act, *arguments)
+
+    def run(self, until: int) -> None:
+        """Let happen what is to happen up to an instant, ns, and that instant come."""
+        heap = self._heap
+        steps = 0
+        while heap and heap[0][0] <= until:
+            self.instant, _, act, arguments = heappop(heap)
+            act(*arguments)
+            steps += 1
+        self.steps += steps
+        self.instant = max(self.instant, until)

@@ -1,0 +1,307 @@
+"""The simulated network by itself: links, order, servers, losses."""
+
+from __future__ import annotations
+
+from brokers.effects import Publish, Subscribe, Unsubscribe
+from middleware.timestamps import MILLISECOND, SECOND
+from policies.topology.model import Link, Place, Site, Subscriber
+from policies.topology.topology import Topology
+from simulations.network.engine import Engine
+from simulations.network.network import Network
+from simulations.network.participants import Participant
+from simulations.network.sizes import ACKNOWLEDGEMENT, SEGMENT, SEGMENT_HEADERS, message_size, segmented
+
+
+class Listener(Participant):
+    """Somebody who notes what comes, and when."""
+
+    def __init__(self, network: Network, name: str) -> None:
+        super().__init__(network, Place("subscriber", name))
+        self.heard: list[tuple[int, str, bytes]] = []
+        self.times: list[str] = []
+        self.begin()
+
+    def will_for(self, home: str) -> Publish | None:
+        return None if home else Publish(f"ced/d/client/{self.name}", b"", retain=True)
+
+    def connected(self, home: str) -> None:
+        self.times.append(f"up {home}".strip())
+
+    def disconnected(self, home: str) -> None:
+        self.times.append(f"down {home}".strip())
+
+    def arrived(self, topic: str, payload: bytes, home: str) -> None:
+        self.heard.append((self.network.engine.instant, topic, payload))
+
+    @property
+    def payloads(self) -> list[bytes]:
+        return [payload for _, _, payload in self.heard]
+
+
+def between(link: Link | None = None, **arguments: object) -> tuple[Network, Listener, Listener]:
+    """One at the site of the directory, one at another."""
+    topology = Topology(
+        [Site("one", local_latency=MILLISECOND), Site("other", local_latency=MILLISECOND)],
+        subscribers=[Subscriber("near", "one"), Subscriber("far", "other"), Subscriber("farther", "other")],
+        links=[link or Link(("one", "other"), 10 * MILLISECOND)],
+    )
+    network = Network(topology, **arguments)  # type: ignore[arg-type]
+    made = network, Listener(network, "near"), Listener(network, "far")
+    network.run(SECOND)
+    return made
+
+
+def test_what_was_arranged_first_happens_first_at_one_instant() -> None:
+    engine = Engine(100)
+    happened: list[object] = []
+    engine.at(120, happened.append, "b")
+    engine.at(110, happened.append, "a")
+    engine.at(120, happened.append, "c")
+    engine.at(50, happened.append, "at once")
+    engine.at(121, happened.append, "later")
+    engine.run(120)
+    assert happened == ["at once", "a", "b", "c"]
+    assert engine.now() == 120
+    assert engine.steps == 4
+
+
+def test_a_message_takes_the_latency_of_its_way() -> None:
+    network, near, far = between()
+    near.do([Subscribe("ced/e/#")])
+    network.run(SECOND)
+    sent = network.engine.instant
+    far.do([Publish("ced/e/A/s", b"x")])
+    network.run(SECOND)
+    # From the far one to its network, over the link to the server, and to the near one.
+    assert [at - sent for at, _, _ in near.heard] == [12 * MILLISECOND]
+
+
+def test_a_narrow_link_sends_one_message_after_the_other() -> None:
+    size = message_size("ced/e/A/s", 1_000, 0)
+    network, near, far = between(Link(("one", "other"), 10 * MILLISECOND, bandwidth=100_000))
+    near.do([Subscribe("ced/e/#")])
+    network.run(SECOND)
+    sent = network.engine.instant
+    far.do([Publish("ced/e/A/s", bytes(1_000), 0) for _ in range(3)])
+    network.run(SECOND)
+    transfer = size * SECOND // 100_000
+    assert [at - sent for at, _, _ in near.heard] == [12 * MILLISECOND + number * transfer for number in (1, 2, 3)]
+
+
+def test_connections_share_a_link_and_its_queue() -> None:
+    network, near, far = between(Link(("one", "other"), 0, bandwidth=100_000))
+    another = Listener(network, "farther")
+    network.run(SECOND)
+    near.do([Subscribe("ced/e/#")])
+    network.run(SECOND)
+    sent = network.engine.instant
+    far.do([Publish("ced/e/A/s", bytes(1_000), 0)])
+    another.do([Publish("ced/e/A/t", bytes(1_000), 0)])
+    network.run(SECOND)
+    first, second = [at - sent for at, _, _ in near.heard]
+    assert second - first == message_size("ced/e/A/t", 1_000, 0) * SECOND // 100_000
+
+
+def test_order_is_kept_within_a_connection_whatever_the_jitter() -> None:
+    network, near, far = between(Link(("one", "other"), MILLISECOND, jitter=50 * MILLISECOND), seed=3)
+    near.do([Subscribe("ced/e/#")])
+    network.run(SECOND)
+    sent = [b"%d" % number for number in range(50)]
+    for each in sent:
+        far.do([Publish("ced/e/A/s", each)])
+        network.run(MILLISECOND)
+    network.run(SECOND)
+    assert near.payloads == sent
+    assert len({at for at, _, _ in near.heard}) > 5
+
+
+def test_bytes_are_counted_by_link_direction_and_area() -> None:
+    network, near, far = between()
+    near.do([Subscribe("ced/e/#")])
+    network.run(SECOND)
+    there, back = network.channels.all["other", "one"], network.channels.all["one", "other"]
+    before = list(back.traffic["mqtt"])
+    far.do([Publish("ced/e/A/s", b"12345", 1)])
+    network.run(SECOND)
+    assert there.traffic["e"] == [1, message_size("ced/e/A/s", 5, 1)]
+    assert "e" not in back.traffic
+    assert back.traffic["mqtt"] == [before[0] + 1, before[1] + ACKNOWLEDGEMENT]
+
+
+def test_sizes_are_those_of_mqtt_packets_in_tcp_segments() -> None:
+    # A fixed header of 2 bytes, the topic of 9 with its length, no properties, the payload; an identifier at QoS 1.
+    assert message_size("ced/e/A/s", 5, 0) == 2 + 2 + 9 + 1 + 5 + SEGMENT_HEADERS
+    assert message_size("ced/e/A/s", 5, 1) == message_size("ced/e/A/s", 5, 0) + 2
+    assert message_size("ced/e/A/s", 200, 0) == 3 + 2 + 9 + 1 + 200 + SEGMENT_HEADERS
+    assert segmented(SEGMENT + 1) == SEGMENT + 1 + 2 * SEGMENT_HEADERS
+
+
+def test_the_server_keeps_what_is_retained_and_delivers_once() -> None:
+    network, near, far = between()
+    far.do([Publish("ced/d/type/A", b"1", retain=True), Publish("ced/d/type/B", b"2", retain=True)])
+    far.do([Publish("ced/d/type/B", b"", retain=True), Publish("ced/e/A/s", b"nobody listens")])
+    network.run(SECOND)
+    near.do([Subscribe("ced/d/#"), Subscribe("ced/e/+/s"), Subscribe("ced/e/A/+"), Subscribe("ced/e/A/s")])
+    network.run(SECOND)
+    assert near.payloads == [b"1"]
+    far.do([Publish("ced/e/A/s", b"3"), Publish("ced/d/type/A", b"4", retain=True)])
+    network.run(SECOND)
+    assert near.payloads == [b"1", b"3", b"4"]
+    near.do([Unsubscribe("ced/e/+/s"), Unsubscribe("ced/e/A/+"), Unsubscribe("ced/e/A/s")])
+    network.run(SECOND)
+    far.do([Publish("ced/e/A/s", b"5")])
+    network.run(SECOND)
+    assert near.payloads == [b"1", b"3", b"4"]
+
+
+def test_events_at_qos_1_may_come_twice() -> None:
+    network, near, far = between(again=1.0, repeats="e")
+    near.do([Subscribe("ced/#")])
+    network.run(SECOND)
+    far.do([Publish("ced/e/A/s", b"1", 1), Publish("ced/e/A/s", b"2", 0), Publish("ced/a/move/x", b"3", 1)])
+    network.run(SECOND)
+    assert near.payloads == [b"1", b"1", b"2", b"3"]
+
+
+def test_connections_to_other_homes_are_opened_as_needed() -> None:
+    network, near, far = between()
+    near.do([Subscribe("ced/e/#", home="other")])
+    network.run(SECOND)
+    assert near.times == ["up", "up other"]
+    far.do([Publish("ced/e/A/s", b"at home", home="other"), Publish("ced/e/A/s", b"elsewhere")])
+    network.run(SECOND)
+    assert near.payloads == [b"at home"]
+
+
+def test_a_silent_loss_is_noticed_after_the_keepalive() -> None:
+    network, near, far = between(keepalive=10 * SECOND)
+    near.do([Subscribe("ced/d/#")])
+    far.do([Publish("ced/d/client/far", b"here", retain=True)])
+    network.run(SECOND)
+    lost = network.engine.instant
+    far.crash(silent=True)
+    network.run(60 * SECOND)
+    assert near.payloads == [b"here", b""]
+    assert near.heard[-1][0] - lost == 15 * SECOND + MILLISECOND
+
+
+def test_a_closed_connection_is_noticed_at_once_and_a_farewell_has_no_will() -> None:
+    network, near, far = between()
+    near.do([Subscribe("ced/d/#")])
+    far.do([Publish("ced/d/client/far", b"here", retain=True)])
+    network.run(SECOND)
+    lost = network.engine.instant
+    far.do([Publish("ced/d/client/far", b"last words", retain=True)])
+    far.crash(silent=False)
+    network.run(SECOND)
+    assert near.payloads == [b"here", b"last words", b""]
+    assert near.heard[-1][0] - lost == 12 * MILLISECOND
+    again = Listener(network, "far")
+    network.run(SECOND)
+    again.do([Publish("ced/d/client/far", b"again", retain=True)])
+    again.end()
+    network.run(60 * SECOND)
+    assert near.payloads[-1] == b"again"
+
+
+def test_a_short_partition_delays_and_loses_nothing() -> None:
+    network, near, far = between(keepalive=30 * SECOND)
+    near.do([Subscribe("ced/e/#")])
+    network.run(SECOND)
+    network.fail(network.channels.of_link("one", "other"))
+    far.do([Publish("ced/e/A/s", b"1"), Publish("ced/e/A/s", b"2")])
+    network.run(20 * SECOND)
+    assert near.heard == []
+    network.mend(network.channels.of_link("one", "other"))
+    far.do([Publish("ced/e/A/s", b"3")])
+    network.run(60 * SECOND)
+    assert near.payloads == [b"1", b"2", b"3"]
+    assert far.times == ["up"]
+
+
+def test_a_long_partition_breaks_connections_and_what_was_published_is_sent_again() -> None:
+    network, near, far = between(keepalive=10 * SECOND)
+    near.do([Subscribe("ced/#")])
+    far.do([Subscribe("ced/c/#"), Publish("ced/e/A/s", b"before")])
+    network.run(SECOND)
+    channels = network.channels.of_site("other")
+    network.fail(channels)
+    far.do([Publish("ced/e/A/s", b"while it was down")])
+    near.do([Publish("ced/c/x", b"to nobody")])
+    network.run(100 * SECOND)
+    # The will, and nothing else.
+    assert near.payloads == [b"before", b"to nobody", b""]
+    assert far.times == ["up", "down"]
+    network.mend(channels)
+    network.run(30 * SECOND)
+    assert far.times == ["up", "down", "up"]
+    assert near.payloads == [b"before", b"to nobody", b"", b"while it was down"]
+    # What waited for it was lost with the connection, and the subscription is there again.
+    assert far.heard == []
+    near.do([Publish("ced/c/x", b"heard")])
+    network.run(SECOND)
+    assert far.payloads == [b"heard"]
+
+
+def test_what_was_taken_and_not_acknowledged_comes_twice() -> None:
+    network, near, far = between(keepalive=10 * SECOND)
+    near.do([Subscribe("ced/e/#")])
+    network.run(SECOND)
+    far.do([Publish("ced/e/A/s", b"1", 1), Publish("ced/e/A/s", b"at most once", 0)])
+    network.run(5 * MILLISECOND)
+    # They are on the wire when the link fails, and get through; the acknowledgement does not.
+    network.fail(network.channels.of_site("other"))
+    network.run(60 * SECOND)
+    assert near.payloads == [b"1", b"at most once"]
+    network.mend(network.channels.of_site("other"))
+    network.run(30 * SECOND)
+    assert near.payloads == [b"1", b"at most once", b"1"]
+
+
+def test_who_comes_back_before_it_was_missed_takes_over() -> None:
+    """At some seeds the participant gives up before the server does, at others after it."""
+    wills = set()
+    for seed in range(20):
+        network, near, far = between(keepalive=10 * SECOND, seed=seed)
+        near.do([Subscribe("ced/#")])
+        far.do([Publish("ced/e/A/s", b"before")])
+        network.run(SECOND)
+        channels = network.channels.of_site("other")
+        network.fail(channels)
+        network.run(14 * SECOND)
+        network.mend(channels)
+        network.run(30 * SECOND)
+        assert far.times in (["up"], ["up", "down", "up"])
+        assert near.payloads.count(b"") == far.times.count("down")
+        wills.add(near.payloads.count(b""))
+        far.do([Publish("ced/e/A/s", b"after")])
+        network.run(SECOND)
+        assert near.payloads[-1] == b"after"
+    assert wills == {0, 1}
+
+
+def test_a_server_that_starts_again_has_forgotten_everything() -> None:
+    network, near, far = between()
+    near.do([Subscribe("ced/#")])
+    far.do([Publish("ced/d/type/A", b"kept", retain=True)])
+    network.run(SECOND)
+    network.server_at("one").stop()
+    network.run(SECOND)
+    near.do([Publish("ced/e/A/s", b"waits")])
+    network.server_at("one").start()
+    network.run(30 * SECOND)
+    assert near.times == far.times == ["up", "down", "up"]
+    # No wills; what was published meanwhile was sent then, to who had subscribed again.
+    assert near.payloads == [b"kept", b"waits"]
+    assert network.server_at("one").retained == {}
+
+
+def test_a_subscription_is_confirmed_when_the_server_has_taken_it() -> None:
+    network, _, far = between()
+    at: list[int] = []
+    begun = network.engine.instant
+    far.connection("").subscribe("ced/e/#", 1, lambda: at.append(network.engine.instant - begun))
+    network.run(SECOND)
+    assert at == [22 * MILLISECOND]
+    far.connection("").subscribe("ced/e/#", 1, lambda: at.append(0))
+    assert at == [22 * MILLISECOND, 0]

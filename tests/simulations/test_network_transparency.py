@@ -1,0 +1,149 @@
+"""Transparency on the simulated network: what subscriptions get does not depend on where, how and when it is detected.
+
+Random patterns, one of which may read what another publishes, on random topologies with delays, jitter and narrow
+links; by each of the distribution policies, cut or whole; with detectors that are moved by chance, messages that come
+twice, nodes that come late, and links that are down for less time than connections take to break. What each subscriber
+received is what one engine finds in the events.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import NamedTuple
+
+import pytest
+
+from detectors.stepwise.engine import StepwiseEngine
+from middleware.events import Event
+from middleware.eventtypes import TypeRegistry
+from middleware.timestamps import MILLISECOND, SECOND
+from policies.distribution.policy import NAMED
+from policies.topology.generating import RANDOM_KINDS, random_topology
+from policies.topology.topology import Topology
+from simulations.network.outcome import Outcome
+from simulations.network.running import simulate
+from simulations.network.scenario import Asked, Fault, Join, Move, Partition, Scenario, Send, Stream
+from tests.brokers.test_transparency import KINDS, _pattern
+from tests.generate import TYPES
+from tests.streams import END, messages, spread, told
+
+LEAD = 16 * SECOND
+ASKED_AT = (-13 * SECOND, -10 * SECOND, -7 * SECOND)
+PUBLISHING = 3 * SECOND
+
+
+class Checked(NamedTuple):
+    """What a run has shown, beside that it holds."""
+
+    found: int
+    read: int
+    cut: bool
+    moved: int
+    homes: int
+
+
+def check(seed: int) -> Checked:
+    """One run; asserts that every subscription got what it should."""
+    random = Random(seed)
+    registry = TypeRegistry(KINDS)
+    first = _pattern(random, "Out0", registry)
+    patterns = [first, _pattern(random, "Out1", registry), _pattern(random, "Out2", registry, reads="Out0")]
+    sources = random.randrange(1, 4)
+    topology = _topology(random, sources)
+    events = spread(random, random.randrange(3, 14), sources)
+    faults = _faults(random, topology)
+    there = len(topology.nodes) - sum(isinstance(each, Join) for each in faults)
+    policies = ["", *(name for name, policy in NAMED.items() if policy.replicas <= there)]
+    subscriptions = tuple(
+        Asked(
+            f"q{number}",
+            random.choice(sorted(topology.subscribers)),
+            pattern.text,
+            ASKED_AT[number],
+            consumption="epoch" if pattern.automaton.epochs else "ordered",
+            decomposition=random.choice(("none", "full", "full", "for-reuse")),
+            distribution=random.choice(policies),
+        )
+        for number, pattern in enumerate(patterns)
+    )
+    moves = tuple(Move(random.randrange(PUBLISHING)) for _ in range(random.randrange(5)))
+    scenario = Scenario(
+        topology,
+        tuple(KINDS),
+        tuple(_stream(random, number, sorted(topology.publishers)[number], events) for number in range(sources)),
+        subscriptions,
+        moves,
+        faults,
+        seed=seed,
+        lead=LEAD,
+        duration=PUBLISHING,
+        again=random.choice((0.0, 0.3)),
+        one_home=random.random() < 0.3,
+        tick=200 * MILLISECOND,
+    )
+    outcome = simulate(scenario)
+    _compare(outcome, seed)
+    engine = StepwiseEngine(patterns)
+    expected = engine.feed(events) + engine.advance(END)
+    for number, pattern in enumerate(patterns):
+        own = [each for each in expected if each.source == pattern.automaton.canonical_id]
+        got = outcome.subscriptions[f"q{number}"].events
+        assert told(got) == told(own), f"seed {seed}: {pattern.text}"
+    read = patterns[2].automaton.canonical_id
+    return Checked(
+        len(expected),
+        sum(each.source == read for each in expected),
+        any(each.parts for each in outcome.detectors.values()),
+        len(outcome.moved),
+        len({each.home for each in outcome.detectors.values()}),
+    )
+
+
+def _compare(outcome: Outcome, seed: int) -> None:
+    for name, subscribed in outcome.subscriptions.items():
+        assert not subscribed.refused, f"seed {seed}: {subscribed.refused}"
+        assert subscribed.active_at is not None, f"seed {seed}: {name} has not begun"
+        assert subscribed.active_at < outcome.scenario.start, f"seed {seed}: {name} has begun too late"
+        assert subscribed.watermark is not None and subscribed.watermark >= END, f"seed {seed}: {name} is not complete"
+    assert outcome.letters == (), f"seed {seed}"
+
+
+def _topology(random: Random, sources: int) -> Topology:
+    kind = random.choice(RANDOM_KINDS)
+    sites = random.randrange(3 if kind == "ring" else 1, 7)
+    return random_topology(
+        kind, random, sites=sites, nodes=random.randrange(1, 5), publishers=sources, subscribers=2, types=TYPES
+    )
+
+
+def _stream(random: Random, number: int, publisher: str, events: list[Event]) -> Stream:
+    sent = messages(random, events, f"s{number}", shuffled=random.random() < 0.3)
+    at = sorted(random.randrange(PUBLISHING) for _ in sent)
+    sends = tuple(Send(when, each.events, each.watermark) for when, each in zip(at, sent, strict=True))
+    return Stream(f"s{number}", publisher, TYPES, sends, floor=-100)
+
+
+def _faults(random: Random, topology: Topology) -> tuple[Fault, ...]:
+    faults: list[Fault] = []
+    if len(topology.nodes) > 1 and random.random() < 0.2:
+        faults.append(Join(random.randrange(PUBLISHING), random.choice(sorted(topology.nodes))))
+    if topology.links and random.random() < 0.2:
+        down = random.randrange(PUBLISHING)
+        link = random.choice(topology.links)
+        faults.append(Partition(down, down + random.randrange(20 * SECOND), link.between))
+    return tuple(faults)
+
+
+def test_what_is_found_does_not_depend_on_the_network() -> None:
+    checked = [check(seed) for seed in range(200)]
+    assert sum(each.found for each in checked) > 200
+    assert sum(each.read for each in checked) > 5
+    assert sum(each.cut for each in checked) > 50
+    assert sum(each.moved for each in checked) > 100
+    assert sum(each.homes > 1 for each in checked) > 20
+
+
+@pytest.mark.properties
+@pytest.mark.parametrize("start", range(1_000, 6_000, 500))
+def test_what_is_found_does_not_depend_on_the_network_at_length(start: int) -> None:
+    assert sum(check(seed).moved for seed in range(start, start + 500)) > 200
