@@ -8,7 +8,7 @@ is the primary from then on. So roles change by one retained message, and a node
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -16,9 +16,13 @@ from brokers.detecting import Hosted
 from brokers.effects import Effect, Note
 from middleware.errors import DistcedError
 from middleware.protocol import DetectorEntry, decode
+from middleware.timestamps import SECOND
 
 if TYPE_CHECKING:
     from brokers.serving import Serving
+
+UNLISTED: Final = 20 * SECOND
+"""How long a copy may be there that the directory does not name, ns."""
 
 
 class Copies:
@@ -67,10 +71,11 @@ class Copies:
         return [note, self.serving.entry(hosted), *self.serving.offer_again(hosted, listened)]
 
     def hand_over(self, hosted: Hosted, node: str) -> list[Effect]:
-        """A copy serves the subscriptions from now on, and what is here becomes a copy of it."""
-        home = hosted.copies.pop(node)
+        """A copy serves the subscriptions from now on, and what is here becomes a copy of it, as the directory says."""
+        home = hosted.copies[node]
         entry = decode(self.serving.entry(hosted).payload, DetectorEntry, where="")
         copies = {**hosted.copies, self.name: hosted.home}
+        del copies[node]
         note = Note("info", "detector handed over to a copy", {"detector": hosted.detector.id, "node": node})
         entry = replace(entry, node=node, home=home, copies=copies)
         return [note, self.serving.publish_entry(hosted.detector.id, entry)]
@@ -88,11 +93,22 @@ class Copies:
         if self.name in entry.copies:
             if hosted.primary:
                 self.serving.serve_nobody(hosted)
-            hosted.primary, hosted.copies = False, {}
+            hosted.primary, hosted.copies, hosted.listed = False, {}, True
+            return []
+        if not hosted.primary and not hosted.listed:
+            # Said before the primary knew of this copy.
             return []
         if not hosted.primary or entry.node in hosted.copies:
             return self.serving.drop(hosted, f"{entry.node} has it")
         return None
+
+    def tick(self, now: int) -> list[Effect]:
+        """Time has passed: copies that no primary speaks of are given up."""
+        effects: list[Effect] = []
+        for hosted in list(self.detecting.hosted.values()):
+            if not hosted.primary and not hosted.listed and now - hosted.since > UNLISTED:
+                effects += self.serving.drop(hosted, "its primary says nothing of it")
+        return effects
 
     def lost(self, node: str) -> list[Effect]:
         """A node is gone: copies there are lost, and for detectors there the first copy serves."""

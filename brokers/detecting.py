@@ -40,7 +40,7 @@ class Hosted:
         reads: the published types it reads; None for every primitive event.
         names: the types it names; composite events are read by their names only.
         subscriptions: the ids of those it serves, and whether their clients are ready.
-        upstream: the detectors whose composite events it reads, and waits for.
+        upstream: the detectors whose composite events it reads, and waits for, and at which homes.
         active: whether it is at work.
         buffering: whether it is on its way to another node, or here, and keeps what arrives meanwhile.
         planned: how it came about.
@@ -56,6 +56,7 @@ class Hosted:
         home: the home server of its topic, or where this copy of it publishes.
         primary: whether it is the one that serves subscriptions; the others are copies of it.
         copies: of the primary: the nodes that host copies of it, and where these publish.
+        listed: of a copy: whether the directory has named it; before that it says nothing of it.
         near: of the primary: by subscription, the one node whose copy it listens to; all others listen to every copy
             where their policy wants several, else to the primary.
         waiting: of the primary: by subscription, the node that is to have a copy before it is offered anything.
@@ -68,7 +69,7 @@ class Hosted:
     names: frozenset[str]
     planned: Planned
     subscriptions: dict[str, bool] = field(default_factory=dict)
-    upstream: set[str] = field(default_factory=set)
+    upstream: dict[str, tuple[str, ...]] = field(default_factory=dict)
     active: bool = False
     buffering: bool = False
     told: int | None = None
@@ -83,6 +84,7 @@ class Hosted:
     home: str = ""
     primary: bool = True
     copies: dict[str, str] = field(default_factory=dict)
+    listed: bool = False
     near: dict[str, str] = field(default_factory=dict)
     waiting: dict[str, str] = field(default_factory=dict)
     early: list[tuple[str, Frame] | Heartbeat | str] = field(default_factory=list)

@@ -17,13 +17,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from brokers.effects import Effect, Publish
+from brokers.effects import Effect, Note, Publish
 from middleware.errors import FrameError
 from middleware.timestamps import SECOND
 from middleware.topics import administration_topic
 
 ASK_EVERY: Final = SECOND // 2
 """How often a server is asked for a marker that has not come back, ns."""
+
+SILENT: Final = 3 * SECOND
+"""After how long it is said that a server does not answer, ns."""
 
 MEASURE_EVERY: Final = 30 * SECOND
 """How often the way to a server is measured where nothing else is asked of it, ns."""
@@ -76,6 +79,13 @@ class Homes:
         self._asked: dict[str, _Asked] = {}
         self._waiting: list[_Flush] = []
         self._measured: dict[str, int] = {}
+        # Of which it was said that they do not answer.
+        self._silent: set[str] = set()
+
+    @property
+    def awaited(self) -> set[str]:
+        """The servers from which a marker is to come back that something waits for."""
+        return {home for flush in self._waiting for home in flush.markers}
 
     def flush(self, homes: Iterable[str], then: Then, now: int) -> list[Effect]:
         """Do something when these servers have taken what was sent to them; at once for that of the directory."""
@@ -121,8 +131,14 @@ class Homes:
         """Time has passed: ask again, and measure the ways to the servers that are in use."""
         effects: list[Effect] = []
         for home, asked in self._asked.items():
-            if asked.sent and now - asked.at >= ASK_EVERY:
+            if not asked.sent:
+                self._silent.discard(home)
+            elif now - asked.at >= ASK_EVERY:
                 effects.append(self._again(home, now))
+                if now - min(asked.sent.values()) > SILENT and home not in self._silent:
+                    self._silent.add(home)
+                    waiting = sum(home in each.markers for each in self._waiting)
+                    effects.append(Note("warning", "a server does not answer", {"home": home, "waiting": waiting}))
         for home in sorted(set(homes)):
             if home and now - self._measured.get(home, now - MEASURE_EVERY) >= MEASURE_EVERY:
                 self._measured[home] = now

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from brokers.detecting import Detecting, Hosted
 from brokers.directory import Directory
 from brokers.effects import Effect, Subscribe, Unsubscribe
+from brokers.homes import Homes
 from middleware.topics import Area, administration_topic, area_filter, composite_topic, event_filter
 
 
@@ -21,18 +22,17 @@ class Listening:
         inspecting: whether this node looks at all events of its site, for those of types that nobody has registered.
     """
 
-    def __init__(self, root: str, home: str, marker: str, directory: Directory, detecting: Detecting) -> None:
+    def __init__(self, root: str, home: str, homes: Homes, directory: Directory, detecting: Detecting) -> None:
         """
         Args:
             home: the server of the node's site.
-            marker: the topic of the markers that the node sends to itself.
         """
         self.root = root
         self.home = home
         self.directory = directory
         self.detecting = detecting
         self.inspecting = False
-        self._marker = marker
+        self.homes = homes
         # What is subscribed to, with the homes.
         self._filters: set[tuple[str, str]] = set()
 
@@ -47,8 +47,8 @@ class Listening:
                 filters |= {(home, composite_topic(part, root=self.root)) for home in homes}
             if not hosted.active and not hosted.buffering:
                 continue
-            for each in hosted.upstream:
-                filters |= {(home, composite_topic(each, root=self.root)) for home in self.homes_of(each)}
+            for each, homes in hosted.upstream.items():
+                filters |= {(home, composite_topic(each, root=self.root)) for home in homes}
             if hosted.reads is None:
                 filters |= {(home, everything) for homes in publishing.values() for home in homes}
                 filters.add(("", everything))
@@ -65,6 +65,9 @@ class Listening:
             if topic == everything or home not in covered or not topic.startswith(below)
         }
         filters |= self._beside(filters)
+        # Where a marker is waited for, what is on its way before it is still to be heard.
+        awaited = self.homes.awaited
+        filters |= {each for each in self._filters if each[0] in awaited}
         added, dropped = sorted(filters - self._filters), sorted(self._filters - filters)
         self._filters = filters
         return [
@@ -74,10 +77,10 @@ class Listening:
 
     def _beside(self, filters: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
         """What has to be heard beside events: heartbeats of their sources, and markers."""
-        found = {(home, self._marker) for home, _ in filters if home}
+        found = {(home, self.homes.topic) for home, _ in filters if home}
         for hosted in self.detecting.everybody():
             if hosted.home:
-                found.add((hosted.home, self._marker))
+                found.add((hosted.home, self.homes.topic))
             # Of sources that were not announced nobody knows who speaks for them.
             found.add(("", area_filter(Area.ADMINISTRATION, "heartbeat", root=self.root)))
             found |= {
@@ -96,7 +99,7 @@ class Listening:
         publishing = self._publishing()
         homes = {home for name, homes in publishing.items() if hosted.takes(name) for home in homes}
         homes |= {home for homes in hosted.offered.values() for home in homes}
-        return homes | {home for each in hosted.upstream for home in self.homes_of(each)}
+        return homes | {home for each in hosted.upstream.values() for home in each}
 
     def _publishing(self) -> dict[str, set[str]]:
         """By type, the homes of the sources that publish it."""

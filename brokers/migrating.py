@@ -30,7 +30,7 @@ from brokers.hosting_messages import cut_of, delegated_of
 from brokers.routing import Routing
 from brokers.serving import Serving
 from middleware.errors import DistcedError
-from middleware.protocol import Arrival, Move, Refusal, State, decode, encode
+from middleware.protocol import Arrival, DetectorEntry, Move, Refusal, State, decode, encode
 from middleware.timestamps import SECOND
 from middleware.topics import administration_topic
 
@@ -46,6 +46,7 @@ class _Moving:
         other: the node at the other end.
         arrives: whether it comes here.
         copy: whether it is at the origin, too, from then on.
+        heard: whether the other end has said that it listens.
         sent: whether its state is on its way.
         since: when the last step was taken, ns.
     """
@@ -54,6 +55,7 @@ class _Moving:
     arrives: bool
     since: int
     copy: bool = False
+    heard: bool = False
     sent: bool = False
 
 
@@ -75,6 +77,8 @@ class Migrating:
         self.routing = routing
         self.homes = serving.homes
         self.moving: dict[str, _Moving] = {}
+        # The last motion to here of each detector: from where, and its number.
+        self._prepared: dict[str, tuple[str, int]] = {}
 
     # At the origin.
 
@@ -86,7 +90,11 @@ class Migrating:
         if hosted.planned.asked.hints.isolated:
             fields: dict[str, object] = {"detector": detector, "node": move.node}
             return [Note("warning", "a detector with a process of its own is not moved", fields)]
+        if detector in self.moving:
+            return []
         if move.node in hosted.copies:
+            # Nothing else is begun until the directory says so.
+            self.moving[detector] = _Moving(move.node, arrives=False, since=now, copy=True)
             return self.serving.copies.hand_over(hosted, move.node)
         return self._begin(hosted, move.node, now, copy=False)
 
@@ -107,7 +115,7 @@ class Migrating:
         planned = hosted.planned
         cuts = tuple(cut_of(place, each) for place, each in planned.places)
         self.moving[detector] = _Moving(node, arrives=False, since=now, copy=copy)
-        arrival = Arrival(self.name, planned.asked, cuts, planned.parts, hosted.home, copy)
+        arrival = Arrival(self.name, planned.asked, cuts, planned.parts, hosted.home, copy, now)
         return [self._tell(node, "prepare", detector, encode(arrival))]
 
     def told(self, kind: str, detector: str, payload: bytes, now: int, where: str) -> list[Effect]:
@@ -136,7 +144,9 @@ class Migrating:
         hosted = self.detecting.hosted.get(detector)
         if hosted is None:
             return self._call_off(detector, moving, now)
-        moving.since = now
+        if moving.heard:
+            return []
+        moving.heard, moving.since = True, now
 
         def heard(now: int) -> list[Effect]:
             return self._stop(detector, moving, now) if self.moving.get(detector) is moving else []
@@ -182,6 +192,9 @@ class Migrating:
     # At the target.
 
     def _prepare(self, detector: str, arrival: Arrival, now: int) -> list[Effect]:
+        if self._prepared.get(detector) == (arrival.origin, arrival.number):
+            # The same message twice.
+            return []
         if detector in self.detecting.hosted or detector in self.moving:
             return [self._refuse(arrival.origin, detector, "the detector is here, or on its way")]
         places = dict(map(delegated_of, arrival.cuts))
@@ -193,6 +206,7 @@ class Migrating:
             return [self._refuse(arrival.origin, detector, str(error))]
         if planned.id != detector:
             return [self._refuse(arrival.origin, detector, f"the pattern is that of {planned.id}")]
+        self._prepared[detector] = (arrival.origin, arrival.number)
         hosted, effects = self.serving.arriving(planned, self.serving.home if arrival.copy else arrival.home)
         moving = self.moving[detector] = _Moving(arrival.origin, arrives=True, since=now, copy=arrival.copy)
 
@@ -224,6 +238,10 @@ class Migrating:
     def detector_changed(self, change: Change, now: int) -> list[Effect] | None:
         """What the directory says of a detector in motion; None where it is in none."""
         moving = self.moving.get(change.name)
+        if moving is not None and moving.copy and not moving.arrives and _names(change.entry, moving.other):
+            # Handed over.
+            del self.moving[change.name]
+            return None
         if moving is None or moving.arrives or moving.copy or not moving.sent:
             return None
         if change.entry is not None and change.entry.node == moving.other:
@@ -259,3 +277,8 @@ class Migrating:
 
     def _tell(self, node: str, kind: str, detector: str, payload: bytes) -> Publish:
         return Publish(administration_topic("node", node, kind, detector, root=self.root), payload)
+
+
+def _names(entry: DetectorEntry | None, node: str) -> bool:
+    """Whether a detector's entry says that it is at a node."""
+    return entry is not None and entry.node == node

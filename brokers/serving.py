@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Final
 
 from brokers.copies import Copies
@@ -67,7 +68,7 @@ class Serving:
         self.directory = directory
         self.detecting = detecting
         self.by_subscription: dict[str, str] = {}
-        self.listening = Listening(root, home, homes.topic, directory, detecting)
+        self.listening = Listening(root, home, homes, directory, detecting)
         self.copies = Copies(name, self)
         self.delegating = Delegating(name, directory)
         # Of what is subscribed to for detectors here: the detector, and the part.
@@ -111,8 +112,7 @@ class Serving:
         hosted = self._created(planned, home, self.directory.registry())
         hosted.buffering = True
         hosted.offered = {part: self.listening.homes_of(part) for part in hosted.parts}
-        policy = hosted.detector.policy.name
-        hosted.upstream = {each for name in hosted.names for each in self.directory.publishers(name, policy)}
+        hosted.upstream = self._upstream(hosted)
         self.detecting.moving[planned.id] = hosted
         return hosted, [*self.subscribe_to_parts(hosted), *self.listening.refilter()]
 
@@ -244,7 +244,9 @@ class Serving:
                 if name in hosted.subscriptions and name in known
             ]
 
-        return self.homes.flush(self.listening.homes_read(hosted), tell, now)
+        # What is found by best effort may lack the first events anyway.
+        homes = self.listening.homes_read(hosted) if hosted.detector.policy.name == "guaranteed" else set()
+        return self.homes.flush(homes, tell, now)
 
     def _begin(self, hosted: Hosted, now: int) -> list[Effect]:
         """Begin to detect, if somebody listens and every part is at work; who listens is told."""
@@ -308,7 +310,7 @@ class Serving:
 
     def tick(self, now: int) -> list[Effect]:
         """Time has passed; call it every few seconds: offers that were not taken, clients that do not come back."""
-        effects: list[Effect] = []
+        effects: list[Effect] = self.copies.tick(now)
         subscriptions = self.directory.subscriptions
         for hosted in list(self.detecting.hosted.values()):
             effects += self.subscribe_to_parts(hosted)
@@ -364,20 +366,35 @@ class Serving:
             return [self.entry(mine)]
         identity = mine.detector.id
         if chosen(identity, (self.name, entry.node)) == self.name:
-            return [self.entry(mine)]
+            # Who has accepted the other one's offer comes back.
+            return [self.entry(mine), *self.offer_again(mine, mine.subscriptions)]
         return self.drop(mine, f"{entry.node} has it")
 
     def _connect(self, hosted: Hosted, now: int) -> list[Effect]:
         """Wait for the detectors whose composite events are read, and for no others."""
         detector = hosted.detector
-        wanted = {each for name in hosted.names for each in self.directory.publishers(name, detector.policy.name)}
+        wanted = self._upstream(hosted)
         effects: list[Effect] = []
-        for each in sorted(wanted - hosted.upstream):
-            detector.join(each, max(detector.engine.clock, INSTANT_MIN), now)
-        gone, hosted.upstream = hosted.upstream - wanted, wanted
-        for each in sorted(gone):
-            effects += self.detecting.leave(each, hosted, now)
+        for each, homes in wanted.items():
+            if each not in hosted.upstream:
+                detector.join(each, max(detector.engine.clock, INSTANT_MIN), now)
+            hosted.upstream[each] = homes
+        for each in sorted(hosted.upstream.keys() - wanted.keys()):
+            # Its last composite events have come when their servers have handed them on.
+            effects += self.homes.flush(hosted.upstream[each], partial(self._disconnect, hosted, each), now)
         return effects
+
+    def _disconnect(self, hosted: Hosted, upstream: str, now: int) -> list[Effect]:
+        """A detector that was read is gone, and everything it published has come."""
+        if upstream in self._upstream(hosted) or hosted.upstream.pop(upstream, None) is None or not hosted.active:
+            return []
+        return [*self.detecting.leave(upstream, hosted, now), *self.listening.refilter()]
+
+    def _upstream(self, hosted: Hosted) -> dict[str, tuple[str, ...]]:
+        """The detectors whose composite events a detector reads by their types, and where."""
+        policy = hosted.detector.policy.name
+        found = {each for name in hosted.names for each in self.directory.publishers(name, policy)}
+        return {each: self.listening.homes_of(each) for each in sorted(found)}
 
     # Messages.
 

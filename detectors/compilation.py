@@ -51,8 +51,10 @@ class Compiled:
         return None if names is None else frozenset(registry.root(name) for name in names)
 
     def names(self) -> frozenset[str]:
-        """The published types it names. `any` is every primitive event; composite ones are read by their names."""
-        return _names(self.automaton)
+        """The published types it names. `any` is every primitive event, and those composite ones that the pattern names
+        anywhere, in delegated parts, too."""
+        names = _names(self.automaton)
+        return names | _read_types(self.plain.pattern) if _reads_any(self.automaton) else names
 
     @property
     def text(self) -> str:
@@ -152,11 +154,15 @@ def _readers_last(publications: tuple[Publication, ...]) -> list[tuple[int, Publ
 
 def _names(automaton: Automaton) -> frozenset[str]:
     named = {name for position in automaton.positions for name in position.domain.by_type}
-    if any(position.domain.others != FALSE for position in automaton.positions):
-        # What is named in a delegated part, `any` stands for as well.
-        named.update(*(_read_types(part.whole) for part in automaton.delegated))
     inside = (_names(part) for part in automaton.inner)
     return frozenset(name for name in named if name[0] not in (TIMER_PREFIX, PART_PREFIX)).union(*inside)
+
+
+def _reads_any(automaton: Automaton) -> bool:
+    """Whether it looks at types that it does not name."""
+    return any(position.domain.others != FALSE for position in automaton.positions) or any(
+        map(_reads_any, automaton.inner)
+    )
 
 
 def _read_types(pattern: Pattern) -> set[str]:

@@ -329,6 +329,7 @@ class Arrival(msgspec.Struct, frozen=True):
         parts: what is subscribed to for it, by the id of the part's detector.
         home: the home server of its topic.
         copy: whether the detector stays at the origin, too, and what comes is a copy, which publishes at its own site.
+        number: of the motion; tells two of one origin apart.
     """
 
     origin: str
@@ -337,6 +338,7 @@ class Arrival(msgspec.Struct, frozen=True):
     parts: dict[str, SubscriptionEntry] = {}
     home: str = ""
     copy: bool = False
+    number: int = 0
 
 
 class Hosting(msgspec.Struct, frozen=True):
