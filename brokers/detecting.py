@@ -18,6 +18,7 @@ from brokers.directory import Directory
 from brokers.effects import Effect, Note, Publish
 from brokers.inputs import Fits, fitting, what_is_wrong
 from brokers.measuring import DetectorMeter, Meter
+from brokers.streams import Streams
 from detectors.detector import Detected, Detector
 from middleware.errors import DistcedError
 from middleware.events import CompositeEvent, OpenGap
@@ -40,7 +41,7 @@ class Hosted:
         reads: the published types it reads; None for every primitive event.
         names: the types it names; composite events are read by their names only.
         subscriptions: the ids of those it serves, and whether their clients are ready.
-        upstream: the detectors whose composite events it reads, and waits for, and at which homes.
+        upstream: the detectors whose composite events it reads by their types, and waits for.
         active: whether it is at work.
         buffering: whether it is on its way to another node, or here, and keeps what arrives meanwhile.
         planned: how it came about.
@@ -49,7 +50,7 @@ class Hosted:
         records: whether some detector reads it as part of its own pattern.
         tell_gaps: whether it is time to tell its readers how far its records are complete.
         parts: the detectors that it reads as parts of its pattern, and whether they are at work.
-        offered: those of them that it may listen to, and at which homes.
+        streams: of the detectors that it reads, by their types or as parts, where it listens to them.
         meter: counts what it does, while it is at work here.
         since: when it came here, ns.
         expected: what it was expected to do when it was placed here; None where nobody knows.
@@ -60,8 +61,8 @@ class Hosted:
         near: of the primary: by subscription, the one node whose copy it listens to; all others listen to every copy
             where their policy wants several, else to the primary.
         waiting: of the primary: by subscription, the node that is to have a copy before it is offered anything.
-        early: what was told before it is at work, in order: by parts before all of them are, or on its way. A source
-            that was fenced off stands for itself.
+        early: what was told before it is at work, in order: by parts before all of them are, or on its way; a frame
+            with its source and the home it came from. A source that was fenced off stands for itself.
     """
 
     detector: Detector
@@ -69,7 +70,7 @@ class Hosted:
     names: frozenset[str]
     planned: Planned
     subscriptions: dict[str, bool] = field(default_factory=dict)
-    upstream: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    upstream: set[str] = field(default_factory=set)
     active: bool = False
     buffering: bool = False
     told: int | None = None
@@ -77,7 +78,7 @@ class Hosted:
     records: bool = False
     tell_gaps: bool = False
     parts: dict[str, bool] = field(default_factory=dict)
-    offered: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    streams: dict[str, Streams] = field(default_factory=dict)
     meter: DetectorMeter | None = None
     since: int = 0
     expected: Measured | None = None
@@ -87,7 +88,7 @@ class Hosted:
     listed: bool = False
     near: dict[str, str] = field(default_factory=dict)
     waiting: dict[str, str] = field(default_factory=dict)
-    early: list[tuple[str, Frame] | Heartbeat | str] = field(default_factory=list)
+    early: list[tuple[str, str, Frame] | Heartbeat | str] = field(default_factory=list)
 
     @property
     def publishes(self) -> str:
@@ -151,8 +152,8 @@ class Detecting:
             self.routes[topic] = made
         return made
 
-    def receive(self, route: Route, topic: str, payload: bytes, now: int) -> list[Effect]:
-        """A frame has arrived, or an event in JSON."""
+    def receive(self, route: Route, topic: str, payload: bytes, now: int, home: str = "") -> list[Effect]:
+        """A frame has arrived from a home, or an event in JSON."""
         self.counts["frames"] += 1
         try:
             frame = decode_any(payload, where=topic, type=route.type_name, source=route.source, now=now)
@@ -182,15 +183,20 @@ class Detecting:
             if hosted.active:
                 if hosted.meter is not None:
                     hosted.meter.came(source, len(payload) + len(topic), len(frame.events))
-                effects += self._hear(hosted, source, frame, now)
+                effects += self._hear(hosted, source, home, frame, now)
             elif hosted.buffering or source in hosted.parts:
-                hosted.early.append((source, frame))
+                hosted.early.append((source, home, frame))
         return effects
 
-    def _hear(self, hosted: Hosted, source: str, frame: Frame, now: int) -> list[Effect]:
-        if frame.open and frame.watermark is not None:
-            hosted.detector.hear_open(source, frame.open, frame.watermark)
-        return self.detected(hosted, hosted.detector.receive(source, frame.events, frame.watermark, now), now)
+    def _hear(self, hosted: Hosted, source: str, home: str, frame: Frame, now: int) -> list[Effect]:
+        watermark = frame.watermark
+        if frame.kind == "c":
+            if frame.open and watermark is not None:
+                hosted.detector.hear_open(source, frame.open, watermark)
+            streams = hosted.streams.get(source)
+            if streams is not None:
+                watermark = streams.hear(home, watermark)
+        return self.detected(hosted, hosted.detector.receive(source, frame.events, watermark, now), now)
 
     def begin(self, hosted: Hosted, now: int) -> list[Effect]:
         """A detector is at work from now on: what its parts have told meanwhile comes first."""
@@ -204,8 +210,8 @@ class Detecting:
                     effects += self.detected(hosted, hosted.detector.heartbeat(sources, watermark, now), now)
                 case str():
                     effects += self.detected(hosted, hosted.detector.fence(told, now), now)
-                case (source, frame):
-                    effects += self._hear(hosted, source, frame, now)
+                case (source, home, frame):
+                    effects += self._hear(hosted, source, home, frame, now)
         return effects
 
     def everybody(self) -> Iterator[Hosted]:

@@ -43,12 +43,11 @@ class Listening:
         publishing = self._publishing()
         filters = {(self.home, everything)} if self.inspecting else set()
         for hosted in self.detecting.everybody():
-            for part, homes in hosted.offered.items():
-                filters |= {(home, composite_topic(part, root=self.root)) for home in homes}
+            for each, streams in hosted.streams.items():
+                filters |= {(home, composite_topic(each, root=self.root)) for home in streams.homes}
+                streams.left = False
             if not hosted.active and not hosted.buffering:
                 continue
-            for each, homes in hosted.upstream.items():
-                filters |= {(home, composite_topic(each, root=self.root)) for home in homes}
             if hosted.reads is None:
                 filters |= {(home, everything) for homes in publishing.values() for home in homes}
                 filters.add(("", everything))
@@ -98,8 +97,7 @@ class Listening:
         """The servers from which a detector gets what it reads."""
         publishing = self._publishing()
         homes = {home for name, homes in publishing.items() if hosted.takes(name) for home in homes}
-        homes |= {home for homes in hosted.offered.values() for home in homes}
-        return homes | {home for each in hosted.upstream.values() for home in each}
+        return homes | {home for each in hosted.streams.values() for home in each.homes}
 
     def _publishing(self) -> dict[str, set[str]]:
         """By type, the homes of the sources that publish it."""
@@ -109,7 +107,17 @@ class Listening:
                 homes.setdefault(name, set()).add(source.home)
         return homes
 
-    def homes_of(self, detector: str) -> tuple[str, ...]:
-        """Where a detector's topic is listened to."""
+    def homes_of(self, detector: str, *, several: bool = False) -> tuple[str, ...]:
+        """Where a detector's topic is listened to: where its node publishes, or each of its copies."""
         entry = self.directory.detectors.get(detector)
-        return ("",) if entry is None else (entry.home,)
+        if entry is None:
+            return ("",)
+        return tuple(sorted(self.living(detector))) if several else (entry.home,)
+
+    def living(self, detector: str) -> set[str]:
+        """The homes where a detector is published by a node that is there."""
+        entry = self.directory.detectors.get(detector)
+        if entry is None:
+            return set()
+        hosts = {entry.node: entry.home, **entry.copies}
+        return {home for node, home in hosts.items() if node in self.directory.nodes}

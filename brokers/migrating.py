@@ -115,7 +115,8 @@ class Migrating:
         planned = hosted.planned
         cuts = tuple(cut_of(place, each) for place, each in planned.places)
         self.moving[detector] = _Moving(node, arrives=False, since=now, copy=copy)
-        arrival = Arrival(self.name, planned.asked, cuts, planned.parts, hosted.home, copy, now)
+        reads = {each: tuple(sorted(streams.trusted)) for each, streams in hosted.streams.items()}
+        arrival = Arrival(self.name, planned.asked, cuts, planned.parts, hosted.home, copy, now, reads)
         return [self._tell(node, "prepare", detector, encode(arrival))]
 
     def told(self, kind: str, detector: str, payload: bytes, now: int, where: str) -> list[Effect]:
@@ -207,7 +208,9 @@ class Migrating:
         if planned.id != detector:
             return [self._refuse(arrival.origin, detector, f"the pattern is that of {planned.id}")]
         self._prepared[detector] = (arrival.origin, arrival.number)
-        hosted, effects = self.serving.arriving(planned, self.serving.home if arrival.copy else arrival.home)
+        hosted, effects = self.serving.arriving(
+            planned, self.serving.home if arrival.copy else arrival.home, arrival.reads
+        )
         moving = self.moving[detector] = _Moving(arrival.origin, arrives=True, since=now, copy=arrival.copy)
 
         def listening(now: int) -> list[Effect]:

@@ -163,11 +163,11 @@ class Node:
             return []
         route = self._routes.get(topic)
         if route is not None:
-            return self.detecting.receive(route, topic, payload, now)
+            return self.detecting.receive(route, topic, payload, now, home)
         try:
             area, levels = parse_topic(topic, root=self.root)
             if area in (Area.EVENTS, Area.COMPOSITE_EVENTS):
-                return self.detecting.receive(self.detecting.find(topic, area, levels), topic, payload, now)
+                return self.detecting.receive(self.detecting.find(topic, area, levels), topic, payload, now, home)
             if area is Area.DIRECTORY:
                 return self._entry(levels, payload, now, topic)
             if area is Area.ADMINISTRATION:
@@ -303,7 +303,7 @@ class Node:
             effects += self.routing.take_up(now)
         if change.entry is not None:
             effects += self.isolating.node_up(change.name)
-        return [*effects, *self._inspect()]
+        return [*effects, *self.serving.listen_elsewhere(now), *self._inspect()]
 
     def _clear_load(self, change: Change) -> list[Effect]:
         """What a node had to do is forgotten with it."""

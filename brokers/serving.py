@@ -28,6 +28,7 @@ from brokers.homes import Homes
 from brokers.listening import Listening
 from brokers.placement import chosen
 from brokers.policy_settings import PolicySettings
+from brokers.streams import Streams
 from detectors.detector import Detector
 from middleware.errors import DistcedError
 from middleware.eventtypes import Kind, TypeRegistry
@@ -107,12 +108,21 @@ class Serving:
 
     # Detectors that move: see `brokers.migrating`.
 
-    def arriving(self, planned: Planned, home: str) -> tuple[Hosted, list[Effect]]:
-        """A detector is on its way here: listen to all it reads, and keep that."""
+    def arriving(
+        self, planned: Planned, home: str, reads: Mapping[str, tuple[str, ...]]
+    ) -> tuple[Hosted, list[Effect]]:
+        """A detector is on its way here: listen to all it reads, and keep that.
+
+        Args:
+            reads: by detector that it reads, the homes where the origin listens.
+        """
         hosted = self._created(planned, home, self.directory.registry())
         hosted.buffering = True
-        hosted.offered = {part: self.listening.homes_of(part) for part in hosted.parts}
         hosted.upstream = self._upstream(hosted)
+        for each in (*hosted.parts, *sorted(hosted.upstream)):
+            # Where the origin hears it, nothing is missed; anywhere else something may be.
+            streams = hosted.streams[each] = Streams(reads.get(each, ()))
+            streams.want(self._wanted_homes(hosted, each))
         self.detecting.moving[planned.id] = hosted
         return hosted, [*self.subscribe_to_parts(hosted), *self.listening.refilter()]
 
@@ -195,7 +205,7 @@ class Serving:
             return [self.clear("subscription", answer.subscription)] if own else []
         match answer.state:
             case "offered":
-                hosted.offered[part] = answer.homes
+                hosted.streams.setdefault(part, Streams()).want(answer.homes)
                 ready = Publish(administration_topic("ready", answer.subscription, root=self.root), b"")
                 return [*self.listening.refilter(), *self.homes.flush(answer.homes, lambda _: [ready], now)]
             case "active":
@@ -317,6 +327,8 @@ class Serving:
             for name, ready in hosted.subscriptions.items():
                 if not ready and name in subscriptions and name not in hosted.waiting:
                     effects.append(self._offer(name, subscriptions[name], hosted))
+            if any(each.left for each in hosted.streams.values()):
+                effects += self.listening.refilter()
             if hosted.primary and not hosted.subscriptions and not self._expected(hosted.detector.id):
                 effects += self._destroyed(hosted.detector.id)
         clients = {entry.client for entry in subscriptions.values()}
@@ -346,6 +358,12 @@ class Serving:
                 if hosted.active and not published.isdisjoint(hosted.names):
                     effects += self._connect(hosted, now)
             effects += self.listening.refilter()
+        if (
+            before is None
+            or entry is None
+            or (entry.node, entry.home, entry.copies) != (before.node, before.home, before.copies)
+        ):
+            effects += self.listen_elsewhere(now)
         return effects
 
     def compare(self, shown: set[str], now: int) -> list[Effect]:
@@ -375,26 +393,62 @@ class Serving:
         detector = hosted.detector
         wanted = self._upstream(hosted)
         effects: list[Effect] = []
-        for each, homes in wanted.items():
+        for each in sorted(wanted):
             if each not in hosted.upstream:
                 detector.join(each, max(detector.engine.clock, INSTANT_MIN), now)
-            hosted.upstream[each] = homes
-        for each in sorted(hosted.upstream.keys() - wanted.keys()):
+            hosted.streams.setdefault(each, Streams()).want(self._wanted_homes(hosted, each))
+        gone = sorted(hosted.upstream - wanted)
+        hosted.upstream |= wanted
+        for each in gone:
             # Its last composite events have come when their servers have handed them on.
-            effects += self.homes.flush(hosted.upstream[each], partial(self._disconnect, hosted, each), now)
+            effects += self.homes.flush(hosted.streams[each].homes, partial(self._disconnect, hosted, each), now)
         return effects
 
     def _disconnect(self, hosted: Hosted, upstream: str, now: int) -> list[Effect]:
         """A detector that was read is gone, and everything it published has come."""
-        if upstream in self._upstream(hosted) or hosted.upstream.pop(upstream, None) is None or not hosted.active:
+        if upstream in self._upstream(hosted) or upstream not in hosted.upstream or not hosted.active:
             return []
+        hosted.upstream.discard(upstream)
+        if upstream not in hosted.parts:
+            del hosted.streams[upstream]
         return [*self.detecting.leave(upstream, hosted, now), *self.listening.refilter()]
 
-    def _upstream(self, hosted: Hosted) -> dict[str, tuple[str, ...]]:
-        """The detectors whose composite events a detector reads by their types, and where."""
+    def _upstream(self, hosted: Hosted) -> set[str]:
+        """The detectors whose composite events a detector reads by their types."""
         policy = hosted.detector.policy.name
-        found = {each for name in hosted.names for each in self.directory.publishers(name, policy)}
-        return {each: self.listening.homes_of(each) for each in sorted(found)}
+        return {each for name in hosted.names for each in self.directory.publishers(name, policy)}
+
+    def _wanted_homes(self, hosted: Hosted, detector: str) -> tuple[str, ...]:
+        """Where a detector that is read by its type is to be listened to."""
+        try:
+            several = self.policies.of(hosted.planned.asked, hosted.detector.id).replicas > 1
+        except DistcedError:
+            several = False
+        return self.listening.homes_of(detector, several=several)
+
+    def listen_elsewhere(self, now: int) -> list[Effect]:
+        """Detectors or nodes have come or gone: what is read is heard where it is published now."""
+        effects: list[Effect] = []
+        changed = False
+        for hosted in self.detecting.everybody():
+            for each, streams in hosted.streams.items():
+                if each not in self.directory.detectors:
+                    continue
+                if each in hosted.upstream:
+                    wanted = self._wanted_homes(hosted, each)
+                    changed |= wanted != streams.wanted
+                    streams.want(wanted)
+                for home in sorted(streams.homes - self.listening.living(each)):
+                    # What was published there by a node that is lost has come when its server has handed it on.
+                    effects += self.homes.flush({home}, partial(self._lost_home, streams, each, home), now)
+                changed |= streams.left
+        return [*effects, *(self.listening.refilter() if changed else ())]
+
+    def _lost_home(self, streams: Streams, detector: str, home: str, now: int) -> list[Effect]:
+        if home in self.listening.living(detector) or home not in streams.homes:
+            return []
+        streams.lost(home)
+        return self.listening.refilter()
 
     # Messages.
 
@@ -489,7 +543,7 @@ def _part_of(subscription: str) -> str:
 
 def _reads_differently(entry: DetectorEntry, before: DetectorEntry) -> bool:
     """Whether who reads a detector's composite events by their type has to listen elsewhere, or not at all."""
-    shown = ("policy", "publishes", "home")
+    shown = ("policy", "publishes")
     return any(getattr(entry, each) != getattr(before, each) for each in shown)
 
 

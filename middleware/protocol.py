@@ -330,6 +330,7 @@ class Arrival(msgspec.Struct, frozen=True):
         home: the home server of its topic.
         copy: whether the detector stays at the origin, too, and what comes is a copy, which publishes at its own site.
         number: of the motion; tells two of one origin apart.
+        reads: by detector that it reads, the homes where the origin listens.
     """
 
     origin: str
@@ -339,6 +340,7 @@ class Arrival(msgspec.Struct, frozen=True):
     home: str = ""
     copy: bool = False
     number: int = 0
+    reads: dict[str, tuple[str, ...]] = {}
 
 
 class Hosting(msgspec.Struct, frozen=True):

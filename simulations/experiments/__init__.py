@@ -1,0 +1,1 @@
+"""Experiments with distribution policies, on the simulated network."""

@@ -1,0 +1,123 @@
+"""What a run on the simulated network comes to, by the metrics that the named policies are called after.
+
+* *latency*: from the last event of a match to the subscriber, mean over all notifications, ns.
+* *bandwidth*: bytes summed over links while events are published: events, composite events, heartbeats and what nodes
+  say to each other. The directory is left out: it is the same whatever the policy, and grows with those who read it.
+* *load*: instances touched a second on the busiest node.
+* *reliability*: the share of what is detected without a loss that is detected although a node is lost in the middle,
+  mean over the nodes, each of which is lost in turn.
+* *impact*: of one more subscription: bytes added to the links plus load added to the busiest node, each as a share of
+  what there was before.
+
+Everything is counted in the simulation, not taken from what nodes say of themselves.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from statistics import mean
+from typing import Final
+
+from middleware.events import EventId
+from middleware.timestamps import SECOND
+from simulations.network.network import Network
+from simulations.network.outcome import Outcome
+from simulations.network.running import Simulation
+from simulations.network.scenario import Asked, Crash, Scenario
+
+COUNTED: Final = ("e", "c", "a")
+"""The areas of topics whose bytes count."""
+
+SAMPLE: Final = SECOND
+"""How often it is looked what engines have touched, ns of virtual time: a detector that moves begins to count anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFigures:
+    """A run without a loss.
+
+    Attributes:
+        latency: ns, mean over notifications; None where there was none.
+        bytes: over links, while events were published.
+        load: instances touched a second on the busiest node.
+        found: by subscription, the ids of what was detected.
+        hosts: the nodes that host something at the end.
+        refused: subscriptions that were refused, and why.
+    """
+
+    latency: float | None
+    bytes: int
+    load: float
+    found: Mapping[str, frozenset[EventId]]
+    hosts: tuple[str, ...]
+    refused: Mapping[str, str]
+
+
+def figures_of(scenario: Scenario) -> RunFigures:
+    """Run a scenario and count."""
+    simulation = Simulation(scenario)
+    network = simulation.network
+    network.engine.run(scenario.start)
+    before = _bytes(network)
+    touched: Counter[str] = Counter()
+    seen = _touched(network)
+    end = scenario.start + scenario.duration
+    while network.engine.instant < end:
+        network.engine.run(min(network.engine.instant + SAMPLE, end))
+        now = _touched(network)
+        for (node, detector), count in now.items():
+            known = seen.get((node, detector), 0)
+            touched[node] += count - known if count >= known else count
+        seen = now
+    sent = _bytes(network) - before
+    outcome = simulation.run()
+    delays = [each.delay for subscribed in outcome.subscriptions.values() for each in subscribed.found.values()]
+    return RunFigures(
+        mean(delays) if delays else None,
+        sent,
+        max(touched.values(), default=0) * SECOND / scenario.duration,
+        _found(outcome),
+        tuple(sorted(name for name, each in outcome.nodes.items() if each.detectors)),
+        {name: each.refused for name, each in outcome.subscriptions.items() if each.refused},
+    )
+
+
+def reliability_of(scenario: Scenario, without_loss: RunFigures) -> float:
+    """The share that is detected although a node is lost; None of what hosts nothing needs to be tried."""
+    expected = sum(map(len, without_loss.found.values()))
+    if not expected:
+        return 1.0
+    shares = [1.0] * (len(scenario.topology.nodes) - len(without_loss.hosts))
+    for node in without_loss.hosts:
+        lost = replace(scenario, faults=(*scenario.faults, Crash(scenario.duration // 2, node, silent=False)))
+        found = _found(Simulation(lost).run())
+        shares.append(sum(len(ids & found[name]) for name, ids in without_loss.found.items()) / expected)
+    return mean(shares)
+
+
+def impact_of(scenario: Scenario, more: Asked, before: RunFigures) -> float:
+    """What one more subscription adds, to bytes and to the busiest node, each as a share of what was there before."""
+    after = figures_of(replace(scenario, subscriptions=(*scenario.subscriptions, more)))
+    return (after.bytes - before.bytes) / max(before.bytes, 1) + max(after.load - before.load, 0.0) / max(
+        before.load, 1.0
+    )
+
+
+def _bytes(network: Network) -> int:
+    return sum(
+        each.traffic[area][1] for each in network.channels.all.values() for area in COUNTED if area in each.traffic
+    )
+
+
+def _touched(network: Network) -> dict[tuple[str, str], int]:
+    return {
+        (name, detector): hosted.detector.engine.touched
+        for name, each in network.nodes.items()
+        for detector, hosted in each.node.hosted.items()
+    }
+
+
+def _found(outcome: Outcome) -> dict[str, frozenset[EventId]]:
+    return {name: frozenset(each.found) for name, each in outcome.subscriptions.items()}
