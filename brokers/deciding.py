@@ -78,9 +78,17 @@ class Deciding:
         self.situation = Situation.of(self.directory, self._topology())
         return [Note("info", "topology", {"name": change.name, "known": change.entry is not None})]
 
-    def decide(self, found: Found, entry: SubscriptionEntry, registry: TypeRegistry) -> Decision:
-        """Where the detector that a subscription asks for is to stand; `DistcedError` where it cannot be."""
+    def decide(
+        self, found: Found, entry: SubscriptionEntry, registry: TypeRegistry, *, again: bool = False
+    ) -> Decision:
+        """Where the detector that a subscription asks for is to stand; `DistcedError` where it cannot be.
+
+        Args:
+            again: whether the subscription was served before; then as many replicas as there are nodes will do.
+        """
         policy = self._policy(entry, found.id)
+        if again and isinstance(policy, DistributionPolicy):
+            policy = replace(policy, replicas=max(1, min(policy.replicas, len(self.directory.common_nodes))))
         check_hints(entry.hints, self.directory.nodes, where="hints")
         request = self._request(found, entry, self._graphs(found, entry, policy, registry))
         suggestion = suggest(policy, self.situation, request)
@@ -88,12 +96,16 @@ class Deciding:
         planned = self.delegating.planned(found, suggestion.graph, entry)
         return Decision(suggestion.node, suggestion.home, planned, suggestion.reason, suggestion.expected)
 
-    def near(self, hosted: Hosted, found: Found, entry: SubscriptionEntry) -> str:
-        """The node that is to have a copy for a new subscription to a detector that is here; empty for none."""
+    def near(self, hosted: Hosted, found: Found, entry: SubscriptionEntry, *, again: bool = False) -> str:
+        """The node that is to have a copy for a subscription to a detector that is here; empty for none.
+
+        Args:
+            again: whether the subscription was served before.
+        """
         policy = self._policy(entry, hosted.detector.id)
         check_hints(entry.hints, self.directory.nodes, where="hints")
         if policy.replicas > 1:
-            if len(self.directory.nodes) < policy.replicas:
+            if not again and len(self.directory.common_nodes) < policy.replicas:
                 # The same error as for a new detector.
                 suggest(policy, self._without(found.id), self._request(found, entry, self._whole(found, entry)))
             return ""

@@ -14,6 +14,16 @@ __all__ = ["KINDS", "Change", "Directory"]
 class Directory(Entries):
     """What is known, by kind and name, as in `Entries`."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        # Nodes that were lost a moment ago and may be back, with the time, ns.
+        self.missing: dict[str, int] = {}
+
+    @property
+    def expected_nodes(self) -> set[str]:
+        """The nodes that are there, or may be back in a moment."""
+        return self.nodes.keys() | self.missing.keys()
+
     @property
     def common_nodes(self) -> list[str]:
         """The nodes that are not reserved for one detector: those that decide, and that detectors are placed on."""

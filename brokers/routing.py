@@ -44,6 +44,12 @@ PATIENCE: Final = 15 * SECOND
 """How long a registrar waits for a node to host what it was told to, ns."""
 
 
+_NEW: Final = b"new"
+_AGAIN: Final = b"again"
+"""What is told along with a subscription: whether it is new, and may be refused for want of nodes; one that was served
+before is served as well as can be."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Assigned:
     """A detector that a node was told to host.
@@ -85,8 +91,8 @@ class Routing:
         self.delegating = serving.delegating
         self.deciding = deciding
         self.served: dict[str, tuple[str, str]] = {}
-        # Of those that are not served yet when somebody was told, and who.
-        self._told: dict[str, tuple[int, str]] = {}
+        # Of those that are not served yet when somebody was told, who, and whether they were served before.
+        self._told: dict[str, tuple[int, str, bytes]] = {}
         self._assigned: dict[str, _Assigned] = {}
         # Subscriptions to detectors in motion.
         self._parked: dict[str, set[str]] = {}
@@ -100,7 +106,7 @@ class Routing:
         if entry is None:
             return self.serving.withdrawn(name, now)
         effects = self._asks_for_something_else(name, entry, now)
-        return [*effects, *self._admit(name, entry, now)]
+        return [*effects, *self._admit(name, entry, _NEW, now)]
 
     def take_up(self, now: int) -> list[Effect]:
         """Nodes have come or gone: see to what nobody serves any more."""
@@ -112,7 +118,7 @@ class Routing:
         ]
         for name, entry in list(self.directory.subscriptions.items()):
             if name not in self.served and name not in self._told:
-                effects += self._admit(name, entry, now)
+                effects += self._admit(name, entry, _AGAIN, now)
         return effects
 
     def node_lost(self, node: str, now: int) -> list[Effect]:
@@ -121,17 +127,17 @@ class Routing:
         self._told = {name: each for name, each in self._told.items() if each[1] != node}
         waiting = [name for each in self._assigned.values() if each.node == node for name in sorted(each.subscriptions)]
         self._assigned = {name: each for name, each in self._assigned.items() if each.node != node}
-        return [effect for name in waiting for effect in self.told("serve", name, b"", now, "")]
+        return [effect for name in waiting for effect in self.told("serve", name, _AGAIN, now, "")]
 
     def tick(self, now: int) -> list[Effect]:
         """Time has passed: tell again what nobody has heard."""
         effects: list[Effect] = []
-        for name, (at, _) in list(self._told.items()):
+        for name, (at, _, how) in list(self._told.items()):
             entry = self.directory.subscriptions.get(name)
             if entry is None:
                 del self._told[name]
             elif now - at >= RETRY:
-                effects += self._admit(name, entry, now)
+                effects += self._admit(name, entry, how, now)
         self._assigned = {name: each for name, each in self._assigned.items() if now - each.at < PATIENCE}
         return effects
 
@@ -148,10 +154,10 @@ class Routing:
                 del self.served[name]
                 subscription = self.directory.subscriptions.get(name)
                 if subscription is not None:
-                    effects += self._admit(name, subscription, now)
+                    effects += self._admit(name, subscription, _AGAIN, now)
         return effects
 
-    def _admit(self, name: str, entry: SubscriptionEntry, now: int) -> list[Effect]:
+    def _admit(self, name: str, entry: SubscriptionEntry, how: bytes, now: int) -> list[Effect]:
         if chosen(entry.pattern, self.directory.common_nodes) != self.name:
             self._told.pop(name, None)
             return []
@@ -159,14 +165,14 @@ class Routing:
             found = self.delegating.identify(entry, self.directory.registry())
         except DistcedError as error:
             return self._refuse(name, entry, error, now)
-        self._told[name] = (now, self._concerned(found.id))
-        return self._pass_on(name, entry, found, now)
+        self._told[name] = (now, self._concerned(found.id), how)
+        return self._pass_on(name, entry, found, how, now)
 
-    def _pass_on(self, name: str, entry: SubscriptionEntry, found: Found, now: int) -> list[Effect]:
+    def _pass_on(self, name: str, entry: SubscriptionEntry, found: Found, how: bytes, now: int) -> list[Effect]:
         concerned = self._concerned(found.id)
         if concerned == self.name:
-            return self._deal_with(name, entry, found, now)
-        return [self._tell(concerned, "serve", name, b"")]
+            return self._deal_with(name, entry, found, how, now)
+        return [self._tell(concerned, "serve", name, how)]
 
     def _refuse(self, name: str, entry: SubscriptionEntry, error: DistcedError, now: int) -> list[Effect]:
         self._told.pop(name, None)
@@ -194,7 +200,7 @@ class Routing:
                     found = self.delegating.identify(entry, self.directory.registry())
                 except DistcedError as error:
                     return self._refuse(name, entry, error, now)
-                return self._pass_on(name, entry, found, now) if self._concerns(found.id) else []
+                return self._pass_on(name, entry, found, payload, now) if self._concerns(found.id) else []
         return []
 
     def settled(self, identity: str, now: int) -> list[Effect]:
@@ -203,22 +209,22 @@ class Routing:
         for name in sorted(self._parked.pop(identity, ())):
             entry = self.directory.subscriptions.get(name)
             if entry is not None and name not in self.serving.by_subscription:
-                effects += self.told("serve", name, b"", now, "")
+                effects += self.told("serve", name, _AGAIN, now, "")
         return effects
 
-    def _deal_with(self, name: str, entry: SubscriptionEntry, found: Found, now: int) -> list[Effect]:
+    def _deal_with(self, name: str, entry: SubscriptionEntry, found: Found, how: bytes, now: int) -> list[Effect]:
         """Serve a subscription, or have a detector made for it."""
         if found.id in self.detecting.moving:
             self._parked.setdefault(found.id, set()).add(name)
             return []
         if self._serves(found.id):
-            return self._serve(name, entry, found, now)
+            return self._serve(name, entry, found, how, now)
         assigned = self._assigned.get(found.id)
         if assigned is not None and assigned.node in self.directory.nodes and now - assigned.at < PATIENCE:
             assigned.subscriptions.add(name)
-            return [self._tell(assigned.node, "serve", name, b"")]
+            return [self._tell(assigned.node, "serve", name, how)]
         try:
-            decision = self.deciding.decide(found, entry, self.directory.registry())
+            decision = self.deciding.decide(found, entry, self.directory.registry(), again=how == _AGAIN)
         except DistcedError as error:
             return self._refuse(name, entry, error, now)
         fields: dict[str, object] = {"detector": found.id, "node": decision.node, "reason": decision.reason}
@@ -253,15 +259,15 @@ class Routing:
 
     def _create(self, name: str, entry: SubscriptionEntry, found: Found, decision: Decision, now: int) -> list[Effect]:
         effects = self.serving.host(decision.planned, decision.home, name, decision.expected)
-        return [*effects, *self._serve(name, entry, found, now)]
+        return [*effects, *self._serve(name, entry, found, _AGAIN, now)]
 
-    def _serve(self, name: str, entry: SubscriptionEntry, found: Found, now: int) -> list[Effect]:
+    def _serve(self, name: str, entry: SubscriptionEntry, found: Found, how: bytes, now: int) -> list[Effect]:
         effects: list[Effect] = []
         identity = found.id
         hosted = self.detecting.hosted[identity]
         if name not in hosted.subscriptions:
             try:
-                near = self.deciding.near(hosted, found, entry)
+                near = self.deciding.near(hosted, found, entry, again=how == _AGAIN)
             except DistcedError as error:
                 return self._refuse(name, entry, error, now)
             if near in hosted.copies:
@@ -297,7 +303,7 @@ class Routing:
         if self._serves(identity) or identity in self.detecting.moving:
             return self.name
         known = self.directory.detectors.get(identity)
-        host = None if known is None else serving_host(known, self.directory.nodes)
+        host = None if known is None else serving_host(known, self.directory.expected_nodes)
         if host is not None and host != self.name:
             return host
         return chosen(identity, self.directory.common_nodes) or self.name

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from brokers.node import CONFIRM_WITHIN
+from brokers.node import CONFIRM_WITHIN, TAKE_OVER_AFTER
 from brokers.placement import chosen
 from middleware.events import Event
 from middleware.eventtypes import event_type
@@ -106,7 +106,7 @@ def test_the_others_take_over_when_a_node_goes(seed: int, how: str) -> None:
     gone = named(network, "n2")
     if how == "lost":
         network.lose(gone, for_good=True)
-        network.run()
+        network.pass_time(2 * SECOND)
     else:
         gone.stop()
     after = placed(network, client)
@@ -186,7 +186,7 @@ def test_two_nodes_that_host_the_same_agree_on_one() -> None:
     split = named(network, "n1")
     # Cut off without the other noticing that it is back: both host everything for a moment.
     network.lose(split)
-    network.run()
+    network.pass_time(2 * SECOND)
     assert set(placed_elsewhere(network, client)) == {"n2"}
     assert {name for name, host in before.items() if host == "n1"}
     split.connect()
@@ -234,7 +234,7 @@ def test_a_reader_does_not_wait_for_a_detector_of_a_lost_node() -> None:
     network.run()
     assert not any(client.watermarks.get(each) == 5 for each in here)
     network.publish("ced/d/node/other", b"", retain=True)
-    network.run()
+    network.pass_time(2 * SECOND)
     assert [client.watermarks[each] for each in here] == [5] * len(here)
 
 
@@ -309,6 +309,9 @@ def test_a_node_looks_whether_the_directory_knows_of_what_it_hosts() -> None:
     moved = [client.detector(each) for each, host in placed(network, client).items() if host == "n1"]
     network.lose(named(network, "n1"), for_good=True)
     survivor = named(network, "n2")
+    network.run()
+    network.now += TAKE_OVER_AFTER
+    survivor.tick()
     while not all(each in survivor.node.hosted for each in moved):
         assert network.step()
     # It has taken over, and nobody gets to know.

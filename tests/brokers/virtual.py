@@ -261,7 +261,8 @@ class VirtualNode(Participant):
         """The node ends, properly."""
         self.do(self.node.stop())
         self.network.run()
-        self.network.participants.remove(self)
+        if self in self.network.participants:
+            self.network.participants.remove(self)
 
 
 class VirtualClient(Participant):
