@@ -19,9 +19,11 @@ any move, and nothing is gained by waiting, so neither dwells.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 from typing import Final, Literal, TypeAlias
+
+from msgspec.structs import replace
 
 from middleware.protocol import Hints
 from middleware.timestamps import MILLISECOND, SECOND
@@ -30,9 +32,10 @@ from policies.distribution.delays import mean
 from policies.distribution.figures import Figures
 from policies.distribution.hints import allowed_nodes
 from policies.distribution.policy import Policy
+from policies.distribution.reading import Stream
 from policies.distribution.reasons import figures as figures_in_words
-from policies.distribution.reasons import show_rate, show_time
-from policies.distribution.situation import Situation, Stream
+from policies.distribution.reasons import show_rate, show_time, show_use
+from policies.distribution.situation import Situation
 from policies.distribution.ties import lot
 from policies.topology.model import Place
 
@@ -122,8 +125,8 @@ class _Standing:
         self.subscribers = subscribers
         self.hosts = hosts
         self.primary = primary
-        read = situation.read_at(primary)
-        alone: set[Stream] = {each for each in situation.streams_of(detector) if read.get(each, 0) <= 1}
+        read = situation.reading.at(primary)
+        alone: set[Stream] = {each for each in situation.reading.streams_of(detector) if read.get(each, 0) <= 1}
         self.figures = Figures.of_running(situation, detector, gone={primary: alone})
         self._uses = {node: situation.use(node) for node in situation.nodes}
         self._uses[primary] -= self.figures.does.load / situation.capacity(primary)
@@ -164,17 +167,19 @@ class _Standing:
             reason = f"{self.policy.name} wants {self.policy.replicas} replicas, and there are {len(self.hosts)}"
             return Move("drop", node, f"{reason}: the copy on {node} goes: {figures_in_words(after)}", now, after)
         heard = {self._nearest(self.hosts, place) for place in self.subscribers}
-        idle = sorted(node for node in copies if self.hosts[node] not in heard)
-        if not idle:
-            # Of several nodes at one server one is enough.
-            served = [node for node in copies if list(self.hosts.values()).count(self.hosts[node]) > 1]
-            idle = sorted(served)
-        if not idle:
-            return None
-        node = idle[0]
-        rest = {each: home for each, home in self.hosts.items() if each != node}
-        reason = f"the copy on {node} has no subscriber that others are not as near to"
-        return Move("drop", node, reason, now, self._candidate(rest))
+        homes = list(self.hosts.values())
+        for node in sorted(copies):
+            rest = {each: home for each, home in self.hosts.items() if each != node}
+            idle = self.hosts[node] not in heard
+            # Who listens at a server hears everybody who publishes there.
+            twice = homes.count(self.hosts[node]) > 1 and self.policy.reuse != "none"
+            if not idle and not twice:
+                continue
+            after = self._candidate(rest)
+            if after.delay <= now.delay:
+                reason = f"the copy on {node} has no subscriber that others are not as near to"
+                return Move("drop", node, reason, now, after)
+        return None
 
     def better_place(self, free: Sequence[str], *, forced: bool) -> Move | None:
         """Another node, where that is better and pays; any other where it may not stay."""
@@ -188,8 +193,10 @@ class _Standing:
         node, with_price = best
         after = candidates[node]
         rank, other = _settled(self.policy.rank(now)), _settled(self.policy.rank(with_price))
-        full = self.situation.knows_capacity and now.own > 1.0 >= with_price.own
-        if not (forced or full or is_better(other, rank)):
+        relieved = now.overloaded and not with_price.overloaded
+        if with_price.overloaded and not now.overloaded and not forced:
+            return None
+        if not (forced or relieved or is_better(other, rank)):
             return None
         why = "hints do not let it stay" if forced else f"better by {MARGIN:.0%} or more, the move included"
         size, pause = self._state(), self._pause(node)
@@ -225,7 +232,8 @@ class _Standing:
             bytes_before=self._before,
             peak_before=self._busiest[0][1] if self._busiest else 0.0,
             missing=max(self.policy.replicas - len(hosts), 0),
-            sites=len({situation.site_of_node(each) for each in hosts}),
+            sites=min(len({situation.site_of_node(each) for each in hosts}), self.policy.replicas),
+            limited=situation.knows_capacity,
         )
 
     def _hosts_at(self, node: str) -> dict[str, str]:
@@ -235,13 +243,11 @@ class _Standing:
     def _bytes(self, node: str) -> tuple[float, float]:
         """Bytes a second over links, and their cost, that the detector makes on a node: what it reads, what it sends to
         its home. What goes from there to subscribers is the same wherever it is."""
-        situation, figures = self.situation, self.figures
+        figures = self.figures
         read, cost = figures.reading(node)
         home = self.hosts.get(node, self.hosts[self.primary])
-        way = situation.network.way(situation.site_of_node(node), situation.site_of_home(home))
-        if way is not None:
-            read, cost = read + figures.does.size * way.hops, cost + figures.does.size * way.cost
-        return read, cost
+        sent, sent_cost = figures.sending(node, home)
+        return read + sent, cost + sent_cost
 
     def _delay(self, hosts: dict[str, str], place: Place) -> float:
         situation = self.situation
@@ -292,7 +298,7 @@ class _Standing:
     def _best(self, candidates: dict[str, Candidate]) -> tuple[str, Candidate] | None:
         return min(
             candidates.items(),
-            key=lambda each: (_settled(self.policy.rank(each[1])), lot(self.detector, (each[0],))),
+            key=lambda each: (each[1].overloaded, _settled(self.policy.rank(each[1])), lot(self.detector, each[0])),
             default=None,
         )
 
@@ -318,5 +324,5 @@ def _is_ruled_out(node: str, hints: Hints) -> bool:
 def _words(candidate: Candidate) -> str:
     return (
         f"{show_time(candidate.delay)} to subscribers, {show_rate(candidate.bytes)} over links, "
-        f"busiest node at {candidate.peak:.3g}"
+        f"busiest node at {show_use(candidate, candidate.peak)}"
     )

@@ -2,8 +2,8 @@
 
 All that may be done is laid out: each way to detect the pattern on each node, listening to the detector there is,
 copies of it. Nothing is tried out: a hundred nodes with two ways are two hundred candidates. Sets of nodes, for
-replicas, are all looked at while they are few (`MOST_SETS`); else the best node comes first, further ones are added one
-by one, and then each is exchanged as long as that helps.
+replicas, are all looked at while they are few (`MOST_SETS`); else, of the nodes that are good by themselves, the best
+comes first, further ones are added one by one, and then each is exchanged as long as that helps.
 """
 
 from __future__ import annotations
@@ -12,22 +12,27 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from math import comb
-from typing import Final
+from typing import Final, NamedTuple
 
 from detectors.cutting.graph import DetectorGraph
 from middleware.errors import DistcedError
 from policies.distribution.candidates import Action, Candidate, Rank
 from policies.distribution.delays import mean
+from policies.distribution.estimating import Part
 from policies.distribution.figures import Assumed, Figures
 from policies.distribution.policy import Policy
+from policies.distribution.reading import Stream
 from policies.distribution.request import Request
-from policies.distribution.situation import Situation, Stream
+from policies.distribution.situation import Situation
 from policies.distribution.ties import lot
 from policies.distribution.ways import may_be_read
 from policies.topology.model import Place
 
 MOST_SETS: Final = 1000
 """So many sets of nodes are looked at one by one."""
+
+NEAR: Final = 40
+"""Where there are more sets, of the nodes so many are looked at that are the best by themselves."""
 
 _ORDER: Final[dict[Action, int]] = {"reuse": 1, "create": 2, "copy": 3}
 """What is there already is best left alone."""
@@ -69,8 +74,10 @@ class Choice:
             self.figures = [self._figures(graph) for graph in request.graphs]
         self._bytes_before = situation.bytes_over_links
         self._peak_before = situation.busiest[1]
-        self._told: dict[tuple[int, str, Place], tuple[float, float]] = {}
-        self._alone: dict[tuple[int, str], tuple[float, float, float]] = {}
+        self._limited = situation.knows_capacity
+        self._uses = {node: (situation.use(node), situation.capacity(node)) for node in situation.nodes}
+        self._alone: dict[tuple[int, str], _Alone] = {}
+        self._lots: dict[str, int] = {}
 
     # Candidates.
 
@@ -90,7 +97,8 @@ class Choice:
             raise too_few(self.policy, (*self.running, *free))
         if not short and (allowed or not free):
             yield self.candidate("reuse", 0, (), self.running)
-        yield from self._sets(0, "copy", free, max(short, 1), self.running)
+        if short or not allowed or self.policy.replicas == 1:
+            yield from self._sets(0, "copy", free, max(short, 1), self.running)
 
     def _sets(
         self, way: int, action: Action, nodes: Sequence[str], count: int, there: Mapping[str, str]
@@ -101,7 +109,8 @@ class Choice:
         if count <= 1 or comb(len(nodes), count) <= MOST_SETS:
             yield from (self._first(made, chosen) for chosen in combinations(nodes, count))
             return
-        best = min((made((node,)) for node in nodes), key=self.key)
+        alone = sorted((made((node,)) for node in nodes), key=self.key)
+        best, nodes = alone[0], [each.node for each in alone[:NEAR]]
         while len(best.nodes) < count:
             best = min((made((*best.nodes, node)) for node in nodes if node not in best.nodes), key=self.key)
         while True:
@@ -126,28 +135,27 @@ class Choice:
 
     def candidate(self, action: Action, way: int, chosen: tuple[str, ...], there: Mapping[str, str]) -> Candidate:
         """The figures of one way on these nodes, beside those that host it already."""
-        situation, figures = self.situation, self.figures[way]
-        assumed = figures.assumed
-        amount, cost = assumed.bytes, assumed.cost
-        added = dict(assumed.loads)
-        hosts = {**there, **{node: situation.home_of_node(node) for node in chosen}}
-        arrived: dict[str, float] = {}
-        for node, home in hosts.items():
-            wait, read, read_cost = self._on(way, node)
-            arrived[node] = wait + situation.to_node(home, node)
-            if node not in there:
-                amount, cost = amount + read, cost + read_cost
-                added[node] = added.get(node, 0.0) + figures.does.load
+        figures = self.figures[way]
+        amount, cost = figures.assumed.bytes + figures.louder[0], figures.assumed.cost + figures.louder[1]
+        added = dict(figures.assumed.loads)
+        hosts = dict(there)
+        for node in chosen:
+            alone = self._on(way, node, "")
+            hosts[node] = alone.home
+            amount, cost = amount + alone.read, cost + alone.read_cost
+            added[node] = added.get(node, 0.0) + figures.does.load
+        every = [self._on(way, node, home) for node, home in hosts.items()]
         delays = []
-        for place in self.request.subscribers:
-            heard = self.heard(hosts, place)
-            delays.append(min(arrived[node] + situation.to_place(hosts[node], place) for node in heard))
-            for node in heard:
-                told, told_cost = self.telling(way, hosts[node], place)
-                amount, cost = amount + told, cost + told_cost
-        uses = {node: situation.use(node) + load / situation.capacity(node) for node, load in added.items()}
-        nodes = chosen or (min(hosts, key=lambda node: (self._distance(node, hosts), node)),)
-        own = max((uses[node] for node in chosen), default=0.0)
+        for number, place in enumerate(self.request.subscribers):
+            heard = (
+                every if len(every) == 1 else [self._on(way, node, hosts[node]) for node in self.heard(hosts, place)]
+            )
+            delays.append(min(each.listeners[number].delay for each in heard))
+            for each in heard:
+                amount += each.listeners[number].told
+                cost += each.listeners[number].told_cost
+        uses = {node: self._use(node, load) for node, load in added.items()}
+        nodes = chosen or (min(every, key=lambda each: (each.delay, each.node)).node,)
         return Candidate(
             action,
             way,
@@ -158,12 +166,13 @@ class Choice:
             bytes=amount,
             cost=cost,
             load=sum(added.values()),
-            own=own,
+            own=max((uses[node] for node in chosen), default=0.0),
             peak=max(self._peak_before, *uses.values()) if uses else self._peak_before,
             bytes_before=self._bytes_before,
             peak_before=self._peak_before,
             missing=max(self.policy.replicas - len(hosts), 0),
-            sites=len({situation.site_of_node(node) for node in hosts}),
+            sites=min(len({each.site for each in every}), self.policy.replicas),
+            limited=self._limited,
         )
 
     def heard(self, hosts: Mapping[str, str], place: Place) -> list[str]:
@@ -174,15 +183,31 @@ class Choice:
         nearest = min(hosts.values(), key=lambda home: (self.situation.to_place(home, place), home))
         return [node for node, home in hosts.items() if home == nearest]
 
+    def _use(self, node: str, load: float) -> float:
+        """The use of a node with so much more to do."""
+        use, capacity = self._uses[node]
+        return use + load / capacity
+
     # Comparing.
 
-    def key(self, candidate: Candidate) -> tuple[bool, Rank, int, int, int]:
+    def key(self, candidate: Candidate) -> tuple[bool, Rank, int, int, tuple[int, ...]]:
         """What candidates are sorted by."""
-        full = candidate.own > 1.0 and self.situation.knows_capacity
         # What differs by less than this differs by rounding.
         rank = tuple(float(f"{each:.9g}") for each in self.policy.rank(candidate))
         # A pattern is cut where that is as good as leaving it whole.
-        return full, rank, _ORDER[candidate.action], -candidate.way, lot(self.request.id, candidate.nodes)
+        return (
+            candidate.overloaded,
+            rank,
+            _ORDER[candidate.action],
+            -candidate.way,
+            tuple(map(self._lot, candidate.nodes)),
+        )
+
+    def _lot(self, node: str) -> int:
+        known = self._lots.get(node)
+        if known is None:
+            known = self._lots[node] = lot(self.request.id, node)
+        return known
 
     # Figures, each reckoned once.
 
@@ -218,35 +243,68 @@ class Choice:
             node, load = best.node, figures.does.load
             assumed.homes[part] = self.situation.home_of_node(node)
             assumed.arrived[part] = figures.wait(node) + self.situation.to_node(assumed.homes[part], node)
-            assumed.measured[part] = figures.does
+            assumed.parts[part] = Part(figures.does, figures.told)
             assumed.loads[node] = assumed.loads.get(node, 0.0) + load
             assumed.reads.setdefault(node, set()).update(figures.streams)
             read, read_cost = figures.reading(node)
             assumed.bytes, assumed.cost = assumed.bytes + read, assumed.cost + read_cost
         return assumed
 
-    def _on(self, way: int, node: str) -> tuple[float, float, float]:
-        """How long a detector on a node waits, and what it adds by reading."""
+    def _on(self, way: int, node: str, home: str) -> _Alone:
+        """A detector on a node by itself, whose topic is at a home server; at the node's own unless it is there."""
         known = self._alone.get((way, node))
         if known is None:
-            figures = self.figures[way]
-            known = self._alone[way, node] = (figures.wait(node), *figures.reading(node))
+            situation, figures = self.situation, self.figures[way]
+            home = home if node in self.running else situation.home_of_node(node)
+            arrived = figures.wait(node) + situation.to_node(home, node)
+            listeners = [
+                _Listener(arrived + situation.to_place(home, place), *self.telling(way, home, place))
+                for place in self.request.subscribers
+            ]
+            delay = mean(each.delay for each in listeners)
+            site = situation.site_of_node(node)
+            known = self._alone[way, node] = _Alone(node, home, site, delay, *figures.reading(node), listeners)
         return known
 
     def telling(self, way: int, home: str, place: Place) -> tuple[float, float]:
         """What it adds to links, and their cost, that somebody listens at a home server."""
-        key = (way, home, place)
-        known = self._told.get(key)
-        if known is None:
-            known = self.figures[way].telling(home, place)
-            if place.kind == "node" and Stream("composite", "", self.request.id) in self.situation.read_at(place.name):
-                # Its connection carries that already.
-                known = (0.0, 0.0)
-            self._told[key] = known
-        return known
+        own = Stream("composite", "", self.request.id)
+        if self.running and place.kind == "node" and own in self.situation.reading.at(place.name):
+            # Its connection carries that already.
+            return 0.0, 0.0
+        return self.figures[way].telling(home, place)
 
-    def _distance(self, node: str, hosts: Mapping[str, str]) -> float:
-        return mean(self.situation.to_place(hosts[node], place) for place in self.request.subscribers)
+
+class _Listener(NamedTuple):
+    """A subscriber that listens to one host.
+
+    Attributes:
+        delay: ns from an event until it hears.
+        told, told_cost: bytes a second that adds to links, and their cost.
+    """
+
+    delay: float
+    told: float
+    told_cost: float
+
+
+class _Alone(NamedTuple):
+    """A detector on one node by itself.
+
+    Attributes:
+        home: of its topic.
+        delay: mean over subscribers, ns.
+        read, read_cost: bytes a second that it adds to links by reading, and their cost.
+        listeners: the subscribers, in their order.
+    """
+
+    node: str
+    home: str
+    site: str
+    delay: float
+    read: float
+    read_cost: float
+    listeners: list[_Listener]
 
 
 def too_few(policy: Policy, nodes: Sequence[str]) -> DistcedError:

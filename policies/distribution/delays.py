@@ -15,16 +15,16 @@ ways, weighted by how often events come.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from typing import Final, NamedTuple
 
 from middleware.timestamps import SECOND
-from policies.distribution.situation import HEARTBEATS, Situation
+from policies.distribution import sizes
+from policies.distribution.measures import DEEPEST
+from policies.distribution.situation import Situation
 
-STEPS: Final = 16
+STEPS: Final = 8
 """In how many steps the integral is taken."""
-
-DEEPEST: Final = 50
-"""Parts of parts are followed so far; what the directory says may be wrong, and go round in a circle."""
 
 
 class Input(NamedTuple):
@@ -32,11 +32,13 @@ class Input(NamedTuple):
 
     Attributes:
         way: ns from the source of the events until a detector hears them; for a part, the part's own delay included.
-        rate: how often a second it is heard with an event.
+        rate: events a second.
+        heard: how often a second it says how far it is, with an event or without.
     """
 
     way: float
     rate: float
+    heard: float
 
 
 def waited(inputs: Sequence[Input], *, guaranteed: bool = True) -> float:
@@ -53,27 +55,23 @@ def waited(inputs: Sequence[Input], *, guaranteed: bool = True) -> float:
         return inputs[0].way
     counted: dict[tuple[float, float], int] = {}
     for each in inputs:
-        ends = (each.way, each.way + period(each.rate))
-        counted[ends] = counted.get(ends, 0) + 1
+        span = (each.way, SECOND / each.heard)
+        counted[span] = counted.get(span, 0) + 1
     start = max(way for way, _ in counted)
-    end = max(last for _, last in counted)
-    if end == float("inf"):
+    end = max(way + period for way, period in counted)
+    if end == inf:
         return end
     step = (end - start) / STEPS
     missing = 0.0
     for number in range(STEPS):
         x = start + (number + 0.5) * step
         heard = 1.0
-        for (way, last), count in counted.items():
-            if x < last:
-                heard *= ((x - way) / (last - way)) ** count
+        for (way, period), count in counted.items():
+            share = (x - way) / period
+            if share < 1.0:
+                heard *= share**count
         missing += 1.0 - heard
     return start + missing * step
-
-
-def period(rate: float) -> float:
-    """ns within which a source is heard again: by an event, or else by a heartbeat."""
-    return SECOND / max(rate, HEARTBEATS)
 
 
 def arrivals(situation: Situation, detector: str) -> dict[str, float]:
@@ -112,15 +110,16 @@ def _arrivals(situation: Situation, detector: str, depth: int) -> dict[str, floa
 
 
 def _inputs(situation: Situation, detector: str, node: str, depth: int) -> list[Input]:
-    rates: dict[str, float] = {}
-    found: list[Input] = []
-    for stream in situation.streams_of(detector):
-        if stream.kind == "event":
-            rates[stream.name] = rates.get(stream.name, 0.0) + situation.rate(stream.name, stream.type)
-        elif stream.kind == "composite":
-            arrived = _arrivals(situation, stream.name, depth - 1)
-            found.append(Input(from_detector(situation, arrived, node), situation.measured(stream.name).rate))
-    return [Input(from_source(situation, source, node), rate) for source, rate in rates.items()] + found
+    measures = situation.measures
+    sources, others = situation.reading.inputs_of(detector)
+    found = []
+    for source, types in sources:
+        rate = sum(measures.rate(source, each) for each in types)
+        found.append(Input(from_source(situation, source, node), rate, sizes.HEARTBEATS + rate))
+    for other in others:
+        way = from_detector(situation, _arrivals(situation, other, depth - 1), node)
+        found.append(Input(way, measures.of(other).rate, measures.told(other, read=True) or sizes.HEARTBEATS))
+    return found
 
 
 def mean(values: Iterable[float]) -> float:

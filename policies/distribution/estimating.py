@@ -8,7 +8,7 @@ domain, before one of them is in it. So for `[A] ; [B]` there are as many compos
 by the next B.
 
 - *Rates* of events: as measured; else the hint's, shared out to the sources of the type; else the topology's; else
-  `RATE`.
+  `sizes.RATE`.
 - *Filters, guards*: by their form (`selectivity`).
 - *A time event* comes at the rate of one by its delay; one at a fixed time once a day.
 - *A window* of length W lets `1 - exp(-r W)` of the instances go on, r the rate of the state's domain, of one key of
@@ -27,9 +27,9 @@ often as the source that is heard the least often, once for each source.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton, State, Timer
 from detectors.cutting.candidates import size_of
@@ -37,20 +37,10 @@ from detectors.cutting.graph import DetectorPlan
 from detectors.language.tree import Delegated, Relative
 from middleware.protocol import Hints, Measured
 from middleware.timestamps import DAY, SECOND
+from policies.distribution import sizes
+from policies.distribution.reading import Stream, inputs
 from policies.distribution.selectivity import share_of, shares
-from policies.distribution.situation import FRAME_BYTES, HEARTBEATS, Situation, Stream
-
-COMPOSITE_BYTES: Final = 60.0
-"""Bytes of a composite event beside its constituents: timestamps, digest."""
-
-ID_BYTES: Final = 20.0
-"""Bytes of a constituent's id."""
-
-INSIDE_BYTES: Final = 60.0
-"""Bytes of a constituent that is sent along."""
-
-RECORD_BYTES: Final = 110.0
-"""Bytes of the record that says how a part came about."""
+from policies.distribution.situation import Situation
 
 KEYS: Final = 10.0
 """How many values a key has."""
@@ -77,6 +67,18 @@ class Flow:
     length: float
 
 
+class Part(NamedTuple):
+    """A detector that is not in the situation yet.
+
+    Attributes:
+        does: what it is expected to do.
+        told: how often a second it says how far it is.
+    """
+
+    does: Measured
+    told: float
+
+
 def expected(
     plan: DetectorPlan,
     situation: Situation,
@@ -84,14 +86,14 @@ def expected(
     *,
     records: bool = False,
     constituents: bool = False,
-    parts: Mapping[str, Measured] | None = None,
+    parts: Mapping[str, Part] | None = None,
 ) -> Measured:
     """What a detector may be expected to do.
 
     Args:
         records: whether it is read as part of a pattern.
         constituents: whether the constituents are sent along.
-        parts: what detectors are expected to do that are not in the situation, by id.
+        parts: detectors that are not in the situation, by id.
     """
     automaton = plan.compiled.automaton
     rates = Rates(situation, hints, parts or {})
@@ -103,31 +105,31 @@ def expected(
         rate *= share_of(automaton.output.condition)
     if hints.selectivity is not None and not records:
         rate = events * hints.selectivity
-    each = COMPOSITE_BYTES + ID_BYTES * flow.length
-    each += RECORD_BYTES if records else 0.0
-    each += INSIDE_BYTES * flow.length if constituents else 0.0
-    heard = [max(rates.of_stream(stream), HEARTBEATS) for stream in streams if stream.kind != "heartbeat"]
-    frames = len(heard) * min(heard, default=0.0)
-    inputs: dict[str, float] = {}
+    each = sizes.COMPOSITE + sizes.ID * flow.length
+    each += sizes.RECORD if records else 0.0
+    each += sizes.INSIDE * flow.length if constituents else 0.0
+    heard: dict[str, float] = {}
     for stream in streams:
         if stream.kind != "heartbeat":
-            inputs[stream.name] = inputs.get(stream.name, 0.0) + rates.bytes_of(stream)
-    return Measured(load=flow.touched, rate=rate, size=rate * each + frames * FRAME_BYTES, inputs=inputs, events=events)
+            heard[stream.name] = heard.get(stream.name, 0.0) + rates.payload_of(stream)
+    read = records or automaton.output is not None
+    size = rate * each + rates.told(streams, read=read) * sizes.FRAME
+    return Measured(load=flow.touched, rate=rate, size=size, inputs=heard, events=events)
 
 
 def streams_of(plan: DetectorPlan, situation: Situation) -> tuple[Stream, ...]:
     """What a detector will read."""
-    return situation.streams(plan.compiled.automaton.type_names(), plan.parts, but=plan.id)
+    return situation.reading.streams(plan.compiled.automaton.type_names(), plan.parts, but=plan.id)
 
 
 class Rates:
     """How often events come, as far as anybody knows.
 
     Attributes:
-        parts: what detectors are expected to do that are not in the situation.
+        parts: detectors that are not in the situation, by id.
     """
 
-    def __init__(self, situation: Situation, hints: Hints, parts: Mapping[str, Measured]) -> None:
+    def __init__(self, situation: Situation, hints: Hints, parts: Mapping[str, Part]) -> None:
         self.situation = situation
         self.hints = hints
         self.parts = parts
@@ -140,23 +142,48 @@ class Rates:
         if stream.kind == "composite":
             return self.of_detector(stream.name)
         hinted = self.hints.rates.get(stream.type)
-        if hinted is not None and not self.situation.is_measured(stream):
-            return hinted / max(len(self.situation.sources_of(stream.type)), 1)
-        return self.situation.rate(stream.name, stream.type)
+        if hinted is not None and not self.situation.measures.is_measured(stream):
+            return hinted / max(len(self.situation.reading.sources_of(stream.type)), 1)
+        return self.situation.measures.rate(stream.name, stream.type)
 
     def bytes_of(self, stream: Stream) -> float:
-        """Bytes a second of a stream."""
+        """Bytes a second of a stream on a link."""
+        measures = self.situation.measures
+        if stream.kind == "composite" and stream.name in self.parts:
+            return measures.output(*self.parts[stream.name])
+        if stream.kind == "event" and self.hints.rates:
+            return measures.bytes_of(self.of_stream(stream))
+        if stream.kind == "composite":
+            return measures.flow(stream) + measures.louder(stream.name)
+        return measures.flow(stream)
+
+    def payload_of(self, stream: Stream) -> float:
+        """Bytes a second of the payload of a stream."""
         if stream.kind == "composite":
             known = self.parts.get(stream.name)
-            return known.size if known is not None else self.situation.flow(stream)
-        if stream.kind == "event" and self.hints.rates and not self.situation.is_measured(stream):
-            return self.of_stream(stream) * self.situation.event_bytes
-        return self.situation.flow(stream)
+            return (self.situation.measures.of(stream.name) if known is None else known.does).size
+        return self.of_stream(stream) * self.situation.measures.payload
+
+    def heard(self, detector: str) -> float:
+        """How often a second a detector says how far it is."""
+        if detector in self.parts:
+            return self.parts[detector].told or sizes.HEARTBEATS
+        return self.situation.measures.told(detector, read=True) or sizes.HEARTBEATS
+
+    def told(self, streams: Iterable[Stream], *, read: bool) -> float:
+        """How often a second a detector says how far it is that reads these, and is read by others or not."""
+        sources, detectors = inputs(streams)
+        heard = [sizes.HEARTBEATS + self.of_source(*each) for each in sources]
+        return sizes.told(heard + [self.heard(each) for each in detectors], read=read)
+
+    def of_source(self, source: str, types: Iterable[str]) -> float:
+        """Events a second of some types from a source."""
+        return sum(self.of_stream(Stream("event", each, source)) for each in types)
 
     def of_detector(self, detector: str) -> float:
         """Composite events a second of a detector."""
         known = self.parts.get(detector)
-        return known.rate if known is not None else self.situation.measured(detector).rate
+        return known.does.rate if known is not None else self.situation.measures.of(detector).rate
 
     def of_type(self, name: str) -> float:
         """Events a second of a type, from all sources and all detectors that publish it.
@@ -165,8 +192,8 @@ class Rates:
         """
         known = self._types.get(name)
         if known is None:
-            sources = [Stream("event", name, each) for each in self.situation.sources_of(name)]
-            detectors = self.situation.publishers_of(name)
+            sources = [Stream("event", name, each) for each in self.situation.reading.sources_of(name)]
+            detectors = self.situation.reading.publishers_of(name)
             known = sum(map(self.of_stream, sources)) + sum(map(self.of_detector, detectors))
             if not sources and not detectors:
                 known = self.hints.rates.get(name, 0.0)
@@ -178,7 +205,10 @@ def flow_of(automaton: Automaton, rates: Rates) -> Flow:
     """What runs through an automaton."""
     own, inner_touched, lengths = _rates(automaton, rates)
     types = frozenset(own)
-    states = [_Waiting.of(automaton, state, own, types, lengths) for state in automaton.states]
+    states = [
+        _Waiting.of(automaton, state, own, types, lengths, begins=place in automaton.starts)
+        for place, state in enumerate(automaton.states)
+    ]
     arriving = [0.0] * len(states)
     # How many events have been matched on arrival, times how many arrive.
     matched = [0.0] * len(states)
@@ -239,7 +269,7 @@ class _Waiting:
     @classmethod
     def of(
         cls, automaton: Automaton, state: State, own: Mapping[str, float], types: frozenset[str],
-        lengths: Mapping[str, float],
+        lengths: Mapping[str, float], *, begins: bool,
     ) -> _Waiting:  # fmt: skip
         inside: dict[str, float] = {}
         labels: list[dict[str, float]] = []
@@ -250,7 +280,7 @@ class _Waiting:
             labels.append(shares(position.label, types))
         domain = sum(own[name] * share for name, share in inside.items())
         seen = sum(own[name] for name in inside if name[0] != TIMER_PREFIX)
-        survive = _survive(automaton, state, domain)
+        survive = 1.0 if begins else _survive(automaton, state, domain)
         onward = []
         for move, label in zip(state.moves, labels, strict=True):
             rate = sum(own[name] * share for name, share in label.items() if name in inside)
@@ -263,9 +293,12 @@ class _Waiting:
 
 def _survive(automaton: Automaton, state: State, domain: float) -> float:
     """The share of instances that are still in their windows when the next event of the domain comes."""
-    if not state.windows:
+    windows = [automaton.windows[each] for each in state.windows]
+    if automaton.whole_window is not None:
+        windows.append(automaton.whole_window)
+    if not windows:
         return 1.0
-    length = min(automaton.windows[each] for each in state.windows) / SECOND
+    length = min(windows) / SECOND
     keyed = bool(automaton.key or state.keys)
     return -math.expm1(-domain * length / (KEYS if keyed else 1.0))
 
@@ -277,7 +310,7 @@ def _rates(automaton: Automaton, rates: Rates) -> tuple[dict[str, float], float,
     for position in automaton.positions:
         names |= {name for name in position.domain.by_type if name[0] not in (TIMER_PREFIX, PART_PREFIX)}
         if position.domain.types() is None:
-            names |= set(rates.situation.types())
+            names |= set(rates.situation.reading.types())
     own = {name: rates.of_type(name) for name in names}
     lengths: dict[str, float] = {}
     for index, timer in enumerate(automaton.timers):

@@ -7,14 +7,16 @@ end up is decided when somebody asks for them, and this detector then has a plac
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from detectors.cutting.graph import DetectorGraph
 from middleware.protocol import Hints, Measured
+from policies.distribution import sizes
 from policies.distribution.delays import Input, arrivals, from_detector, from_source, waited
-from policies.distribution.estimating import Rates, expected, streams_of
-from policies.distribution.situation import Situation, Stream
+from policies.distribution.estimating import Part, Rates, expected, streams_of
+from policies.distribution.reading import Stream, inputs
+from policies.distribution.situation import Situation
 from policies.topology.model import Place
 
 
@@ -25,7 +27,7 @@ class Assumed:
     Attributes:
         homes: of each part the home of its topic.
         arrived: of each part, ns from an event until it is there.
-        measured: what each is expected to do.
+        parts: what each is expected to do.
         loads: instances a second they add to nodes.
         reads: what they make nodes read.
         bytes, cost: what they add to links.
@@ -33,20 +35,11 @@ class Assumed:
 
     homes: dict[str, str] = field(default_factory=dict)
     arrived: dict[str, float] = field(default_factory=dict)
-    measured: dict[str, Measured] = field(default_factory=dict)
+    parts: dict[str, Part] = field(default_factory=dict)
     loads: dict[str, float] = field(default_factory=dict)
     reads: dict[str, set[Stream]] = field(default_factory=dict)
     bytes: float = 0.0
     cost: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class _AtSite:
-    """What reading everything costs a node at a site: bytes over links and their cost, by stream and together."""
-
-    by_stream: Mapping[Stream, tuple[float, float]]
-    bytes: float
-    cost: float
 
 
 class Figures:
@@ -55,6 +48,9 @@ class Figures:
     Attributes:
         streams: what it reads.
         does: what it does, or is expected to do.
+        told: how often a second it says how far it is.
+        louder: bytes a second over links, and their cost, that the detectors it reads will tell more to those who
+            listen to them already.
         guaranteed: whether it waits until what it reads is complete.
         gone: what a node would not read any more if the detector were not there: by node, for one that is there.
     """
@@ -67,6 +63,7 @@ class Figures:
         rates: Rates,
         *,
         guaranteed: bool = True,
+        read: bool = False,
         assumed: Assumed | None = None,
         gone: Mapping[str, Collection[Stream]] | None = None,
     ) -> None:
@@ -77,14 +74,19 @@ class Figures:
         self.assumed = assumed or Assumed()
         self.gone = gone or {}
         self._rates = rates
-        self._at_site: dict[str, _AtSite] = {}
+        self._at_site: dict[str, dict[Stream, tuple[float, float]]] = {}
+        self.told = rates.told(streams, read=read)
+        self._output = situation.measures.output(does, self.told)
+        # Events a second of each source; of each detector that is read also when it is where, and how often it tells.
         self._sources: dict[str, float] = {}
-        self._arrived: list[tuple[Mapping[str, float], float]] = []
-        for stream in streams:
-            if stream.kind == "event":
-                self._sources[stream.name] = self._sources.get(stream.name, 0.0) + rates.of_stream(stream)
-            elif stream.kind == "composite":
-                self._arrived.append((self._arrivals_of(stream.name), rates.of_stream(stream)))
+        self._detectors: list[tuple[Mapping[str, float], float, float]] = []
+        sources, detectors = inputs(streams)
+        for source, types in sources:
+            self._sources[source] = rates.of_source(source, types)
+        for each in detectors:
+            self._detectors.append((self._arrivals_of(each), rates.of_detector(each), rates.heard(each)))
+        self._waits: dict[str, float] = {}
+        self.louder = self._louder(detectors)
 
     @classmethod
     def of_new(
@@ -101,10 +103,12 @@ class Figures:
     ) -> Figures:
         """Of a detector that is yet to be made: a plan of a graph."""
         plan = graph.plans[detector]
-        parts = assumed.measured if assumed is not None else {}
+        parts = assumed.parts if assumed is not None else {}
         does = expected(plan, situation, hints, records=records, constituents=constituents, parts=parts)
         rates = Rates(situation, hints, parts)
-        return cls(situation, streams_of(plan, situation), does, rates, guaranteed=guaranteed, assumed=assumed)
+        read = records or plan.compiled.automaton.output is not None
+        streams = streams_of(plan, situation)
+        return cls(situation, streams, does, rates, guaranteed=guaranteed, read=read, assumed=assumed)
 
     @classmethod
     def of_running(
@@ -113,41 +117,71 @@ class Figures:
         """Of a detector that is there."""
         guaranteed = situation.detectors[detector].policy == "guaranteed"
         rates = Rates(situation, Hints(), {})
-        does = situation.measured(detector)
-        return cls(situation, situation.streams_of(detector), does, rates, guaranteed=guaranteed, gone=gone)
+        does = situation.measures.of(detector)
+        streams, read = situation.reading.streams_of(detector), situation.reading.is_read(detector)
+        return cls(situation, streams, does, rates, guaranteed=guaranteed, read=read, gone=gone)
+
+    def _louder(self, detectors: Sequence[str]) -> tuple[float, float]:
+        situation = self.situation
+        amount = cost = 0.0
+        for detector in detectors:
+            more = situation.measures.louder(detector)
+            for listener, count in situation.detectors[detector].readers.items() if more else ():
+                site = situation.site_of_home(listener)
+                for home in situation.homes_heard(detector, site):
+                    way = situation.network.way(situation.site_of_home(home), site)
+                    if way is not None:
+                        amount, cost = amount + more * count * way.hops, cost + more * count * way.cost
+        return amount, cost
 
     def wait(self, node: str) -> float:
         """ns from an event until a detector on a node consumes it."""
         situation = self.situation
-        inputs = [Input(from_source(situation, source, node), rate) for source, rate in self._sources.items()]
-        inputs += [Input(from_detector(situation, arrived, node), rate) for arrived, rate in self._arrived]
-        return waited(inputs, guaranteed=self.guaranteed)
+        measured = situation.loads.get(node)
+        if measured is not None and measured.latencies:
+            return self._wait(node)
+        # As at any node of the site.
+        site = situation.site_of_node(node)
+        if site not in self._waits:
+            self._waits[site] = self._wait(node)
+        return self._waits[site]
+
+    def _wait(self, node: str) -> float:
+        situation = self.situation
+        heard = [
+            Input(from_source(situation, source, node), rate, sizes.HEARTBEATS + rate)
+            for source, rate in self._sources.items()
+        ]
+        heard += [Input(from_detector(situation, arrived, node), rate, told) for arrived, rate, told in self._detectors]
+        return waited(heard, guaranteed=self.guaranteed)
 
     def reading(self, node: str) -> tuple[float, float]:
         """Bytes a second over links, and their cost, that a detector on a node adds by reading; what the node reads
         already is nothing new."""
-        at_site = self._reading_at(self.situation.site_of_node(node))
-        amount, cost = at_site.bytes, at_site.cost
-        gone = self.gone.get(node, ())
-        read = self.situation.read_at(node)
-        also = self.assumed.reads.get(node, ())
-        for stream, (own, own_cost) in at_site.by_stream.items():
-            if (stream in read and stream not in gone) or stream in also:
-                amount, cost = amount - own, cost - own_cost
-        return max(amount, 0.0), max(cost, 0.0)
+        amount = cost = 0.0
+        gone, also = self.gone.get(node, ()), self.assumed.reads.get(node, ())
+        read = self.situation.reading.at(node)
+        for stream, (own, own_cost) in self._reading_at(self.situation.site_of_node(node)).items():
+            if (stream not in read or stream in gone) and stream not in also:
+                amount, cost = amount + own, cost + own_cost
+        return amount, cost
 
     def telling(self, home: str, place: Place) -> tuple[float, float]:
         """Bytes a second over links, and their cost, for somebody who listens at a home server."""
         situation = self.situation
         way = situation.network.way(situation.site_of_home(home), situation.site_of(place))
-        return (0.0, 0.0) if way is None else (self.does.size * way.hops, self.does.size * way.cost)
+        return (0.0, 0.0) if way is None else (self._output * way.hops, self._output * way.cost)
+
+    def sending(self, node: str, home: str) -> tuple[float, float]:
+        """Bytes a second over links, and their cost, from a node to the home server of the detector's topic."""
+        return self.telling(home, Place("node", node))
 
     def links(self, node: str) -> dict[tuple[str, str], float]:
         """Bytes a second that reading adds to each link."""
         situation, found = self.situation, dict[tuple[str, str], float]()
         site, gone = situation.site_of_node(node), self.gone.get(node, ())
         for stream in self.streams:
-            if stream not in situation.read_at(node) or stream in gone:
+            if stream not in situation.reading.at(node) or stream in gone:
                 for home in self._homes_of(stream, site):
                     self._along(situation.site_of_home(home), site, self._rates.bytes_of(stream), found)
         return found
@@ -155,7 +189,7 @@ class Figures:
     def links_to(self, home: str, place: Place) -> dict[tuple[str, str], float]:
         """Bytes a second on each link for somebody who listens."""
         found: dict[tuple[str, str], float] = {}
-        self._along(self.situation.site_of_home(home), self.situation.site_of(place), self.does.size, found)
+        self._along(self.situation.site_of_home(home), self.situation.site_of(place), self._output, found)
         return found
 
     def _along(self, origin: str, target: str, amount: float, found: dict[tuple[str, str], float]) -> None:
@@ -163,11 +197,12 @@ class Figures:
         for link in () if way is None else way.links:
             found[link] = found.get(link, 0.0) + amount
 
-    def _reading_at(self, site: str) -> _AtSite:
+    def _reading_at(self, site: str) -> Mapping[Stream, tuple[float, float]]:
+        """What reading each stream adds to links at a site, and its cost; what comes over none is left out."""
         known = self._at_site.get(site)
         if known is None:
             situation = self.situation
-            by_stream = {}
+            known = self._at_site[site] = {}
             for stream in self.streams:
                 hops, cost = 0, 0.0
                 for home in self._homes_of(stream, site):
@@ -176,10 +211,7 @@ class Figures:
                         hops, cost = hops + way.hops, cost + way.cost
                 if hops:
                     flow = self._rates.bytes_of(stream)
-                    by_stream[stream] = (flow * hops, flow * cost)
-            amounts = list(by_stream.values())
-            total, total_cost = sum(each for each, _ in amounts), sum(each for _, each in amounts)
-            known = self._at_site[site] = _AtSite(by_stream, total, total_cost)
+                    known[stream] = (flow * hops, flow * cost)
         return known
 
     def _homes_of(self, stream: Stream, site: str) -> tuple[str, ...]:

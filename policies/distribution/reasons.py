@@ -47,7 +47,7 @@ def figures(candidate: Candidate) -> str:
     return (
         f"{show_time(candidate.delay)} to subscribers, {show_rate(candidate.bytes)} more over links "
         f"({show_rate(candidate.bytes_before)} now), {show_figure(candidate.load)} instances/s more, "
-        f"busiest node {show_figure(candidate.peak_before)} → {show_figure(candidate.peak)}"
+        f"busiest node {show_use(candidate, candidate.peak_before)} → {show_use(candidate, candidate.peak)}"
     )
 
 
@@ -70,6 +70,11 @@ def show_rate(bytes_per_second: float) -> str:
 def show_figure(number: float) -> str:
     """Any number to three digits."""
     return f"{number:.3g}" if abs(number) < 1000 else f"{number:,.0f}"
+
+
+def show_use(candidate: Candidate, use: float) -> str:
+    """A use of nodes: a share of the capacity, or instances a second where no capacity is known."""
+    return f"{show_figure(use * 100)} %" if candidate.limited else f"{show_figure(use)}/s"
 
 
 def _count(number: int, what: str) -> str:

@@ -2,26 +2,20 @@
 
 composite-event-framework-2004, "Distribution Policies": detectors that are aware of the load of nodes and of the
 latency to publishers and subscribers decide better. A node keeps one `Situation` along with the directory: each change
-of an entry is handed to `changed`, which only notes it, and the tables that follow from entries are reckoned when
-somebody asks. So a detector is placed without looking at all the others once more. `suggest` and the others read it
-and change nothing.
+of an entry is handed to `changed`, which only notes it, and what follows from entries is reckoned when somebody asks.
+So a detector is placed without looking at all the others once more. `suggest` and the others read it and change
+nothing.
 
-*Who pays for what.* A `Stream` is a topic: the events of one type from one source, the composite events of a detector,
-the heartbeats of the sources at one server. It travels from its home server to each node that reads it, once however
-many detectors there read it, because a node has one connection to each server; along the shortest way by latency, and
-not as a tree, for connections know nothing of one another. A detector's output goes from its node to its home server,
-and from there to each connection that listens.
-
-*What is not measured yet* is taken from whoever placed the detector (`expect`), else roughly from what it reads.
-Measured delays are not looked at: they hold what a move would not change, and compared with an estimate they would
-always lose.
+*Who pays for what.* A stream travels from its home server to each node that reads it (`reading`), along the shortest
+way by latency, and not as a tree, for connections know nothing of one another. A detector's output goes from its node
+to its home server, and from there to each connection that listens.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from typing import Any
 
 from middleware.directory import Entries
 from middleware.protocol import (
@@ -33,42 +27,12 @@ from middleware.protocol import (
     NodeEntry,
     SourceEntry,
 )
+from policies.distribution.measures import Measures, hosting, load_of_entry
 from policies.distribution.network import Network
+from policies.distribution.policy import replicas_of
+from policies.distribution.reading import Reading, Stream
 from policies.topology.model import Place
 from policies.topology.topology import Topology
-
-EVENT_BYTES: Final = 100.0
-"""Bytes of a primitive event in a frame of its own, topic and MQTT header included, where none has been measured."""
-
-FRAME_BYTES: Final = 90.0
-"""Bytes of a frame without events, topic and MQTT header included: a detector's heartbeat."""
-
-HEARTBEAT_BYTES: Final = 80.0
-"""Bytes of a source's heartbeat, topic and MQTT header included."""
-
-HEARTBEATS: Final = 4.0
-"""How often a second a publisher says how far its sources are."""
-
-RATE: Final = 1.0
-"""Events a second of one type from one source, where nothing at all is known."""
-
-TOUCHES: Final = 2.0
-"""How many instances an event touches, where nothing has been measured or expected."""
-
-Kind: TypeAlias = Literal["event", "composite", "heartbeat"]
-
-
-class Stream(NamedTuple):
-    """What is carried as a whole to whoever reads it.
-
-    Attributes:
-        type: of primitive events; else empty.
-        name: the source; of composite events the detector; of heartbeats the home server.
-    """
-
-    kind: Kind
-    type: str
-    name: str
 
 
 class Situation:
@@ -79,7 +43,8 @@ class Situation:
     Attributes:
         network: ways between sites.
         nodes, sources, detectors, loads, clients: entries of the directory, by name.
-        expected: what detectors are expected to do that have not been measured yet, by id.
+        reading: who reads what.
+        measures: how much there is of everything.
         remembered_delays: what `delays` has reckoned, for as long as nothing changes.
     """
 
@@ -90,30 +55,31 @@ class Situation:
         self.detectors: dict[str, DetectorEntry] = {}
         self.loads: dict[str, LoadEntry] = {}
         self.clients: dict[str, ClientEntry] = {}
-        self.expected: dict[str, Measured] = {}
-        self._forget_all()
+        self.reading = Reading(self.sources, self.detectors)
+        self.measures = Measures(self.reading, self.loads, topology)
+        self._forget_places()
 
     @classmethod
     def of(cls, entries: Entries, topology: Topology | None = None) -> Situation:
         """The situation that a directory shows, in a network; None for a network nobody knows."""
         situation = cls(topology)
-        situation.nodes |= entries.nodes
-        situation.sources |= entries.sources
-        situation.detectors |= entries.detectors
-        situation.loads |= entries.loads
-        situation.clients |= entries.clients
+        situation.nodes.update(entries.nodes)
+        situation.sources.update(entries.sources)
+        situation.detectors.update(entries.detectors)
+        situation.loads.update(entries.loads)
+        situation.clients.update(entries.clients)
         return situation
 
     def copy(self) -> Situation:
         """The same, to be changed by somebody else."""
-        other = Situation(None)
+        other = Situation(self.topology)
         other.network = self.network
-        other.nodes |= self.nodes
-        other.sources |= self.sources
-        other.detectors |= self.detectors
-        other.loads |= self.loads
-        other.clients |= self.clients
-        other.expected |= self.expected
+        other.nodes.update(self.nodes)
+        other.sources.update(self.sources)
+        other.detectors.update(self.detectors)
+        other.loads.update(self.loads)
+        other.clients.update(self.clients)
+        other.measures.expected.update(self.measures.expected)
         return other
 
     @property
@@ -124,68 +90,55 @@ class Situation:
     # Keeping it up to date.
 
     def changed(self, kind: str, name: str, entry: Any) -> None:
-        """An entry of the directory is new, is another, or was cleared (None). Kinds not looked at change nothing."""
+        """An entry of the directory is new, is another, or was cleared (None).
+
+        Kinds that are not looked at change nothing. Where the topology becomes another, make a new `Situation`.
+        """
         match kind:
             case "detector":
-                self._detector_changed(name, entry)
+                hosts = [
+                    node for each in (self.detectors.get(name), entry) if each is not None for node in hosting(each)
+                ]
+                if self.reading.change(name, entry):
+                    self.measures.forget_all()
+                if entry is None:
+                    self.measures.expected.pop(name, None)
+                self._forget(*hosts)
             case "source":
                 _put(self.sources, name, entry)
-                self._forget_streams()
+                self.reading.forget()
+                self.measures.forget_all()
+                self._forget()
             case "node":
                 before = self.nodes.get(name)
                 _put(self.nodes, name, entry)
-                if before is None or entry is None or before.home != entry.home or before.capacity != entry.capacity:
-                    self._forget_all()
+                # It tells its counters every few seconds, which make no difference here.
+                if before is None or entry is None or (before.home, before.capacity) != (entry.home, entry.capacity):
+                    self._forget_places()
             case "load":
                 _put(self.loads, name, entry)
-                self._forget_measured()
+                self._forget(name)
             case "client":
                 _put(self.clients, name, entry)
 
-    def expect(self, detector: str, measured: Measured | None) -> None:
+    def expect(self, detector: str, does: Measured | None) -> None:
         """What a detector is expected to do until that is measured; None for nothing any more."""
-        _put(self.expected, detector, measured)
-        self._forget_measured()
+        _put(self.measures.expected, detector, does)
+        self._forget()
 
-    def _detector_changed(self, name: str, entry: DetectorEntry | None) -> None:
-        before = self.detectors.get(name)
-        known = self._reading
-        if known is not None and before is not None:
-            self._count(before, name, -1, known)
-        _put(self.detectors, name, entry)
-        if entry is None:
-            self.expected.pop(name, None)
-        if _told(before) != _told(entry):
-            # Whoever reads it by name now reads something else.
-            self._forget_streams()
-        else:
-            self._own_streams.pop(name, None)
-            if known is not None and entry is not None:
-                self._count(entry, name, 1, known)
-        self._forget_measured()
-
-    def _forget_measured(self) -> None:
-        self._measured: dict[str, Measured] | None = None
-        self._flows: dict[Stream, float] | None = None
+    def _forget(self, *nodes: str) -> None:
+        """Something has changed; also what these nodes tell of what they read, or the detectors they host."""
+        self.measures.forget(*nodes)
         self._loads: dict[str, float] | None = None
         self._busiest: tuple[str, float] | None = None
         self._total: float | None = None
-        self._event_bytes: float | None = None
         # By detector and node; see `delays`.
         self.remembered_delays: dict[tuple[str, str], float] = {}
 
-    def _forget_streams(self) -> None:
-        self._own_streams: dict[str, tuple[Stream, ...]] = {}
-        self._reading: dict[str, Counter[Stream]] | None = None
-        self._by_type: dict[str, list[str]] | None = None
-        self._named: dict[str, list[str]] | None = None
-        self._beats: dict[str, float] | None = None
-        self._forget_measured()
-
-    def _forget_all(self) -> None:
+    def _forget_places(self) -> None:
         self._sites: dict[str, str] = {}
-        self._mean_capacity: float | None = None
-        self._forget_streams()
+        self._capacities: dict[str, float] | None = None
+        self._forget()
 
     # Where things are.
 
@@ -193,11 +146,11 @@ class Situation:
         """The site where a node is: by the topology, else by its entry."""
         known = self._sites.get(node)
         if known is None:
-            topology, entry = self.network.topology, self.nodes.get(node)
+            topology = self.topology
             if topology is not None and node in topology.nodes:
                 known = topology.nodes[node].site
             else:
-                known = self.network.site_of_home("" if entry is None else entry.home)
+                known = self.network.site_of_home(self.home_of_node(node))
             self._sites[node] = known
         return known
 
@@ -232,70 +185,29 @@ class Situation:
         load = self.loads.get(node)
         if load is not None and home in load.latencies:
             return float(load.latencies[home])
-        site = self.site_of_node(node)
-        way = self.network.way(self.site_of_home(home), site)
-        return float("inf") if way is None else way.latency + self.network.local(site)
+        return self._to_site(home, self.site_of_node(node))
 
     def to_place(self, home: str, place: Place) -> float:
-        """ns from a home server to somebody who listens."""
-        if place.kind == "node":
-            return self.to_node(home, place.name)
-        site = self.site_of(place)
+        """ns from a home server to somebody who listens; inf where there is no way."""
+        return self.to_node(home, place.name) if place.kind == "node" else self._to_site(home, self.site_of(place))
+
+    def _to_site(self, home: str, site: str) -> float:
         way = self.network.way(self.site_of_home(home), site)
         return float("inf") if way is None else way.latency + self.network.local(site)
 
-    def hops(self, origin: str, target: str) -> int:
-        """How many links a byte crosses from site to site; 0 where there is no way, for then nothing is sent."""
-        way = self.network.way(origin, target)
-        return 0 if way is None else way.hops
+    # Who hosts, and who hears whom.
 
     def hosts(self, detector: str) -> dict[str, str]:
         """The living nodes that host a detector, the primary first, and the home servers they publish at."""
         entry = self.detectors.get(detector)
         if entry is None:
             return {}
-        hosting = {entry.node: entry.home, **entry.copies}
-        return {node: home for node, home in hosting.items() if node in self.nodes}
-
-    # What is read.
-
-    def streams_of(self, detector: str) -> tuple[Stream, ...]:
-        """What a detector of the directory reads."""
-        known = self._own_streams.get(detector)
-        if known is None:
-            entry = self.detectors[detector]
-            known = self._own_streams[detector] = self.streams(entry.reads, entry.parts, but=detector)
-        return known
-
-    def streams(self, reads: Iterable[str] | None, parts: Iterable[str] = (), *, but: str = "") -> tuple[Stream, ...]:
-        """What a detector reads of these types, None for all primitive ones, and as parts; each stream once.
-
-        Args:
-            but: a detector whose own composite events are not meant.
-        """
-        by_type, named = self._index()
-        found: dict[Stream, None] = {}
-        homes: dict[str, None] = {}
-        for name in sorted(by_type if reads is None else reads):
-            for source in by_type.get(name, ()):
-                found[Stream("event", name, source)] = None
-                homes[self.sources[source].home] = None
-            if reads is not None:
-                for each in named.get(name, ()):
-                    if each != but:
-                        found[Stream("composite", "", each)] = None
-        for part in parts:
-            found[Stream("composite", "", part)] = None
-        for home in homes:
-            found[Stream("heartbeat", "", home)] = None
-        return tuple(found)
-
-    def read_at(self, node: str) -> Mapping[Stream, int]:
-        """What a node reads already, with the number of detectors there that do."""
-        return self._readers().get(node, _NOTHING)
+        if not entry.copies:
+            return {entry.node: entry.home} if entry.node in self.nodes else {}
+        return {node: home for node, home in hosting(entry).items() if node in self.nodes}
 
     def homes_of(self, stream: Stream, site: str) -> tuple[str, ...]:
-        """The servers where somebody at a site reads a stream, as `homes_heard`."""
+        """The servers where somebody at a site reads a stream; of a detector as `homes_heard`."""
         if stream.kind == "event":
             return (self.sources[stream.name].home,) if stream.name in self.sources else ()
         if stream.kind == "heartbeat":
@@ -306,106 +218,42 @@ class Situation:
         """The servers where somebody at a site listens to a detector, each as often as there are nodes that publish
         there: of a detector with copies the nearest, or all where the copies are there for the sake of reliability."""
         homes = tuple(self.hosts(detector).values())
-        if len(homes) < 2 or self.is_replicated(detector):
+        if len(homes) < 2 or replicas_of(self.detectors[detector].distribution) > 1:
             return homes
         nearest = min(homes, key=lambda home: (self._distance(self.site_of_home(home), site), home))
         return tuple(home for home in homes if home == nearest)
 
-    def is_replicated(self, detector: str) -> bool:
-        """Whether the copies of a detector are there for the sake of reliability, so that all of them are heard."""
-        from policies.distribution.policy import replicas_of
+    def _distance(self, origin: str, target: str) -> float:
+        way = self.network.way(origin, target)
+        return float("inf") if way is None else way.latency
 
-        return replicas_of(self.detectors[detector].distribution) > 1
-
-    # How much that is.
-
-    def flow(self, stream: Stream) -> float:
-        """Bytes a second of a stream."""
-        if stream.kind == "heartbeat":
-            return self._heartbeats().get(stream.name, 0.0)
-        flows = self._all_flows()
-        known = flows.get(stream)
-        if known is None:
-            if stream.kind == "composite":
-                known = self.measured(stream.name).size
-            else:
-                known = self.rate(stream.name, stream.type) * self.event_bytes
-            flows[stream] = known
-        return known
-
-    @property
-    def event_bytes(self) -> float:
-        """Bytes of a primitive event, as measured over all detectors that read nothing else, else `EVENT_BYTES`."""
-        if self._event_bytes is None:
-            amount = events = 0.0
-            for name, measured in self._all_measured().items():
-                if name in self.detectors and not self.detectors[name].parts:
-                    amount, events = amount + sum(measured.inputs.values()), events + measured.events
-            self._event_bytes = amount / events if amount and events else EVENT_BYTES
-        return self._event_bytes
-
-    def is_measured(self, stream: Stream) -> bool:
-        """Whether the flow of a stream of primitive events was measured."""
-        return stream in self._all_measured_flows()
-
-    def rate(self, source: str, type_name: str) -> float:
-        """Events a second of one type from one source: measured, else by the topology, else `RATE`."""
-        measured = self._all_measured_flows().get(Stream("event", type_name, source))
-        if measured is not None:
-            return measured / self.event_bytes
-        topology = self.network.topology
-        if topology is not None and source in topology.publishers:
-            return topology.publishers[source].rates.get(type_name, RATE)
-        return RATE
-
-    def knows_rate(self, source: str, type_name: str) -> bool:
-        """Whether that rate was measured, or is in the topology."""
-        topology = self.network.topology
-        return Stream("event", type_name, source) in self._all_measured_flows() or (
-            topology is not None and source in topology.publishers and type_name in topology.publishers[source].rates
-        )
-
-    def sources_of(self, type_name: str) -> list[str]:
-        """The sources of a type."""
-        return self._index()[0].get(type_name, [])
-
-    def publishers_of(self, type_name: str) -> list[str]:
-        """The detectors whose composite events are of a type."""
-        return self._index()[1].get(type_name, [])
-
-    def types(self) -> list[str]:
-        """The types that sources publish."""
-        return sorted(self._index()[0])
-
-    def measured(self, detector: str) -> Measured:
-        """What a detector does: measured, else expected, else roughly by what it reads. It need not be there."""
-        known = self._all_measured().get(detector) or self.expected.get(detector)
-        if known is not None:
-            return known
-        entry = self.detectors.get(detector)
-        if entry is None:
-            return Measured()
-        return self._roughly(detector, entry)
+    # How much nodes have to do.
 
     def load(self, node: str) -> float:
         """Instances touched a second at a node, by all its detectors."""
-        return self._all_loads().get(node, 0.0)
+        if self._loads is None:
+            loads = {name: load_of_entry(self.loads.get(name)) for name in self.nodes}
+            for name, entry in self.detectors.items():
+                for host in (entry.node, *entry.copies):
+                    if host in loads:
+                        loads[host] += self.measures.at(name, host).load
+            self._loads = loads
+        return self._loads.get(node, 0.0)
 
     def capacity(self, node: str) -> float:
-        """Instances a node can touch a second, where that is known of all nodes or of some: of the others it is taken
-        to be the mean; 1 where it is known of none, so that the load of one node compares with that of another."""
-        own = self._capacity(node)
-        if own:
-            return own
-        if self._mean_capacity is None:
-            known = [each for each in map(self._capacity, self.nodes) if each]
-            self._mean_capacity = sum(known) / len(known) if known else 1.0
-        return self._mean_capacity
+        """Instances a node can touch a second. Where that is known of some nodes only, others are taken to be like
+        their mean; where it is known of none it is 1, so that loads compare as they are."""
+        if self._capacities is None:
+            known = {name: self._known_capacity(name) for name in self.nodes}
+            said = [each for each in known.values() if each]
+            usual = sum(said) / len(said) if said else 1.0
+            self._capacities = {name: each or usual for name, each in known.items()}
+        return self._capacities.get(node, 1.0)
 
     @property
     def knows_capacity(self) -> bool:
-        """Whether the capacity of any node is known, so that loads are shares of it."""
-        return any(map(self._capacity, self.nodes))
+        """Whether the capacity of any node is known, so that uses are shares of it."""
+        return any(map(self._known_capacity, self.nodes))
 
     def use(self, node: str) -> float:
         """The load of a node as a share of its capacity; the load itself where no capacity is known."""
@@ -415,9 +263,16 @@ class Situation:
     def busiest(self) -> tuple[str, float]:
         """The node that is used the most, and its use; ("", 0) without nodes."""
         if self._busiest is None:
-            self._busiest = max(((node, self.use(node)) for node in sorted(self.nodes)), key=lambda each: each[1],
-                                default=("", 0.0))  # fmt: skip
+            uses = ((node, self.use(node)) for node in sorted(self.nodes))
+            self._busiest = max(uses, key=lambda each: each[1], default=("", 0.0))
         return self._busiest
+
+    def _known_capacity(self, node: str) -> float:
+        if self.nodes[node].capacity:
+            return self.nodes[node].capacity
+        topology = self.topology
+        known = None if topology is None or node not in topology.nodes else topology.nodes[node].capacity
+        return known or 0.0
 
     # Bytes over links.
 
@@ -425,8 +280,11 @@ class Situation:
     def bytes_over_links(self) -> float:
         """Bytes a second that all links together carry now."""
         if self._total is None:
-            hops = self.hops
-            self._total = sum(amount * hops(origin, target) for (origin, target), amount in self._carried().items())
+            total = 0.0
+            for (origin, target), amount in self._carried().items():
+                way = self.network.way(origin, target)
+                total += 0.0 if way is None else amount * way.hops
+            self._total = total
         return self._total
 
     @property
@@ -439,167 +297,54 @@ class Situation:
                 found[link] = found.get(link, 0.0) + amount
         return found
 
-    def _carried(self) -> dict[tuple[str, str], float]:
+    def _carried(self) -> Mapping[tuple[str, str], float]:
         """Bytes a second that are sent from site to site."""
-        carried: dict[tuple[str, str], float] = {}
-        for node, streams in self._readers().items():
+        carried: defaultdict[tuple[str, str], float] = defaultdict(float)
+        flow, site_of_home = self.measures.flow, self.site_of_home
+        # What is at home in one place for all who read it: where, and how much.
+        fixed: dict[Stream, tuple[str, float]] = {}
+        for node, streams in self.reading.by_node().items():
             if node not in self.nodes:
                 continue
             site = self.site_of_node(node)
             for stream in streams:
-                flow = self.flow(stream)
-                for home in self.homes_of(stream, site):
-                    pair = (self.site_of_home(home), site)
-                    carried[pair] = carried.get(pair, 0.0) + flow
-        nodes_reading = self._nodes_reading_parts()
+                known = fixed.get(stream)
+                if known is not None:
+                    carried[known[0], site] += known[1]
+                    continue
+                homes = self.homes_of(stream, site)
+                for home in homes:
+                    carried[site_of_home(home), site] += flow(stream)
+                if len(homes) == 1 and (stream.kind != "composite" or not self.detectors[stream.name].copies):
+                    fixed[stream] = (site_of_home(homes[0]), flow(stream))
+        reading = self._nodes_reading_parts()
         for name, entry in self.detectors.items():
-            size = self.measured(name).size
-            for node, home in self.hosts(name).items():
-                pair = (self.site_of_node(node), self.site_of_home(home))
-                carried[pair] = carried.get(pair, 0.0) + size
+            hosts = self.hosts(name)
+            pairs: list[tuple[tuple[str, str], int]] = []
+            for node, home in hosts.items():
+                # Most are at home where they are.
+                if self.site_of_node(node) != site_of_home(home):
+                    pairs.append(((self.site_of_node(node), site_of_home(home)), 1))
             for listener, count in entry.readers.items():
                 # Nodes that read it as a part were counted with what they read.
-                clients = max(count - nodes_reading.get((name, listener), 0), 0)
-                site = self.site_of_home(listener)
-                for home in self.homes_heard(name, site):
-                    pair = (self.site_of_home(home), site)
-                    carried[pair] = carried.get(pair, 0.0) + size * clients
+                clients = max(count - reading.get((name, listener), 0), 0)
+                if clients and hosts:
+                    site = site_of_home(listener)
+                    heard = self.homes_heard(name, site) if len(hosts) > 1 else tuple(hosts.values())
+                    pairs += [((site_of_home(home), site), clients) for home in heard if home != listener]
+            if pairs:
+                size = flow(Stream("composite", "", name))
+                for pair, times in pairs:
+                    carried[pair] += size * times
         return carried
 
-    # Tables.
-
-    def _readers(self) -> dict[str, Counter[Stream]]:
-        if self._reading is None:
-            self._reading = {}
-            for name, entry in self.detectors.items():
-                self._count(entry, name, 1, self._reading)
-        return self._reading
-
-    def _count(self, entry: DetectorEntry, name: str, by: int, reading: dict[str, Counter[Stream]]) -> None:
-        for node in (entry.node, *entry.copies):
-            counter = reading.setdefault(node, Counter())
-            for stream in self.streams_of(name):
-                counter[stream] += by
-                if not counter[stream]:
-                    del counter[stream]
-
-    def _nodes_reading_parts(self) -> Counter[tuple[str, str]]:
+    def _nodes_reading_parts(self) -> Mapping[tuple[str, str], int]:
+        """By part and home server, how many nodes at that server read the part."""
         reading: set[tuple[str, str]] = set()
         for entry in self.detectors.values():
-            reading.update((part, node) for part in entry.parts for node in (entry.node, *entry.copies))
+            if entry.parts:
+                reading.update((part, node) for part in entry.parts for node in hosting(entry))
         return Counter((part, self.home_of_node(node)) for part, node in reading)
-
-    def _index(self) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-        """The sources of each primitive type, the detectors of each composite one."""
-        if self._by_type is None or self._named is None:
-            self._by_type, self._named = {}, {}
-            for name in sorted(self.sources):
-                for each in self.sources[name].types:
-                    self._by_type.setdefault(each, []).append(name)
-            for name in sorted(self.detectors):
-                if self.detectors[name].publishes:
-                    self._named.setdefault(self.detectors[name].publishes, []).append(name)
-        return self._by_type, self._named
-
-    def _heartbeats(self) -> dict[str, float]:
-        if self._beats is None:
-            beating: dict[str, set[str]] = {}
-            for name, entry in self.sources.items():
-                beating.setdefault(entry.home, set()).add(entry.publisher or name)
-            self._beats = {home: len(who) * HEARTBEATS * HEARTBEAT_BYTES for home, who in beating.items()}
-        return self._beats
-
-    def _all_measured(self) -> dict[str, Measured]:
-        if self._measured is None:
-            self._measured = {}
-            for node in sorted(self.loads):
-                for name, measured in self.loads[node].detectors.items():
-                    entry = self.detectors.get(name)
-                    # The primary's word counts before that of copies, and of where it was before.
-                    if name not in self._measured or (entry is not None and entry.node == node):
-                        self._measured[name] = measured
-        return self._measured
-
-    def _all_measured_flows(self) -> dict[Stream, float]:
-        self._all_flows()
-        return self._measured_flows
-
-    def _all_flows(self) -> dict[Stream, float]:
-        if self._flows is None:
-            self._flows = {}
-            self._measured_flows: dict[Stream, float] = {}
-            flows = self._measured_flows
-            for name, measured in self._all_measured().items():
-                entry = self.detectors.get(name)
-                if entry is None or not measured.inputs:
-                    continue
-                by_source: dict[str, list[str]] = {}
-                for stream in self.streams_of(name):
-                    if stream.kind == "event":
-                        by_source.setdefault(stream.name, []).append(stream.type)
-                for source, types in by_source.items():
-                    if source in measured.inputs:
-                        self._share(source, types, measured.inputs[source], flows)
-            self._flows |= flows
-        return self._flows
-
-    def _share(self, source: str, types: list[str], amount: float, flows: dict[Stream, float]) -> None:
-        """What a detector hears of a source, shared out to the types it reads, as they are said to be frequent."""
-        topology = self.network.topology
-        said: Mapping[str, float] = {}
-        if topology is not None and source in topology.publishers:
-            said = topology.publishers[source].rates
-        weights = [said.get(each, RATE) for each in types]
-        for name, weight in zip(types, weights, strict=True):
-            stream = Stream("event", name, source)
-            flows[stream] = max(flows.get(stream, 0.0), amount * weight / sum(weights))
-
-    def _all_loads(self) -> dict[str, float]:
-        if self._loads is None:
-            loads = dict.fromkeys(self.nodes, 0.0)
-            for node in loads:
-                entry = self.loads.get(node)
-                if entry is not None:
-                    # What it does beside its detectors.
-                    loads[node] = max(entry.load - sum(each.load for each in entry.detectors.values()), 0.0)
-            for name in self.detectors:
-                general: float | None = None
-                for node in self.hosts(name):
-                    entry = self.loads.get(node)
-                    own = None if entry is None else entry.detectors.get(name)
-                    if own is not None:
-                        loads[node] += own.load
-                    else:
-                        general = self.measured(name).load if general is None else general
-                        loads[node] += general
-            self._loads = loads
-        return self._loads
-
-    def _roughly(self, detector: str, entry: DetectorEntry) -> Measured:
-        """What a detector may do of which nothing is known but what it reads."""
-        rates = [
-            self.rate(each.name, each.type) if each.kind == "event" else RATE
-            for each in self.streams_of(detector)
-            if each.kind != "heartbeat"
-        ]
-        rate = min(rates, default=0.0)
-        size = rate * (FRAME_BYTES + EVENT_BYTES) + HEARTBEATS * FRAME_BYTES
-        return Measured(load=sum(rates) * TOUCHES, rate=rate, size=size, events=sum(rates))
-
-    def _capacity(self, node: str) -> float:
-        entry = self.nodes.get(node)
-        if entry is not None and entry.capacity:
-            return entry.capacity
-        topology = self.network.topology
-        known = None if topology is None or node not in topology.nodes else topology.nodes[node].capacity
-        return known or 0.0
-
-    def _distance(self, origin: str, target: str) -> float:
-        way = self.network.way(origin, target)
-        return float("inf") if way is None else way.latency
-
-
-_NOTHING: Final[Mapping[Stream, int]] = {}
 
 
 def _put(table: dict[str, Any], name: str, entry: Any) -> None:
@@ -607,8 +352,3 @@ def _put(table: dict[str, Any], name: str, entry: Any) -> None:
         table.pop(name, None)
     else:
         table[name] = entry
-
-
-def _told(entry: DetectorEntry | None) -> tuple[Any, ...]:
-    """What of a detector makes a difference to those who read it."""
-    return ("",) if entry is None else (entry.publishes,)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from hashlib import blake2b
 
 
-def lot(name: str, nodes: tuple[str, ...]) -> int:
-    """The lot of some nodes for what has this name; the least wins."""
-    text = "\0".join((name, *nodes))
-    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
+def lot(name: str, node: str) -> int:
+    """The lot of a node for what has this name; the least wins."""
+    return int.from_bytes(blake2b(f"{name}\0{node}".encode(), digest_size=8).digest(), "big")

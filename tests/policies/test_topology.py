@@ -80,6 +80,7 @@ def test_topologies_are_equal_whatever_the_order(office: Topology) -> None:
         reversed(office.publishers.values()),
         reversed(office.subscribers.values()),
         reversed(office.links),
+        directory=office.directory,
     )
     assert turned == office
     assert turned != Topology(office.sites.values(), links=office.links)

@@ -153,7 +153,10 @@ def test_neighbours_lie_a_link_apart() -> None:
 
 def test_dot() -> None:
     dot = topology_dot(parse_topology(OFFICE))
-    assert r'"office" [label="office\n10.0.0.1:1883\nnode n1: 5000/s\npublisher badges: Pers 0.5/s, Door"];' in dot
+    assert (
+        r'"office" [label="office\ndirectory\n10.0.0.1:1883\nnode n1: 5000/s\npublisher badges: Pers 0.5/s, Door"];'
+        in dot
+    )
     assert r'"office" -> "<street>" [label="20ms..25ms\n1MB/s\ncost 4"];' in dot
     assert "secret" not in dot
     assert topology_dot(random_topology("ring", Random(0), sites=5)).count("dir=none") == 5

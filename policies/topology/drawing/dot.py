@@ -23,7 +23,7 @@ def topology_dot(topology: Topology) -> str:
 
 
 def _site(topology: Topology, site: Site) -> str:
-    said = [site.name, *about_site(site)]
+    said = [site.name, *about_site(topology, site)]
     said += [f"node {about_node(each)}" for each in topology.nodes_at(site.name)]
     said += [f"publisher {about_publisher(each)}" for each in topology.publishers_at(site.name)]
     said += [f"subscriber {each.name}" for each in topology.subscribers_at(site.name)]

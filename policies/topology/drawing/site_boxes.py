@@ -44,7 +44,7 @@ def site_box(topology: Topology, site: Site) -> SiteBox:
     """The box of a site."""
     nodes, publishers = topology.nodes_at(site.name), topology.publishers_at(site.name)
     subscribers = topology.subscribers_at(site.name)
-    head = [TextLine(_cut(site.name), "title"), *(TextLine(_cut(said), "note") for said in about_site(site))]
+    head = [TextLine(_cut(site.name), "title"), *(TextLine(_cut(said), "note") for said in about_site(topology, site))]
     rows: list[tuple[str, TextLine]] = []
     rows += _rows("node", [about_node(each) for each in nodes], "nodes", "name")
     rows += _rows("publisher", [about_publisher(each) for each in publishers], "publishers", "type")

@@ -42,9 +42,17 @@ def _sites(topology: Topology) -> Table:
             [each.name for each in topology.subscribers_at(site.name)],
         )
         rows.append(
-            (site.name, _server(site), show_duration(site.local_latency), *(listed(each, _MOST) for each in here))
+            (
+                site.name,
+                "yes" if len(topology.sites) > 1 and site.name == topology.directory else "",
+                _server(site),
+                show_duration(site.local_latency),
+                *(listed(each, _MOST) for each in here),
+            )
         )
-    return _table(("site", "server", "local", "nodes", "publishers", "subscribers"), rows, right=("local",))
+    return _table(
+        ("site", "directory", "server", "local", "nodes", "publishers", "subscribers"), rows, right=("local",)
+    )
 
 
 def _links(topology: Topology) -> Table:

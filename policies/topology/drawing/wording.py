@@ -38,8 +38,11 @@ def latency(link: Link) -> str:
     return f"{least}..{show_duration(link.latency + link.jitter)}" if link.jitter else least
 
 
-def about_site(site: Site) -> Iterator[str]:
-    """What is worth saying of a site: its server, without a password, and how far it is where that is unusual."""
+def about_site(topology: Topology, site: Site) -> Iterator[str]:
+    """What is worth saying of a site: whether it has the directory, where there are several; its server, without a
+    password; and how far it is where that is unusual."""
+    if len(topology.sites) > 1 and site.name == topology.directory:
+        yield "directory"
     if site.url:
         yield str(parse_address(site.url))
     if site.local_latency != LOCAL_LATENCY:

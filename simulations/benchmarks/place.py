@@ -1,0 +1,258 @@
+"""`distced bench place`: how long it takes to place one more detector where a thousand run.
+
+Measured is what a node does when a subscription comes to it: it takes in what the directory has said since the last
+time, lays out the ways to detect the pattern with what runs already, and asks the policy. Not measured is compiling the
+pattern, which is the same for all policies. Before each round a node tells new figures of all it does, so that nothing
+that was reckoned before holds. The baseline is a node that keeps no situation and makes it anew from the directory each
+time. Times are of the processor: whatever else the machine does makes little difference.
+
+The deployment is a random one of sites and nodes, the detectors are patterns of two to four types on random nodes, each
+with what a host would measure; one in three has others as parts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from random import Random
+from statistics import median
+from typing import Final, TypeAlias
+
+from detectors.compilation import Compiled, compile_pattern
+from detectors.cutting.catalogue import Catalogue
+from middleware.directory import Entries
+from middleware.eventtypes import TypeRegistry
+from middleware.protocol import DetectorEntry, LoadEntry, Measured, NodeEntry, SourceEntry
+from middleware.timestamps import MILLISECOND
+from policies.distribution.placing import catalogue_of
+from policies.distribution.policy import NAMED, DistributionPolicy
+from policies.distribution.situation import Situation
+from policies.distribution.suggesting import Request, Suggestion, suggest
+from policies.distribution.ways import ways
+from policies.topology.generating import random_topology
+from policies.topology.model import Place
+from policies.topology.topology import Topology
+
+TYPES: Final = tuple(f"T{number}" for number in range(20))
+SITES: Final = 20
+PUBLISHERS: Final = 60
+
+Tell: TypeAlias = Callable[[str, int, int], None]
+"""Told how far the benchmark is: with what, how much is done, of how much."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedRow:
+    """One policy.
+
+    Attributes:
+        update_ms: to take in an entry of a detector and one of a node's load, by round.
+        ways_ms: to lay out the ways, by round.
+        suggest_ms: for the suggestion, what follows from the new entries included, by round.
+        anew_ms: for the whole with a situation that is made anew, by round.
+        candidates: how many were compared, the most.
+        sites: at how many different sites the detectors were put.
+    """
+
+    policy: str
+    update_ms: tuple[float, ...]
+    ways_ms: tuple[float, ...]
+    suggest_ms: tuple[float, ...]
+    anew_ms: tuple[float, ...]
+    candidates: int
+    sites: int
+
+    @property
+    def total_ms(self) -> list[float]:
+        """All together, by round."""
+        return [sum(each) for each in zip(self.update_ms, self.ways_ms, self.suggest_ms, strict=True)]
+
+    @property
+    def median_ms(self) -> float:
+        """Of all together."""
+        return median(self.total_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceFigures:
+    """What the benchmark found.
+
+    Attributes:
+        nodes, detectors, sources: how many there were.
+        first_ms: to make the situation from the directory and all that follows from it, once.
+    """
+
+    rows: tuple[PlacedRow, ...]
+    nodes: int
+    detectors: int
+    sources: int
+    first_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """Where things run.
+
+    Attributes:
+        catalogue: the detectors that may be read as parts.
+    """
+
+    topology: Topology
+    entries: Entries
+    catalogue: Catalogue
+
+
+def measure(
+    detectors: int = 1000, nodes: int = 100, rounds: int = 20, seed: int = 1, tell: Tell = lambda *_: None
+) -> PlaceFigures:
+    """Place one more detector under each named policy, again and again.
+
+    Args:
+        detectors: how many run.
+        rounds: for each policy.
+        tell: how far it is.
+    """
+    random = Random(seed)
+    deployment = deploy(random, detectors, nodes, tell)
+    began = time.process_time()
+    situation = Situation.of(deployment.entries, deployment.topology)
+    _ = situation.bytes_over_links, situation.busiest
+    first_ms = (time.process_time() - began) * 1000
+    rows = []
+    for number, policy in enumerate(NAMED.values()):
+        tell("placing", number, len(NAMED))
+        rows.append(_measure_policy(policy, deployment, situation, rounds, random))
+    tell("placing", len(NAMED), len(NAMED))
+    return PlaceFigures(tuple(rows), nodes, detectors, len(situation.sources), first_ms)
+
+
+def deploy(random: Random, detectors: int, nodes: int, tell: Tell = lambda *_: None) -> Deployment:
+    """A random deployment with so many detectors at work."""
+    topology = random_topology(
+        "metro", random, sites=SITES, nodes=nodes, publishers=PUBLISHERS, subscribers=SITES, types=TYPES
+    )
+    entries = Entries()
+    for node in topology.nodes.values():
+        entries.nodes[node.name] = NodeEntry(0, home=_home(topology, node.site), capacity=1e6)
+    for each in topology.publishers.values():
+        home = _home(topology, each.site)
+        entries.sources[each.name] = SourceEntry(each.types, 0, publisher=each.name, home=home)
+    names = sorted(entries.nodes)
+    measured: dict[str, dict[str, Measured]] = {name: {} for name in names}
+    for identity, entry in _running(random, topology, names, detectors):
+        entries.detectors[identity] = entry
+        measured[entry.node][identity] = _measured(random, topology, entry)
+        tell("starting detectors", len(entries.detectors), detectors)
+    homes = sorted({each.home for each in entries.sources.values()})
+    for name in names:
+        does = measured[name]
+        latencies = {home: random.randint(1, 40) * MILLISECOND for home in homes}
+        entries.loads[name] = LoadEntry(sum(each.load for each in does.values()), does, latencies)
+    return Deployment(topology, entries, catalogue_of(Situation.of(entries, topology), TypeRegistry(open=True)))
+
+
+def fresh_pattern(random: Random) -> Compiled:
+    """A pattern that nobody has subscribed to yet."""
+    types = random.sample(TYPES, random.randint(3, 4))
+    return compile_pattern(" ; ".join(f"[{name} where x > {random.random()}]" for name in types))
+
+
+def _measure_policy(
+    policy: DistributionPolicy, deployment: Deployment, situation: Situation, rounds: int, random: Random
+) -> PlacedRow:
+    update_ms, ways_ms, suggest_ms, anew_ms = [], [], [], []
+    candidates, sites = 0, set()
+    catalogue, entries, topology = deployment.catalogue, deployment.entries, deployment.topology
+    subscribers = sorted(topology.subscribers)
+    for _ in range(rounds):
+        compiled = fresh_pattern(random)
+        subscriber = (Place("subscriber", random.choice(subscribers)),)
+        detector, node = random.choice(sorted(entries.detectors)), random.choice(sorted(entries.nodes))
+        load = _wavering(random, entries.loads[node])
+        began = time.process_time()
+        situation.changed("detector", detector, entries.detectors[detector])
+        situation.changed("load", node, load)
+        updated = time.process_time()
+        graphs = tuple(ways(compiled, policy, catalogue, situation=situation, subscribers=subscriber))
+        laid_out = time.process_time()
+        suggestion = suggest(policy, situation, Request(graphs[0].roots[0], graphs, subscriber))
+        ended = time.process_time()
+        update_ms.append((updated - began) * 1000)
+        ways_ms.append((laid_out - updated) * 1000)
+        suggest_ms.append((ended - laid_out) * 1000)
+        candidates = max(candidates, len(suggestion.alternatives) + 1)
+        sites.add(situation.site_of_node(suggestion.node))
+        anew_ms.append(_anew(policy, compiled, deployment, subscriber)[0])
+    return PlacedRow(
+        policy.name, tuple(update_ms), tuple(ways_ms), tuple(suggest_ms), tuple(anew_ms), candidates, len(sites)
+    )
+
+
+def _anew(
+    policy: DistributionPolicy, compiled: Compiled, deployment: Deployment, subscriber: tuple[Place, ...]
+) -> tuple[float, Suggestion]:
+    """The same with a situation that is made anew; the ways through the network are known."""
+    began = time.process_time()
+    situation = Situation.of(deployment.entries, deployment.topology)
+    graphs = tuple(ways(compiled, policy, deployment.catalogue, situation=situation, subscribers=subscriber))
+    suggestion = suggest(policy, situation, Request(graphs[0].roots[0], graphs, subscriber))
+    return (time.process_time() - began) * 1000, suggestion
+
+
+def _running(random: Random, topology: Topology, nodes: list[str], count: int) -> Iterator[tuple[str, DetectorEntry]]:
+    made: dict[str, tuple[str, ...]] = {}
+    while len(made) < count:
+        types = random.sample(TYPES, random.randint(2, 4))
+        compiled = compile_pattern(" ; ".join(f"[{name}]" for name in types))
+        identity = compiled.automaton.canonical_id
+        if identity in made:
+            continue
+        node = random.choice(nodes)
+        parts: tuple[str, ...] = ()
+        if made and random.random() < 1 / 3:
+            parts, types = (random.choice(sorted(made)),), types[-1:]
+        made[identity] = parts
+        yield (
+            identity,
+            DetectorEntry(
+                node,
+                compiled.text,
+                "guaranteed",
+                tuple(sorted(types)),
+                subscriptions=1,
+                parts=parts,
+                home=_home(topology, topology.nodes[node].site),
+                distribution="min-impact",
+                readers={_home(topology, random.choice(sorted(topology.sites))): 1},
+            ),
+        )
+
+
+def _measured(random: Random, topology: Topology, entry: DetectorEntry) -> Measured:
+    inputs = {
+        each.name: sum(each.rates[name] for name in each.types if name in (entry.reads or ())) * 70
+        for each in topology.publishers.values()
+        if set(each.types) & set(entry.reads or ())
+    }
+    inputs |= dict.fromkeys(entry.parts, random.uniform(200, 2000))
+    events = sum(inputs.values()) / 70
+    return Measured(
+        events * random.uniform(1, 3), random.uniform(0.1, 5), random.uniform(400, 4000), inputs, events, 9000
+    )
+
+
+def _wavering(random: Random, load: LoadEntry) -> LoadEntry:
+    """What a node tells next: every figure is another, so that nothing that was reckoned before can be kept."""
+    does = {}
+    for name, each in load.detectors.items():
+        factor = random.uniform(0.7, 1.3)
+        inputs = {source: amount * factor for source, amount in each.inputs.items()}
+        does[name] = Measured(
+            each.load * factor, each.rate, each.size * factor, inputs, each.events * factor, each.state
+        )
+    return LoadEntry(sum(each.load for each in does.values()), does, load.latencies)
+
+
+def _home(topology: Topology, site: str) -> str:
+    return "" if site == topology.directory else site

@@ -1,0 +1,259 @@
+"""Control: detectors move where that pays, and otherwise stay."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from msgspec.structs import replace as replace_entry
+
+from middleware.protocol import DetectorEntry, Hints, LoadEntry, Measured, NodeEntry
+from middleware.timestamps import SECOND
+from policies.distribution.adapting import DWELL, MARGIN, Move, is_better, reconsider
+from policies.distribution.policy import NAMED, Policy, parse_policy
+from policies.distribution.situation import Situation
+from policies.topology.model import Place
+from tests.policies.deployments import policies, random_situation, seeds, situation_of
+from tests.policies.test_suggesting import EAST, LINE, WEST
+
+BANDWIDTH = NAMED["min-bandwidth"]
+
+
+def on(node: str, **more: object) -> Situation:
+    """A detector of A and B, both in the west, and what it does."""
+    situation = situation_of(LINE)
+    fields: dict[str, object] = {"home": situation.home_of_node(node), "readers": {"east": 1}, **more}
+    entry = DetectorEntry(node, "[A] ; [B]", "guaranteed", ("A", "B"), **fields)  # type: ignore[arg-type]
+    situation.changed("detector", "d", entry)
+    situation.expect("d", Measured(load=20.0, rate=1.0, size=400.0, events=15.0, state=10_000))
+    return situation
+
+
+def asked(
+    situation: Situation, policy: Policy = BANDWIDTH, after: int = DWELL, **hints: tuple[str, ...]
+) -> Move | None:
+    return reconsider(policy, situation, "d", EAST, Hints(**hints), 0, after)  # type: ignore[arg-type]
+
+
+def test_a_detector_goes_where_it_is_better() -> None:
+    found = asked(on("e"))
+    assert found is not None
+    assert (found.kind, found.node) == ("move", "w")
+    assert found.after.bytes < found.before.bytes
+    assert "w instead of e" in found.reason
+    assert "10,000 bytes of state" in found.reason
+    assert asked(on("w")) is None
+
+
+def test_what_it_sends_to_its_home_counts() -> None:
+    """The home stays in the east, and gets more than the sources send."""
+    situation = on("e")
+    situation.expect("d", Measured(load=20.0, size=1e6))
+    assert asked(situation) is None
+
+
+def test_it_stays_for_a_while() -> None:
+    assert asked(on("e"), after=DWELL - 1) is None
+    assert asked(on("e"), after=DWELL) is not None
+
+
+def test_a_move_has_to_pay() -> None:
+    situation = on("e")
+    found = asked(situation)
+    assert found is not None
+    gain = found.before.bytes - found.after.bytes
+    # Two links, a minute.
+    heavy = int(gain * 60 / 2)
+    for state, moves in ((heavy // 2, True), (heavy * 2, False)):
+        situation.expect("d", Measured(load=20.0, rate=1.0, size=400.0, events=15.0, state=state))
+        assert (asked(situation) is not None) == moves
+
+
+def test_what_is_heard_already_costs_nothing() -> None:
+    """Another detector on the node in the east reads the same, so this one adds nothing there."""
+    situation = on("e")
+    situation.changed("detector", "other", DetectorEntry("e", "[A]", "guaranteed", ("A", "B"), home="east"))
+    assert asked(situation) is None
+
+
+def test_the_margin() -> None:
+    assert is_better((89.0,), (100.0,))
+    assert not is_better((91.0,), (100.0,))
+    assert not is_better((100.0,), (100.0,))
+    assert not is_better((0.0,), (0.0,))
+    # What counts less decides only where what counts more is as good.
+    assert is_better((5.0, 10.0), (5.0, 20.0))
+    assert not is_better((5.1, 10.0), (5.0, 20.0))
+    assert is_better((4.9, 10.0), (5.0, 20.0))
+    assert is_better((-2.0, 9.0), (-1.0, 1.0))
+    assert MARGIN == 0.1
+
+
+def test_delay_is_paid_in_delay() -> None:
+    """It is in the east and has its home in the west, as after a move: every event crosses both links twice."""
+    found = asked(on("e", home="west"), NAMED["min-latency"])
+    assert found is not None
+    assert found.node == "w"
+    assert found.after.delay < found.before.delay - 50_000_000
+
+
+def test_load_is_taken_off_the_busiest() -> None:
+    situation = on("w")
+    situation.changed("load", "w", LoadEntry(100.0, {"d": Measured(load=20.0)}))
+    found = asked(situation, NAMED["min-load"])
+    assert found is not None
+    assert found.node in ("m", "e")
+    situation.changed("load", "w", LoadEntry(20.0, {"d": Measured(load=20.0)}))
+    assert asked(situation, NAMED["min-load"]) is None
+
+
+def test_a_node_that_has_too_much_to_do_is_left_whatever_the_policy_wants() -> None:
+    situation = on("w")
+    for node, capacity in (("w", 10.0), ("m", 100.0), ("e", 100.0)):
+        situation.changed("node", node, NodeEntry(0, home=situation.home_of_node(node), capacity=capacity))
+    found = asked(situation)
+    assert found is not None
+    assert found.node == "m"
+    for node in ("m", "e"):
+        situation.changed("node", node, NodeEntry(0, home=situation.home_of_node(node), capacity=10.0))
+    assert asked(situation) is None
+
+
+def test_hints_that_rule_its_node_out() -> None:
+    found = asked(on("w"), avoid=("w",))
+    assert found is not None
+    assert found.node == "m"
+    assert "hints" in found.reason
+    assert asked(on("w"), nodes=("w",)) is None
+
+
+def test_what_is_not_there_is_left_alone() -> None:
+    situation = on("e")
+    assert reconsider(BANDWIDTH, situation, "unknown", EAST, Hints(), 0, DWELL) is None
+    assert reconsider(BANDWIDTH, situation, "d", (), Hints(), 0, DWELL) is None
+    situation.changed("node", "e", None)
+    assert asked(situation) is None
+
+
+# Copies.
+
+
+def test_missing_replicas_are_made_at_once() -> None:
+    found = asked(on("w"), NAMED["max-reliability"], after=1)
+    assert found is not None
+    assert found.kind == "copy"
+    assert found.node in ("m", "e")
+    assert "wants 2 replicas, and there is 1" in found.reason
+    lost = on("w", copies={"gone": "east"}, distribution="max-reliability")
+    again = asked(lost, NAMED["max-reliability"], after=1)
+    assert again is not None
+    assert again.kind == "copy"
+    # With one node there is nobody to have it.
+    assert asked(on("w"), NAMED["max-reliability"], after=1, nodes=("w",)) is None
+
+
+def test_replicas_beyond_their_number_go() -> None:
+    situation = on("w", copies={"m": "", "e": "east"}, distribution="max-reliability")
+    found = asked(situation, NAMED["max-reliability"], after=1)
+    assert found is not None
+    assert found.kind == "drop"
+    assert found.node in ("m", "e")
+    assert asked(on("w", copies={"e": "east"}, distribution="max-reliability"), NAMED["max-reliability"]) is None
+
+
+def test_a_copy_without_anybody_near_goes() -> None:
+    situation = on("w", copies={"e": "east", "m": ""})
+    policy = NAMED["min-latency"]
+    both = (*EAST, *WEST)
+    found = reconsider(policy, situation, "d", both, Hints(), 0, 1)
+    assert found is not None
+    assert (found.kind, found.node) == ("drop", "m")
+    kept = on("w", copies={"e": "east"})
+    assert reconsider(policy, kept, "d", both, Hints(), 0, 1) is None
+    alone = reconsider(policy, kept, "d", WEST, Hints(), 0, 1)
+    assert alone is not None
+    assert (alone.kind, alone.node) == ("drop", "e")
+
+
+def test_of_two_at_one_server_one_goes() -> None:
+    situation = on("w", copies={"e": "west"})
+    found = reconsider(NAMED["min-latency"], situation, "d", WEST, Hints(), 0, 1)
+    assert found is not None
+    assert (found.kind, found.node) == ("drop", "e")
+    # Who wants no reuse wants them all.
+    assert reconsider(parse_policy("none none subscribers"), situation, "d", WEST, Hints(), 0, 1) is None
+
+
+# It comes to rest.
+
+
+def applied(situation: Situation, detector: str, found: Move) -> None:
+    entry = situation.detectors[detector]
+    match found.kind:
+        case "move":
+            changed = replace_entry(entry, node=found.node)
+        case "copy":
+            changed = replace_entry(entry, copies={**entry.copies, found.node: situation.home_of_node(found.node)})
+        case _:
+            left = {node: home for node, home in entry.copies.items() if node != found.node}
+            changed = replace_entry(entry, copies=left)
+    situation.changed("detector", detector, changed)
+
+
+def listeners(situation: Situation, detector: str) -> list[Place]:
+    entry = situation.detectors[detector]
+    places = [Place("site", situation.site_of_home(home)) for home in entry.readers]
+    return places + [
+        Place("node", each.node) for name, each in sorted(situation.detectors.items()) if detector in each.parts
+    ]
+
+
+@settings(max_examples=40, deadline=None)
+@given(seeds, policies)
+def test_moves_come_to_an_end(seed: int, policy: Policy) -> None:
+    """All detectors move as long as they want to, whoever placed them."""
+    situation = random_situation(seed, running=6).copy()
+    detectors = sorted(situation.detectors)
+    moves = 0
+    for _ in range(20):
+        before = moves
+        for detector in detectors:
+            found = reconsider(policy, situation, detector, listeners(situation, detector), Hints(), 0, DWELL)
+            if found is not None:
+                applied(situation, detector, found)
+                moves += 1
+        if moves == before:
+            break
+    assert moves == before
+    assert moves <= 5 * len(detectors)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seeds)
+def test_a_detector_does_not_go_back(seed: int) -> None:
+    situation = random_situation(seed, running=5)
+    for policy in NAMED.values():
+        for detector in sorted(situation.detectors):
+            tried = situation.copy()
+            node = tried.detectors[detector].node
+            found = reconsider(policy, tried, detector, listeners(tried, detector), Hints(), 0, DWELL)
+            if found is None or found.kind != "move":
+                continue
+            applied(tried, detector, found)
+            again = reconsider(policy, tried, detector, listeners(tried, detector), Hints(), 0, DWELL)
+            assert again is None or again.node != node
+
+
+def test_a_policy_of_ones_own_is_asked_as_well() -> None:
+    policy = replace(parse_policy("none none none"), objective=lambda each: (float(each.node != "m"),))  # type: ignore[type-var]
+    found = asked(on("e"), policy)
+    assert found is not None
+    assert found.node == "m"
+
+
+def test_asking_takes_nothing_along() -> None:
+    situation = on("e")
+    before = (dict(situation.detectors), situation.bytes_over_links)
+    first = asked(situation)
+    assert asked(situation, after=10 * SECOND * 10) == first
+    assert before == (dict(situation.detectors), situation.bytes_over_links)

@@ -1,0 +1,149 @@
+"""Estimates: what a detector may be expected to do, against what it does."""
+
+from __future__ import annotations
+
+from math import exp
+from random import Random
+
+import pytest
+
+from detectors.compilation import compile_pattern
+from detectors.cutting import decomposition
+from detectors.cutting.graph import cut
+from detectors.stepwise.engine import StepwiseEngine
+from middleware.events import Event
+from middleware.protocol import Hints, LoadEntry, Measured, SourceEntry
+from middleware.timestamps import SECOND
+from policies.distribution import sizes
+from policies.distribution.delays import Input, waited
+from policies.distribution.estimating import expected
+from policies.distribution.selectivity import share_of
+from policies.distribution.situation import Situation
+
+RATES = {"A": 4.0, "B": 2.0, "C": 1.0}
+
+
+def estimated(pattern: str, hints: Hints | None = None, **more: bool) -> Measured:
+    situation = Situation()
+    for name in RATES:
+        situation.changed("source", f"s{name}", SourceEntry((name,), 0))
+    graph = cut([compile_pattern(pattern)], decomposition.none)
+    return expected(graph.plans[graph.roots[0]], situation, hints or Hints(rates=RATES), **more)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "rate", "load"),
+    [
+        ("[A]", 4, 4),
+        # Every A begins an instance, which the next B completes.
+        ("[A] ; [B]", 4, 4 + 4),
+        ("[B] ; [A]", 2, 2 + 2),
+        ("[A] ; [B] ; [C]", 4, 4 + 4 + 4),
+        # Of what follows an A, two in three are B's.
+        ("[A] ; [B <= {B, C}]", 4 * 2 / 3, 4 + 4),
+        ("[A] | [B]", 6, 6),
+        # A tenth of the B's will do, so ten of them are tried.
+        ("[A] ; [B where x == 1]", 4, 4 + 4 * 10),
+        ("[A where x == 1] ; [B]", 0.4, 4 + 0.4),
+        ("[A] ; [B] within 1s", 4 * (1 - exp(-2)), 4 + 4 * (1 - exp(-2))),
+        # The time event comes once a second for each that waits, the B twice.
+        ("([A], [B <= {B, T}]) @ T = 1s", 4 * 2 / 3, 4 + 4 * 2 / 3),
+        ("[X] ; [A]", 0, 0),
+    ],
+)
+def test_estimates_by_hand(pattern: str, rate: float, load: float) -> None:
+    found = estimated(pattern)
+    assert found.rate == pytest.approx(rate)
+    assert found.load == pytest.approx(load)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["[A] ; [B]", "[B] ; [A] ; [C]", "[A] ; [B <= {B, C}]", "[A] | [C]", "[A] ; [B] within 1s", "[A][B <= {A, B}]*[C]",
+     "([B] ; [C]) & [A]", "[A] ; ([B] | [C])"],
+)  # fmt: skip
+def test_estimates_come_near_what_happens(pattern: str) -> None:
+    """A long random stream at these rates; within a factor of two, which is as much as placing needs."""
+    random = Random(1)
+    events = []
+    for name, rate in RATES.items():
+        at = 0.0
+        while (at := at + random.expovariate(rate)) < 400:
+            events.append((at, name))
+    compiled = compile_pattern(pattern)
+    engine = StepwiseEngine([compiled])
+    found = len(engine.feed(
+        Event(name, round(at * SECOND), round(at * SECOND), f"s{name}", number, {})
+        for number, (at, name) in enumerate(sorted(events))
+    ))  # fmt: skip
+    found += len(engine.finish())
+    guess = estimated(pattern)
+    assert found / 2 < guess.rate * 400 < found * 2
+    assert engine.touched / 2 < guess.load * 400 < engine.touched * 2
+
+
+def test_an_iteration_without_end_has_an_estimate() -> None:
+    found = estimated("([A]+ [A]+)+")
+    assert 0 < found.rate < float("inf")
+    assert 0 < found.load < float("inf")
+
+
+def test_hints_and_what_is_read_along() -> None:
+    assert estimated("[A] ; [B]", Hints(rates=RATES, selectivity=0.5)).rate == 3
+    plain, part = estimated("[A] ; [B]"), estimated("[A] ; [B]", records=True, constituents=True)
+    more = sizes.RECORD + 2 * sizes.INSIDE
+    # Two sources, the slower of them heard six times a second; whoever reads it hears of each step.
+    quiet = (2 * (2 + sizes.HEARTBEATS) - sizes.QUIET) * sizes.FRAME
+    assert part.size - plain.size == pytest.approx(4 * more + quiet)
+    assert estimated("[A]", Hints()).events == sizes.RATE
+    # What was measured counts before a hint.
+    situation = Situation()
+    situation.changed("source", "sA", SourceEntry(("A",), 0))
+    graph = cut([compile_pattern("[A]")], decomposition.none)
+    plan = graph.plans[graph.roots[0]]
+    from middleware.protocol import DetectorEntry
+
+    situation.changed("detector", "d", DetectorEntry("n", "[A]", "guaranteed", ("A",)))
+    situation.changed("load", "n", LoadEntry(0.0, {"d": Measured(inputs={"sA": 700.0}, events=7)}))
+    assert expected(plan, situation, Hints(rates={"A": 3.0})).events == 7
+
+
+@pytest.mark.parametrize(
+    ("condition", "share"),
+    [
+        ("x == 1", 0.1),
+        ("x != 1", 0.9),
+        ("x > 1", 1 / 3),
+        ("not x > 1", 2 / 3),
+        ("x > 1 and y == 2", 1 / 30),
+        ("x > 1 or y == 2", 1 / 3 + 0.1 - 1 / 30),
+        ("x", 0.5),
+    ],
+)
+def test_shares_of_conditions(condition: str, share: float) -> None:
+    position = compile_pattern(f"[A where {condition}]").automaton.positions[0]
+    assert share_of(position.label.condition("A")) == pytest.approx(share)
+
+
+# Waiting.
+
+
+def test_waiting_for_one_is_its_way() -> None:
+    assert waited([Input(5e6, 1, 4)]) == 5e6
+    assert waited([]) == 0
+
+
+def test_waiting_for_several_is_as_drawn_by_lot() -> None:
+    inputs = [Input(20e6, 1, 5), Input(5e6, 1, 5), Input(60e6, 1, 20), Input(20e6, 1, 5)]
+    random = Random(3)
+    drawn = [max(each.way + random.random() * SECOND / each.heard for each in inputs) for _ in range(20_000)]
+    assert waited(inputs) == pytest.approx(sum(drawn) / len(drawn), rel=0.02)
+
+
+def test_best_effort_waits_for_nobody() -> None:
+    assert waited([Input(10e6, 3, 4), Input(50e6, 1, 4)], guaranteed=False) == 20e6
+    assert waited([Input(10e6, 0, 4), Input(50e6, 0, 4)], guaranteed=False) == 30e6
+
+
+def test_what_cannot_be_heard_is_waited_for_for_ever() -> None:
+    assert waited([Input(float("inf"), 1, 4), Input(1e6, 1, 4)]) == float("inf")

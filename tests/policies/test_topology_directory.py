@@ -1,0 +1,97 @@
+"""Which site's server holds the directory, and which site a home server is at."""
+
+from __future__ import annotations
+
+import pytest
+
+from policies.topology.drawing.document import topology_as_dict
+from policies.topology.drawing.dot import topology_dot
+from policies.topology.drawing.svg import topology_svg
+from policies.topology.drawing.text import topology_as_text
+from policies.topology.errors import TopologyError
+from policies.topology.files import parse_topology
+from policies.topology.model import Site
+from policies.topology.topology import Topology
+from policies.topology.writing import topology_as_toml
+
+SITES = """
+[sites.milan]
+url = "mqtt://user:secret@milan.example"
+[sites.rome]
+url = "mqtts://rome.example"
+[sites.turin]
+[[links]]
+between = ["milan", "rome"]
+latency = "5ms"
+[[links]]
+between = ["turin", "rome"]
+latency = "5ms"
+"""
+
+
+def test_it_is_named_or_the_first() -> None:
+    assert parse_topology(SITES).directory == "milan"
+    assert parse_topology(f'directory = "rome"\n{SITES}').directory == "rome"
+    assert parse_topology(f'directory = "rome"\n{SITES}') != parse_topology(SITES)
+    assert Topology([Site("only")]).directory == "only"
+
+
+@pytest.mark.parametrize("top", ["", 'directory = "rome"\n', 'directory = "turin"\nallow_partitions = true\n'])
+def test_it_is_written_back(top: str) -> None:
+    topology = parse_topology(top + SITES)
+    assert parse_topology(topology_as_toml(topology)) == topology
+    assert ("directory" in topology_as_toml(topology)) == bool(top)
+
+
+@pytest.mark.parametrize(
+    ("top", "problem"),
+    [
+        ('directory = "rom"', "no site of this name: rom .*at topology, directory; did you mean rome"),
+        ("directory = 3", "directory = "),
+    ],
+)
+def test_what_it_cannot_be(top: str, problem: str) -> None:
+    with pytest.raises(TopologyError, match=problem):
+        parse_topology(f"{top}\n{SITES}")
+
+
+def test_it_is_shown() -> None:
+    topology = parse_topology(f'directory = "rome"\n{SITES}')
+    assert topology_as_dict(topology)["directory"] == "rome"
+    assert "rome\\ndirectory" in topology_dot(topology)
+    assert ">directory<" in topology_svg(topology)
+    from io import StringIO
+
+    from rich.console import Console
+
+    console = Console(file=StringIO(), width=120)
+    for part in topology_as_text(topology):
+        console.print(part)
+    assert isinstance(console.file, StringIO)
+    lines = [line.split() for line in console.file.getvalue().splitlines()]
+    assert ["rome", "yes", "rome.example:8883", "150us"] in lines
+    # Where there is one only, there is nothing to tell.
+    assert "directory" not in topology_dot(Topology([Site("only")]))
+
+
+@pytest.mark.parametrize(
+    ("home", "site"),
+    [
+        ("", "rome"),
+        ("turin", "turin"),
+        ("milan", "milan"),
+        ("mqtt://milan.example", "milan"),
+        ("mqtt://milan.example:1883", "milan"),
+        ("mqtt://user:secret@milan.example", "milan"),
+        ("mqtts://rome.example:8883", "rome"),
+    ],
+)
+def test_the_site_of_a_home(home: str, site: str) -> None:
+    assert parse_topology(f'directory = "rome"\n{SITES}').site_of_home(home).name == site
+
+
+def test_a_home_that_nobody_knows() -> None:
+    with pytest.raises(TopologyError, match=r"no site with this server: milan\.exmple:1883 .*did you mean") as caught:
+        parse_topology(SITES).site_of_home("mqtt://a:hidden@milan.exmple")
+    assert "secret" not in str(caught.value)
+    assert "hidden" not in str(caught.value)
