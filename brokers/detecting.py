@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -24,9 +25,13 @@ from middleware.errors import DistcedError
 from middleware.events import CompositeEvent, OpenGap
 from middleware.eventtypes import EventType
 from middleware.protocol import Heartbeat, LoadEntry, Measured
+from middleware.timestamps import SECOND
 from middleware.topics import Area, composite_topic
 from middleware.wire import Frame, decode_any
 from middleware.wire import encode as encode_frame
+
+UNREAD_EVERY: Final = SECOND
+"""How often a watermark is told that no detector waits for, without composite events, ns."""
 
 ROUTES: int = 100_000
 """How many topics are remembered."""
@@ -46,6 +51,8 @@ class Hosted:
         buffering: whether it is on its way to another node, or here, and keeps what arrives meanwhile.
         planned: how it came about.
         told: the watermark it has published last, ns; None for none, or for one that is to be told again.
+        told_at: when that was, ns; None for never.
+        read: whether detectors read what it publishes, by its type.
         constituents: whether somebody wants the constituents sent along.
         records: whether some detector reads it as part of its own pattern.
         tell_gaps: whether it is time to tell its readers how far its records are complete.
@@ -74,6 +81,8 @@ class Hosted:
     active: bool = False
     buffering: bool = False
     told: int | None = None
+    told_at: int | None = None
+    read: bool = False
     constituents: bool = False
     records: bool = False
     tell_gaps: bool = False
@@ -267,9 +276,13 @@ class Detecting:
         counts["late"] += len(detected.late) + detected.disordered
         counts["duplicates"] += detected.duplicates
         found, watermark = detected.events, detected.watermark
-        if found or (watermark is not None and watermark != hosted.told):
+        news = watermark is not None and watermark != hosted.told
+        if news and not found and not (hosted.records or hosted.read) and hosted.told_at is not None:
+            # Detectors wait for it; to people it is only to say that all is well.
+            news = now - hosted.told_at >= UNREAD_EVERY
+        if found or news:
             counts["composite events"] += len(found)
-            hosted.told = watermark
+            hosted.told, hosted.told_at = watermark, now
             frame = self._frame(hosted, found, watermark)
             effects.append(frame)
             if hosted.meter is not None:

@@ -353,6 +353,8 @@ class Serving:
         if mine is not None:
             effects += self._contested(mine, entry, now)
         published = {each.publishes for each in (entry, before) if each is not None}
+        if entry is None or before is None or entry.reads != before.reads:
+            self._see_who_reads()
         if entry is None or before is None or _reads_differently(entry, before):
             for hosted in self.detecting.hosted.values():
                 if hosted.active and not published.isdisjoint(hosted.names):
@@ -365,6 +367,16 @@ class Serving:
         ):
             effects += self.listen_elsewhere(now)
         return effects
+
+    def _see_who_reads(self) -> None:
+        """Whether what detectors here publish under a name is read by others."""
+        reads: set[str] = set()
+        everything = False
+        for entry in self.directory.detectors.values():
+            everything |= entry.reads is None
+            reads.update(entry.reads or ())
+        for hosted in self.detecting.hosted.values():
+            hosted.read = bool(hosted.publishes) and (everything or hosted.publishes in reads)
 
     def compare(self, shown: set[str], now: int) -> list[Effect]:
         """The directory was read again: whether it knows of the detectors here. `shown` are those it speaks of."""

@@ -15,7 +15,8 @@ from typing import Final
 
 from middleware.timestamps import SECOND
 from policies.distribution.policy import NAMED
-from policies.topology.generating import RANDOM_KINDS
+from policies.topology.generating import RANDOM_KINDS, random_topology
+from policies.topology.topology import Topology
 from simulations.experiments.metrics import RunFigures, figures_of, impact_of, reliability_of
 from simulations.network.scenario import Scenario
 from simulations.network.scenarios import random_scenario
@@ -28,6 +29,18 @@ METRICS: Final[Mapping[str, str]] = {
     "max-reliability": "reliability",
 }
 """By policy, what it wants to be best at."""
+
+LASTS: Final = 24 * SECOND
+"""How long events are published, ns."""
+
+FIRST: Final = 3 * SECOND
+"""When the first subscription comes, ns after the start."""
+
+APART: Final = 2 * SECOND
+"""How long after one another subscriptions come, ns."""
+
+COUNT_FROM: Final = 16 * SECOND
+"""From when on it is counted, ns after the start: all subscriptions are there, and have what they read."""
 
 EQUAL: Final = 0.01
 """What counts as equal, as a share."""
@@ -67,44 +80,54 @@ class Compared:
         return max(own - best, 0.0) / max(best, 1e-9)
 
 
-def scenario_of(seed: int, *, duration: int = 10 * SECOND) -> tuple[Scenario, Random]:
-    """A scenario by chance, and the chance that is left."""
+def scenario_of(seed: int, *, duration: int = LASTS) -> tuple[Scenario, Random]:
+    """A scenario by chance, and the chance that is left.
+
+    Subscriptions come one after the other while events are published, so that of those there are already it is known
+    what they do. All nodes can do as much as one another: the load that counts is that in instances.
+    """
     random = Random(f"policies {seed}")
-    scenario = random_scenario(
-        seed,
-        kind=random.choice(RANDOM_KINDS),
+    topology = random_topology(
+        random.choice(RANDOM_KINDS),
+        random,
         sites=random.randrange(3, 8),
         nodes=random.randrange(3, 7),
         publishers=random.randrange(4, 9),
         subscribers=random.randrange(2, 5),
-        subscriptions=random.randrange(3, 7),
-        duration=duration,
     )
-    return scenario, random
+    alike = Topology(
+        topology.sites.values(),
+        [replace(each, capacity=None) for each in topology.nodes.values()],
+        topology.publishers.values(),
+        topology.subscribers.values(),
+        topology.links,
+    )
+    scenario = random_scenario(seed, topology=alike, subscriptions=random.randrange(3, 7), duration=duration)
+    asked = tuple(replace(each, at=FIRST + place * APART) for place, each in enumerate(scenario.subscriptions))
+    return replace(scenario, subscriptions=asked, lead=5 * SECOND), random
 
 
-def compare(seed: int, *, metrics: tuple[str, ...] = tuple(METRICS.values()), duration: int = 10 * SECOND) -> Compared:
+def compare(seed: int, *, metrics: tuple[str, ...] = tuple(METRICS.values()), duration: int = LASTS) -> Compared:
     """One scenario under each policy."""
     scenario, random = scenario_of(seed, duration=duration)
     figures: dict[str, dict[str, float]] = {metric: {} for metric in metrics}
     refused: dict[str, Mapping[str, str]] = {}
-    for policy in NAMED:
-        own = replace(scenario, distribution=policy)
-        run = figures_of(own)
-        if run.refused:
-            refused[policy] = run.refused
-        for metric, measure in _MEASURES.items():
-            if metric in metrics:
-                figures[metric][policy] = measure(own, run)
+    if figures.keys() & _MEASURES.keys():
+        for policy in NAMED:
+            own = replace(scenario, distribution=policy)
+            run = figures_of(own, COUNT_FROM)
+            if run.refused:
+                refused[policy] = run.refused
+            for metric, measure in _MEASURES.items():
+                if metric in metrics:
+                    figures[metric][policy] = measure(own, run)
     if "impact" in metrics:
         *there, more = scenario.subscriptions
         mixed = tuple(replace(each, distribution=random.choice(list(NAMED))) for each in there)
         before = replace(scenario, subscriptions=mixed)
-        base = figures_of(before)
-        # It comes when the others are at work, and are measured.
-        late = replace(more, at=-scenario.lead // 4)
+        base = figures_of(before, COUNT_FROM)
         for policy in NAMED:
-            figures["impact"][policy] = impact_of(before, replace(late, distribution=policy), base)
+            figures["impact"][policy] = impact_of(before, replace(more, distribution=policy), base, COUNT_FROM)
     return Compared(seed, figures, refused)
 
 

@@ -55,11 +55,15 @@ class RunFigures:
     refused: Mapping[str, str]
 
 
-def figures_of(scenario: Scenario) -> RunFigures:
-    """Run a scenario and count."""
+def figures_of(scenario: Scenario, since: int) -> RunFigures:
+    """Run a scenario and count.
+
+    Args:
+        since: from when on, ns after the start; what has arrived counts where it happened since then.
+    """
     simulation = Simulation(scenario)
     network = simulation.network
-    network.engine.run(scenario.start)
+    network.engine.run(scenario.start + since)
     before = _bytes(network)
     touched: Counter[str] = Counter()
     seen = _touched(network)
@@ -73,11 +77,16 @@ def figures_of(scenario: Scenario) -> RunFigures:
         seen = now
     sent = _bytes(network) - before
     outcome = simulation.run()
-    delays = [each.delay for subscribed in outcome.subscriptions.values() for each in subscribed.found.values()]
+    delays = [
+        each.delay
+        for subscribed in outcome.subscriptions.values()
+        for each in subscribed.found.values()
+        if each.event.hi >= scenario.start + since
+    ]
     return RunFigures(
         mean(delays) if delays else None,
         sent,
-        max(touched.values(), default=0) * SECOND / scenario.duration,
+        max(touched.values(), default=0) * SECOND / (scenario.duration - since),
         _found(outcome),
         tuple(sorted(name for name, each in outcome.nodes.items() if each.detectors)),
         {name: each.refused for name, each in outcome.subscriptions.items() if each.refused},
@@ -91,15 +100,15 @@ def reliability_of(scenario: Scenario, without_loss: RunFigures) -> float:
         return 1.0
     shares = [1.0] * (len(scenario.topology.nodes) - len(without_loss.hosts))
     for node in without_loss.hosts:
-        lost = replace(scenario, faults=(*scenario.faults, Crash(scenario.duration // 2, node, silent=False)))
+        lost = replace(scenario, faults=(*scenario.faults, Crash(scenario.duration * 3 // 4, node, silent=False)))
         found = _found(Simulation(lost).run())
         shares.append(sum(len(ids & found[name]) for name, ids in without_loss.found.items()) / expected)
     return mean(shares)
 
 
-def impact_of(scenario: Scenario, more: Asked, before: RunFigures) -> float:
+def impact_of(scenario: Scenario, more: Asked, before: RunFigures, since: int) -> float:
     """What one more subscription adds, to bytes and to the busiest node, each as a share of what was there before."""
-    after = figures_of(replace(scenario, subscriptions=(*scenario.subscriptions, more)))
+    after = figures_of(replace(scenario, subscriptions=(*scenario.subscriptions, more)), since)
     return (after.bytes - before.bytes) / max(before.bytes, 1) + max(after.load - before.load, 0.0) / max(
         before.load, 1.0
     )

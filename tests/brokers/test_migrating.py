@@ -285,6 +285,7 @@ def test_what_is_found_does_not_depend_on_moves() -> None:
         engine = StepwiseEngine([pattern])
         expected = engine.feed(events) + engine.advance(END)
         assert told(app.composites("q")) == told(expected), f"seed {seed}: {pattern.text}"
+        network.pass_time(2 * SECOND)
         assert app.watermarks["q"] == END
         assert network.letters == [], seed
         found += len(expected)

@@ -499,18 +499,18 @@ def test_a_source_that_leaves_or_changes_its_types_is_not_waited_for() -> None:
     client.source("t", ["A"])
     subscribed(network, client, "q", "[A]")
     client.heartbeat(10, "s")
-    network.run()
+    network.pass_time(2 * SECOND)
     assert client.watermarks["q"] == -100
     assert network.nodes[0].node.holding() == {client.detector("q"): ["t"]}
     client.source("t", ["B"])
-    network.run()
+    network.pass_time(2 * SECOND)
     assert client.watermarks["q"] == 10
     client.source("t", ["A", "B"], watermark=15)
     client.heartbeat(20, "s")
-    network.run()
+    network.pass_time(2 * SECOND)
     assert client.watermarks["q"] == 15
     client.clear("source", "t")
-    network.run()
+    network.pass_time(2 * SECOND)
     assert client.watermarks["q"] == 20
 
 
@@ -521,11 +521,11 @@ def test_a_source_that_was_fenced_off_is_not_waited_for_by_detectors_there_and_t
     client.heartbeat(10, "s")
     network.publish("ced/a/fence/t", b"")
     client.clear("source", "t")
-    network.run()
+    network.pass_time(2 * SECOND)
     assert client.watermarks["q"] == 10
     subscribed(network, client, "r", "[A] ; [A]")
     client.heartbeat(20, "s")
-    network.run()
+    network.pass_time(2 * SECOND)
     assert client.watermarks == {"q": 20, "r": 20}
     client.publish(event("A", 30, source="t"))
     client.heartbeat(40, "s")
@@ -629,3 +629,18 @@ def test_the_sources_of_a_client_that_is_gone_are_said_by_one_node() -> None:
     network.run()
     (note,) = [each for each in network.notes if "its sources are waited for" in each.event]
     assert note.fields == {"client": "c", "sources": "s"}
+
+
+def test_watermarks_that_no_detector_waits_for_are_told_seldom() -> None:
+    network, client = prepared()
+    subscribed(network, client, "q", "[A]")
+    client.heartbeat(10, "s")
+    network.run()
+    assert client.watermarks["q"] == -100
+    client.publish(event("A", 11), watermark=12)
+    network.run()
+    # With what is found it is told at once, and else in a while.
+    assert client.watermarks["q"] == 12
+    client.heartbeat(20, "s")
+    network.pass_time(2 * SECOND)
+    assert client.watermarks["q"] == 20

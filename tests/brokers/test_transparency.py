@@ -14,6 +14,7 @@ from detectors.stepwise.engine import StepwiseEngine
 from middleware.errors import PatternError
 from middleware.eventtypes import TypeRegistry, event_type
 from middleware.sets.expressions import Literal
+from middleware.timestamps import SECOND
 from tests.brokers.virtual import Network, VirtualClient, delivering
 from tests.generate import TYPES, PatternMaker
 from tests.streams import END, Message, messages, spread, told
@@ -90,6 +91,7 @@ def test_what_is_found_does_not_depend_on_who_detects_it_or_on_what_arrives_when
         # A node that comes meanwhile changes nothing.
         sends.insert(random.randrange(len(sends)), lambda network=network: network.node("late"))
         delivering(network, sends)
+        network.pass_time(2 * SECOND)
 
         engine = StepwiseEngine(patterns)
         expected = engine.feed(events) + engine.advance(END)
