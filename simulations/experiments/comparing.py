@@ -30,7 +30,7 @@ METRICS: Final[Mapping[str, str]] = {
 }
 """By policy, what it wants to be best at."""
 
-LASTS: Final = 24 * SECOND
+LASTS: Final = 30 * SECOND
 """How long events are published, ns."""
 
 FIRST: Final = 3 * SECOND
@@ -39,7 +39,10 @@ FIRST: Final = 3 * SECOND
 APART: Final = 2 * SECOND
 """How long after one another subscriptions come, ns."""
 
-COUNT_FROM: Final = 16 * SECOND
+LATE: Final = 17 * SECOND
+"""When the one more comes whose impact is measured, ns after the start: the others have settled."""
+
+COUNT_FROM: Final = 20 * SECOND
 """From when on it is counted, ns after the start: all subscriptions are there, and have what they read."""
 
 EQUAL: Final = 0.01
@@ -126,8 +129,9 @@ def compare(seed: int, *, metrics: tuple[str, ...] = tuple(METRICS.values()), du
         mixed = tuple(replace(each, distribution=random.choice(list(NAMED))) for each in there)
         before = replace(scenario, subscriptions=mixed)
         base = figures_of(before, COUNT_FROM)
+        late = replace(more, at=LATE)
         for policy in NAMED:
-            figures["impact"][policy] = impact_of(before, replace(more, distribution=policy), base, COUNT_FROM)
+            figures["impact"][policy] = impact_of(before, replace(late, distribution=policy), base, COUNT_FROM)
     return Compared(seed, figures, refused)
 
 
