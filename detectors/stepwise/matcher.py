@@ -28,6 +28,8 @@ from middleware.eventtypes import Kind
 Pool = dict[object, list[Instance]]
 
 _SWEEP_LEAST: Final = 16_384
+# In a bucket with fewer instances it costs more to look for those whose window has closed than it saves.
+_CROWD: Final = 8
 _NOTHING_SPENT: Final[frozenset[tuple[frozenset[int], tuple[object, ...]]]] = frozenset()
 
 
@@ -147,7 +149,12 @@ class Matcher:
         for pool, state in plan.visits:
             bucket = pool.get(key)
             if bucket:
-                self.touched += len(bucket)
+                size = len(bucket)
+                if size > _CROWD and bucket[0].lo < hi - self._window:
+                    # What has run out of its window would be looked at with every event.
+                    bucket = self._shed(pool, key, bucket, hi - self._window)
+                    size = len(bucket)
+                self.touched += size
                 if state.plain:
                     kept = self._take_plain(bucket, event, state)
                 else:
@@ -543,6 +550,12 @@ class Matcher:
             if number not in affected:
                 instance.spent |= spent
         self._splits = {}
+
+    def _shed(self, pool: Pool, key: object, bucket: list[Instance], floor: int) -> list[Instance]:
+        """Leave the instances of a bucket that began at an instant or after it."""
+        kept = [each for each in bucket if each.lo >= floor]
+        self.keep(pool, key, bucket, kept)
+        return kept
 
     def _sweep(self) -> None:
         """Drop instances that are gone or whose window has closed for every event to come."""
