@@ -116,8 +116,13 @@ def subscribe(
         bool, typer.Option("--constituents", help="Show the events a composite event is made of, too.")
     ] = False,
     decomposition: Annotated[
-        Decompositions, typer.Option("--decomposition", help="What of a pattern may be detected elsewhere.")
-    ] = Decompositions.NONE,
+        Decompositions | None,
+        typer.Option(
+            "--decomposition",
+            help="What of a pattern is to be detected elsewhere; what the policy thinks best if left out.",
+            show_default=False,
+        ),
+    ] = None,
     policy: Annotated[
         str,
         typer.Option(
@@ -174,7 +179,7 @@ def subscribe(
         server=server,
         best_effort=best_effort,
         constituents=constituents,
-        decomposition=decomposition.value,
+        decomposition=None if decomposition is None else decomposition.value,
         distribution=policy,
         hints=read_hints(on or (), avoid or (), rate or (), selectivity, isolated=isolated),
         home=home,

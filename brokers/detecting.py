@@ -68,6 +68,7 @@ class Hosted:
         near: of the primary: by subscription, the one node whose copy it listens to; all others listen to every copy
             where their policy wants several, else to the primary.
         waiting: of the primary: by subscription, the node that is to have a copy before it is offered anything.
+        idle_since: since when nobody needs it, ns; None while somebody does.
         early: what was told before it is at work, in order: by parts before all of them are, or on its way; a frame
             with its source and the home it came from. A source that was fenced off stands for itself.
     """
@@ -97,6 +98,7 @@ class Hosted:
     listed: bool = False
     near: dict[str, str] = field(default_factory=dict)
     waiting: dict[str, str] = field(default_factory=dict)
+    idle_since: int | None = None
     early: list[tuple[str, str, Frame] | Heartbeat | str] = field(default_factory=list)
 
     @property

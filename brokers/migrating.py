@@ -20,6 +20,7 @@ before the state is sent, the target forgets what it has kept, and the detector 
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass
 from typing import Final
 
@@ -158,7 +159,8 @@ class Migrating:
         hosted = self.detecting.hosted.get(detector)
         if hosted is None:
             return self._call_off(detector, moving, now)
-        snapshot = hosted.detector.snapshot()
+        # A few times smaller in a millisecond, which is worth it on any link.
+        snapshot = zlib.compress(hosted.detector.snapshot(), 1)
         moving.sent, moving.since = True, now
         wanted = (hosted.constituents, hosted.records)
         if moving.copy:
@@ -225,8 +227,8 @@ class Migrating:
         hosted = self.detecting.moving[detector]
         del self.moving[detector]
         try:
-            hosted.detector.resume(state.snapshot)
-        except DistcedError as error:
+            hosted.detector.resume(zlib.decompress(state.snapshot))
+        except (DistcedError, zlib.error) as error:
             effects = [*self.serving.gone(detector), self._refuse(moving.other, detector, str(error))]
             return [*effects, *self.routing.settled(detector, now)]
         arrived = self.serving.arrived(hosted, state, now, copy=moving.copy)

@@ -329,7 +329,11 @@ class Serving:
                     effects.append(self._offer(name, subscriptions[name], hosted))
             if any(each.left for each in hosted.streams.values()):
                 effects += self.listening.refilter()
-            if hosted.primary and not hosted.subscriptions and not self._expected(hosted.detector.id):
+            if not hosted.primary or hosted.subscriptions or self._expected(hosted.detector.id):
+                hosted.idle_since = None
+            elif hosted.idle_since is None:
+                hosted.idle_since = now
+            elif now - hosted.idle_since > GRACE:
                 effects += self._destroyed(hosted.detector.id)
         clients = {entry.client for entry in subscriptions.values()}
         absent = {client for client in clients if not is_there(client, self.directory)}

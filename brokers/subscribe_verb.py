@@ -56,7 +56,7 @@ class Wanted:
     server: str
     best_effort: bool
     constituents: bool
-    decomposition: Decomposition
+    decomposition: Decomposition | None
     distribution: str
     hints: Hints
     home: str | None

@@ -377,7 +377,7 @@ class State(msgspec.Struct, frozen=True):
     """The whole state of a detector.
 
     Attributes:
-        snapshot: of the detector.
+        snapshot: of the detector, compressed by zlib.
         subscriptions: the ids of those it serves, and whether their clients listen.
         copies: the nodes that host copies of it, and where these publish.
         near: by subscription, the node whose copy it listens to.

@@ -25,9 +25,9 @@ class QualityOfService(msgspec.Struct, frozen=True, kw_only=True):
         matches: `every` composite event, or the `first` only; the subscription then ends.
         constituents: whether the events a composite event is made of are sent along.
         rate: at most this many composite events a second; what exceeds it is counted and left out. None for no limit.
-        decomposition: what of a pattern may become detectors of its own, perhaps on other nodes: `none`, `full`,
-            wherever the rule allows it, or `for-reuse`, where a detector of it is there already. With guaranteed
-            detection only; what is found is the same.
+        decomposition: what of a pattern is to become detectors of its own, perhaps on other nodes: `none`, `full`,
+            wherever the rule allows it, or `for-reuse`, where a detector of it is there already; None for what the
+            distribution policy thinks best. With guaranteed detection only; what is found is the same.
         distribution: the distribution policy, which says where the detectors of the pattern are to stand: a name such
             as `min-latency`, or three words for its dimensions. Broker nodes check it. Empty for the one that is set
             for everybody.
@@ -41,7 +41,7 @@ class QualityOfService(msgspec.Struct, frozen=True, kw_only=True):
     consumption: Consumption = "ordered"
     matches: Matches = "every"
     constituents: bool = False
-    decomposition: Decomposition = "none"
+    decomposition: Decomposition | None = None
     rate: float | None = None
     distribution: str = ""
     hints: Hints = Hints()
@@ -53,13 +53,14 @@ class QualityOfService(msgspec.Struct, frozen=True, kw_only=True):
             "detection": Detection,
             "consumption": Consumption,
             "matches": Matches,
-            "decomposition": Decomposition,
         }
+        if self.decomposition is not None:
+            choices["decomposition"] = Decomposition
         for name, kinds in choices.items():
             given, allowed = getattr(self, name), get_args(kinds)
             if given not in allowed:
                 raise DistcedError(f"unknown quality of service, {name}", given=given, allowed=", ".join(allowed))
-        if self.decomposition != "none" and self.detection != "guaranteed":
+        if self.decomposition not in (None, "none") and self.detection != "guaranteed":
             raise DistcedError(
                 "a pattern is cut with guaranteed detection only: what is found by best effort is complete at no time",
                 given=f"decomposition {self.decomposition}, detection {self.detection}",

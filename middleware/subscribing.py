@@ -93,7 +93,7 @@ class Subscribing:
             quality.consumption,
             quality.detection,
             quality.constituents,
-            quality.decomposition,
+            quality.decomposition or "",
             distribution=quality.distribution,
             hints=quality.hints,
         )

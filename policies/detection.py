@@ -47,6 +47,11 @@ class SourceState:
     late: int = 0
 
 
+HANDED_ON: Final = 1_000
+"""How many of the ids that guaranteed detection remembers go into its state: they only tell duplicates from late events
+there."""
+
+
 class Recent:
     """The ids seen most recently, a bounded number of them.
 
@@ -177,7 +182,8 @@ class Guaranteed:
             for name, each in self.sources.items()
         }
         waiting = [pack_event(self.waiting[key]) for key in sorted(self._heap)]
-        return [self.watermark, sources, self.fenced, waiting, self.recent.ids()]
+        # An older event that comes again is late, and not consumed a second time.
+        return [self.watermark, sources, self.fenced, waiting, self.recent.ids()[-HANDED_ON:]]
 
     def resume(self, state: Any) -> None:
         """Go on from what `state` gave."""

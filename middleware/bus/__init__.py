@@ -1,6 +1,6 @@
 """The bus: publish and subscribe over an MQTT server."""
 
-from middleware.bus.address import Address, parse_address
+from middleware.address import Address, parse_address
 from middleware.bus.bus import Bus
 from middleware.bus.messages import BusState, BusStatistics, Failure, Message
 from middleware.bus.routes import Handler

@@ -21,7 +21,7 @@ from typing import Any, Self
 
 import msgspec
 
-from middleware.bus.address import parse_address
+from middleware.address import parse_address
 from middleware.bus.backoff import Backoff
 from middleware.bus.connection import Protocol, Settings, Wanted
 from middleware.bus.core import Core

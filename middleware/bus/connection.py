@@ -21,7 +21,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from middleware.bus.address import Address, lost, refused
+from middleware.address import Address, lost, refused
 from middleware.bus.client import Client, Deliver
 from middleware.bus.messages import HEADER_MAX, PACKET_MAX, Message
 from middleware.errors import BusError

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from selectors import EVENT_READ, EVENT_WRITE
 from typing import Final
 
-from middleware.bus.address import lost, unreachable
+from middleware.address import lost, unreachable
 from middleware.bus.backoff import Backoff
 from middleware.bus.connection import Connection, Protocol, Settings, Wanted, next_protocol
 from middleware.bus.loop import Loop

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from middleware.bus.address import parse_address
+from middleware.address import parse_address
 from middleware.errors import DistcedError
 from middleware.eventtypes import event_type
 from middleware.timestamps import INSTANT_MAX, MICROSECOND

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from middleware.bus.address import parse_address
+from middleware.address import parse_address
 from middleware.errors import DistcedError
 from policies.topology.errors import TopologyError, unknown
 from policies.topology.model import (

@@ -14,7 +14,7 @@ from paho.mqtt.client import topic_matches_sub
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from middleware.bus.address import Address, lost, parse_address, refused, unreachable
+from middleware.address import Address, lost, parse_address, refused, unreachable
 from middleware.bus.backoff import Backoff
 from middleware.bus.client import BufferedSocket, split_key
 from middleware.bus.cover import Cover, overlap, union

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from middleware.bus.address import parse_address
+from middleware.address import parse_address
 from policies.topology.model import BrokerNode, Link, Publisher, Site
 from policies.topology.topology import Topology
 

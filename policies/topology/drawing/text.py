@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from middleware.bus.address import parse_address
+from middleware.address import parse_address
 from policies.topology.drawing.wording import about_node, about_source, latency, summary
 from policies.topology.model import Site
 from policies.topology.notes import listed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from middleware.bus.address import parse_address
+from middleware.address import parse_address
 from policies.topology.model import LOCAL_LATENCY, BrokerNode, Link, Publisher, Site
 from policies.topology.quantities import show_bandwidth, show_duration, show_number
 from policies.topology.topology import Topology
