@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from brokers.effects import Publish
+from brokers.policy_settings import EVERYBODY
 from middleware.eventtypes import EventType
-from middleware.protocol import DetectorEntry, Move, TopologyEntry, decode, encode
+from middleware.protocol import DetectorEntry, Move, SetPolicy, TopologyEntry, decode, encode
 from middleware.topics import administration_topic
 from policies.topology.model import Place
 from policies.topology.writing import topology_as_toml
@@ -38,6 +39,11 @@ class Administrator(SimulatedClient):
     def move(self, detector: str, node: str) -> None:
         """Have a detector moved."""
         self.do([Publish(administration_topic("move", detector), encode(Move(node)))])
+
+    def set_policy(self, detector: str, policy: str) -> None:
+        """Set a distribution policy, of a detector or, without an id, of everybody; an empty one takes it back."""
+        topic = administration_topic("policy", detector or EVERYBODY)
+        self.do([Publish(topic, encode(SetPolicy(policy)) if policy else b"", retain=True)])
 
     @property
     def detectors(self) -> dict[str, DetectorEntry]:

@@ -28,6 +28,11 @@
     policy = "min-latency"                # optional, as are: at, until, detection, consumption, decomposition,
     hints = { nodes = ["floor-1-a"] }     # constituents, definitions
 
+    [[policies]]
+    at = "20s"
+    policy = "min-bandwidth"          # the administration sets it; empty takes it back
+    detector = "cold"                 # of this subscription's detector; of everybody where it is left out
+
     [[moves]]
     at = "30s"
     detector = "cold"                     # a subscription, a pattern or an id; any where it is left out
@@ -74,6 +79,7 @@ from simulations.network.scenario import (
     Leave,
     Move,
     Partition,
+    Policy,
     Scenario,
     ScenarioError,
     Send,
@@ -117,6 +123,12 @@ class _Move(msgspec.Struct, forbid_unknown_fields=True):
     node: str = ""
 
 
+class _Policy(msgspec.Struct, forbid_unknown_fields=True):
+    at: str
+    policy: str
+    detector: str = ""
+
+
 class _Fault(msgspec.Struct, forbid_unknown_fields=True):
     kind: Literal["join", "leave", "crash", "partition", "server-restart"]
     at: str
@@ -143,6 +155,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     events: list[Any] = []
     subscriptions: list[Any] = []
     moves: list[Any] = []
+    policies: list[Any] = []
     faults: list[Any] = []
 
 
@@ -201,6 +214,7 @@ def _scenario(file: _File, folder: Path, seed: int | None) -> Scenario:
         again=file.again,
         one_home=file.one_home,
         distribution=file.policy,
+        policies=tuple(_policy(number, raw) for number, raw in enumerate(file.policies, 1)),
     )
 
 
@@ -324,6 +338,14 @@ def _subscription(number: int, raw: Any, folder: Path) -> Asked:
             spec.policy,
             _shape(spec.hints, Hints, "hints"),
         )
+
+
+def _policy(number: int, raw: Any) -> Policy:
+    with _at(f"policies {number}"):
+        spec = _shape(raw, _Policy, "")
+        if spec.policy:
+            parse_policy(spec.policy)
+        return Policy(_duration(spec.at, "at"), spec.policy, spec.detector)
 
 
 def _move(number: int, raw: Any) -> Move:

@@ -11,7 +11,18 @@ from simulations.network.administrator import Administrator
 from simulations.network.channels import Channel
 from simulations.network.network import Network
 from simulations.network.outcome import LinkTraffic, Moved, NodeFigures, Noted, Outcome
-from simulations.network.scenario import Asked, Crash, Fault, Join, Leave, Move, Partition, Scenario, ServerRestart
+from simulations.network.scenario import (
+    Asked,
+    Crash,
+    Fault,
+    Join,
+    Leave,
+    Move,
+    Partition,
+    Policy,
+    Scenario,
+    ServerRestart,
+)
 from simulations.network.subscribers import Subscribed
 
 LOOK_EVERY: Final = 100 * MILLISECOND
@@ -167,6 +178,8 @@ class Simulation:
                 network.engine.at(scenario.start + asked.until, unsubscribe, asked.name)
         for move in scenario.moves:
             network.engine.at(scenario.start + move.at, self._move, move)
+        for each in scenario.policies:
+            network.engine.at(scenario.start + each.at, self._set, each)
         for fault in scenario.faults:
             self._arrange(fault)
 
@@ -214,6 +227,11 @@ class Simulation:
         node = move.node or (random.choice(others) if others else "")
         if node:
             self.administrator.move(found, node)
+
+    def _set(self, policy: Policy) -> None:
+        detector = self._detector(policy.detector) if policy.detector else ""
+        if detector or not policy.detector:
+            self.administrator.set_policy(detector, policy.policy)
 
     def _detector(self, named: str) -> str:
         """The detector that is meant by its id, a subscription it serves, or its pattern."""

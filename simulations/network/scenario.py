@@ -16,6 +16,7 @@ from middleware.events import Event
 from middleware.eventtypes import EventType
 from middleware.protocol import Hints
 from middleware.timestamps import SECOND
+from policies.distribution.policy import parse_policy
 from policies.topology.topology import Topology
 
 START: Final = 1_795_248_000 * SECOND
@@ -109,6 +110,21 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
+class Policy:
+    """The administration sets a distribution policy.
+
+    Attributes:
+        at: ns after the start.
+        policy: as `policies.distribution.policy.parse_policy` reads it; empty to take back what was set.
+        detector: its id, the name of a subscription it serves, or its pattern; empty for everybody.
+    """
+
+    at: int
+    policy: str
+    detector: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Join:
     """A further node of the topology comes up late.
 
@@ -188,7 +204,7 @@ class Scenario:
         types: the event types; derived ones behind those they are derived from.
         streams: what is published.
         subscriptions: what is detected.
-        moves, faults: what else happens.
+        moves, faults, policies: what else happens.
         seed: of everything that is left to chance.
         start: the virtual instant of the start, ns since the Unix epoch.
         lead: how long everything has for coming up, ns.
@@ -220,6 +236,7 @@ class Scenario:
     one_home: bool = False
     distribution: str = ""
     tick: int = SECOND // 10
+    policies: tuple[Policy, ...] = ()
 
     def __post_init__(self) -> None:
         topology = self.topology
@@ -230,6 +247,9 @@ class Scenario:
         for move in self.moves:
             if move.node:
                 _known("node", move.node, topology.nodes, "moves")
+        for each in self.policies:
+            if each.policy:
+                parse_policy(each.policy, where="policies")
         for fault in self.faults:
             _check_fault(fault, topology)
         for what, names in (

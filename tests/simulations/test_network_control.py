@@ -1,0 +1,114 @@
+"""Detectors at work are watched, and moved where their policy says so and where it pays; subscribers do not notice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from middleware.events import Event
+from middleware.eventtypes import event_type
+from middleware.protocol import Hints
+from middleware.timestamps import MILLISECOND, SECOND
+from policies.topology.model import BrokerNode, Link, Publisher, Site, Subscriber
+from policies.topology.topology import Topology
+from simulations.network.checking import compare
+from simulations.network.files import parse_scenario
+from simulations.network.outcome import Outcome
+from simulations.network.running import simulate
+from simulations.network.scenario import START, Asked, Policy, Scenario, ScenarioError, Send, Stream
+
+PAIR = "[A] ; [B] within 5s"
+
+
+def stream(name: str, publisher: str, every: int, seconds: int, *, since: int = 0) -> Stream:
+    """Events of one type at a pace, each promising what comes before the next."""
+    sends = []
+    for number in range((seconds * SECOND - since) // every):
+        at = since + number * every
+        sends.append(Send(at, (Event(name, START + at, START + at, name, number, {}),), START + at + every - 1))
+    return Stream(name, publisher, (name,), (*sends, Send(seconds * SECOND, (), START + seconds * SECOND)))
+
+
+def scenario(seconds: int, paces: tuple[int, int] = (SECOND // 20, 5 * SECOND), **arguments: object) -> Scenario:
+    """Sources at either end of a line of three sites, a node at each, and the application at the second source."""
+    topology = Topology(
+        [Site("left"), Site("centre"), Site("right")],
+        [BrokerNode(name, name) for name in ("left", "centre", "right")],
+        [Publisher("a", "left", ("A",)), Publisher("b", "right", ("B",))],
+        [Subscriber("app", "right")],
+        [Link(("left", "centre"), 5 * MILLISECOND), Link(("centre", "right"), 5 * MILLISECOND)],
+    )
+    streams = (stream("A", "a", paces[0], seconds), stream("B", "b", paces[1], seconds))
+    types = (event_type("A", {}), event_type("B", {}))
+    return Scenario(topology, types, streams, (Asked("q", "app", PAIR),), duration=seconds * SECOND, **arguments)  # type: ignore[arg-type]
+
+
+def host(outcome: Outcome) -> str:
+    return outcome.detectors[outcome.subscriptions["q"].detector].node
+
+
+def right(outcome: Outcome) -> bool:
+    return outcome.complete and outcome.letters == () and all(each.holds for each in compare(outcome).values())
+
+
+def said(outcome: Outcome, event: str) -> list[str]:
+    return [str(each.note.fields["reason"]) for each in outcome.notes if each.note.event == event]
+
+
+def test_a_detector_goes_where_the_events_are_and_stays_there() -> None:
+    """It was placed without a word of how many events there would be."""
+    hints = Hints(rates={"A": 0.1, "B": 50.0})
+    run = scenario(150, distribution="min-bandwidth")
+    outcome = simulate(replace(run, subscriptions=(replace(run.subscriptions[0], hints=hints),)))
+    assert right(outcome)
+    assert host(outcome) == "left"
+    assert len(outcome.moved) == 1
+    (why,) = said(outcome, "a detector is to be moved")
+    assert "min-bandwidth" in why
+    assert 20 * SECOND < outcome.moved[0].at < 90 * SECOND
+
+
+def test_nothing_moves_for_a_small_gain() -> None:
+    outcome = simulate(scenario(120, (SECOND // 10, SECOND // 10), distribution="min-bandwidth"))
+    assert right(outcome)
+    assert outcome.moved == ()
+
+
+@pytest.mark.parametrize("detector", ["q", ""])
+def test_a_policy_that_is_set_holds_from_then_on(detector: str) -> None:
+    """Of one detector, and of everybody; it does not have to stay first."""
+    policies = (Policy(20 * SECOND, "min-bandwidth", detector), Policy(60 * SECOND, "", detector))
+    outcome = simulate(scenario(100, policies=policies))
+    assert right(outcome)
+    assert [each.node for each in outcome.moved] == ["left", "right"]
+    assert [20 < each.at / SECOND < 40 for each in outcome.moved] == [True, False]
+    assert 60 * SECOND < outcome.moved[1].at < 80 * SECOND
+
+
+def test_a_policy_of_its_own_counts_before_that_of_everybody() -> None:
+    outcome = simulate(scenario(60, policies=(Policy(10 * SECOND, "min-bandwidth"),), distribution="min-latency"))
+    assert right(outcome)
+    assert outcome.moved == ()
+
+
+def test_copies_come_and_go_with_the_policy() -> None:
+    policies = (Policy(5 * SECOND, "max-reliability", "q"), Policy(25 * SECOND, "", "q"))
+    outcome = simulate(scenario(40, policies=policies))
+    assert right(outcome)
+    events = [each.note.event for each in outcome.notes if "cop" in each.note.event]
+    assert "detector copied" in events and "copies gone" in events
+    assert outcome.detectors[outcome.subscriptions["q"].detector].copies == {}
+
+
+def test_what_is_no_policy() -> None:
+    with pytest.raises(ScenarioError, match="min-bandwidht"):
+        parse_scenario(
+            """
+            [types.A]
+            [topology.sites.a]
+            [[policies]]
+            at = "1s"
+            policy = "min-bandwidht"
+            """
+        )
