@@ -101,7 +101,7 @@ class Subscribing:
         try:
             self._presence.put("subscription", subscription.id, entry)
             answer = self._await_answer(answers)
-            while answer.state == "offered":
+            while answer.state == "offered" or _elsewhere(subscription, answer):
                 # By another node, perhaps, where one is lost meanwhile.
                 self._accept(subscription, answer)
                 answer = self._await_answer(answers)
@@ -211,6 +211,9 @@ class Subscribing:
         match answer.state:
             case "offered":
                 self._accept_soon(subscription, answer)
+            case "active" if _elsewhere(subscription, answer):
+                # Its offer was overtaken by that of a node that has given the detector up.
+                self._accept_soon(subscription, answer)
             case "active":
                 self._leave_others_later(subscription)
             case "refused":
@@ -257,3 +260,8 @@ class Subscribing:
 
 def _refused(answer: Answer) -> SubscriptionError:
     return SubscriptionError(answer.message, where=f"node {answer.node}")
+
+
+def _elsewhere(subscription: Subscription, answer: Answer) -> bool:
+    """Whether a detector is said to be at work elsewhere than where a subscription listens."""
+    return (answer.detector, set(answer.homes)) != (subscription.detector, set(subscription.homes))

@@ -148,6 +148,9 @@ class SimulatedSubscriber(SimulatedClient):
             subscribed.node = answer.node
             if subscribed.active_at is None:
                 subscribed.active_at = now
+            if (answer.detector, set(answer.homes)) != (subscribed.detector, set(subscribed.homes)):
+                # Its offer was overtaken by that of a node that has given the detector up.
+                self._accept(subscribed, answer)
             self.network.engine.after(LINGER, self._leave_others, subscribed)
 
     def told(self, topic: str, payload: bytes, home: str) -> None:
