@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from brokers.detecting import Hosted
 from brokers.effects import Effect, Note
-from middleware.errors import DistcedError
 from middleware.protocol import DetectorEntry, decode
 from middleware.timestamps import SECOND
 
@@ -44,8 +43,10 @@ class Copies:
         for name in waiting:
             del hosted.waiting[name]
             hosted.near[name] = node
-        several = [name for name in hosted.subscriptions if name not in hosted.near and self.copies_of(name) > 1]
-        return [self.serving.entry(hosted), *self.serving.offer_again(hosted, [*waiting, *several])]
+        several = [
+            name for name in hosted.subscriptions if name not in hosted.near and self._replicas(name, hosted) > 1
+        ]
+        return [self.serving.telling.entry(hosted), *self.serving.offer_again(hosted, [*waiting, *several])]
 
     def not_copied(self, identity: str, node: str) -> list[Effect]:
         """There is no copy: whoever waits for it is offered what there is."""
@@ -68,17 +69,17 @@ class Copies:
         for name in listened:
             del hosted.near[name]
         note = Note("info", "copies gone", {"detector": hosted.detector.id, "nodes": ", ".join(gone)})
-        return [note, self.serving.entry(hosted), *self.serving.offer_again(hosted, listened)]
+        return [note, self.serving.telling.entry(hosted), *self.serving.offer_again(hosted, listened)]
 
     def hand_over(self, hosted: Hosted, node: str) -> list[Effect]:
         """A copy serves the subscriptions from now on, and what is here becomes a copy of it, as the directory says."""
         home = hosted.copies[node]
-        entry = decode(self.serving.entry(hosted).payload, DetectorEntry, where="")
+        entry = decode(self.serving.telling.entry(hosted).payload, DetectorEntry, where="")
         copies = {**hosted.copies, self.name: hosted.home}
         del copies[node]
         note = Note("info", "detector handed over to a copy", {"detector": hosted.detector.id, "node": node})
         entry = replace(entry, node=node, home=home, copies=copies)
-        return [note, self.serving.publish_entry(hosted.detector.id, entry)]
+        return [note, self.serving.telling.publish(hosted.detector.id, entry)]
 
     def role(self, hosted: Hosted, entry: DetectorEntry | None) -> list[Effect] | None:
         """What the directory says of a detector that has copies, one of them here; None where that is no news."""
@@ -89,7 +90,10 @@ class Copies:
             if hosted.primary:
                 return []
             hosted.primary, hosted.copies = True, dict(entry.copies)
-            return [Note("info", "a copy serves from now on", {"detector": identity}), self.serving.entry(hosted)]
+            return [
+                Note("info", "a copy serves from now on", {"detector": identity}),
+                self.serving.telling.entry(hosted),
+            ]
         if self.name in entry.copies:
             if hosted.primary:
                 self.serving.serve_nobody(hosted)
@@ -125,7 +129,7 @@ class Copies:
                 hosted.primary = True
                 hosted.copies = {each: entry.copies[each] for each in heirs[1:]}
                 note = Note("warning", "a copy serves, for its detector is lost", {"detector": identity, "lost": node})
-                effects += [note, self.serving.entry(hosted)]
+                effects += [note, self.serving.telling.entry(hosted)]
         return effects
 
     def leave(self) -> list[Effect]:
@@ -135,16 +139,8 @@ class Copies:
             if not hosted.primary:
                 continue
             alive = sorted(node for node in hosted.copies if node in self.directory.nodes)
-            effects += self.hand_over(hosted, alive[0]) if alive else [self.serving.clear("detector", identity)]
+            effects += self.hand_over(hosted, alive[0]) if alive else [self.serving.telling.clear("detector", identity)]
         return effects
 
-    def copies_of(self, name: str) -> int:
-        """On how many nodes a subscription wants its detector."""
-        entry = self.directory.subscriptions.get(name)
-        if entry is None:
-            return 1
-        try:
-            return self.serving.policies.of(entry, self.serving.by_subscription.get(name, "")).replicas
-        except DistcedError:
-            # Refused when it came; the policy was taken away since.
-            return 1
+    def _replicas(self, name: str, hosted: Hosted) -> int:
+        return self.serving.policies.replicas(self.directory.subscriptions.get(name), hosted.detector.id)

@@ -37,7 +37,10 @@ class Copying:
         return effects
 
     def _see_to(self, identity: str, hosted: Hosted, now: int) -> list[Effect]:
-        wanted = max((self.serving.copies.copies_of(name) for name in hosted.subscriptions), default=1)
+        known = self.directory.subscriptions
+        wanted = max(
+            (self.serving.policies.replicas(known.get(each), identity) for each in hosted.subscriptions), default=1
+        )
         awaited = sorted(set(hosted.waiting.values()))
         if awaited:
             node = awaited[0]

@@ -324,7 +324,7 @@ class Node:
             self._lives[change.name] = change.entry.since
         if change.entry is not None:
             effects += self.isolating.node_up(change.name)
-        return [*effects, *self.serving.listen_elsewhere(now), *self._inspect()]
+        return [*effects, *self.serving.upstream.listen_elsewhere(now), *self._inspect()]
 
     def _lost(self, node: str, now: int) -> list[Effect]:
         """A node is gone for good, or has come back without a memory."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from middleware.errors import DistcedError
 from middleware.protocol import SetPolicy, SubscriptionEntry, decode
 from policies.distribution.policy import DEFAULT, Policy, parse_policy
 
@@ -47,3 +48,13 @@ class PolicySettings:
         if entry.distribution:
             return parse_policy(entry.distribution, where="distribution")
         return self.set.get(EVERYBODY, DEFAULT)
+
+    def replicas(self, entry: SubscriptionEntry | None, detector: str) -> int:
+        """On how many nodes a subscription wants its detector."""
+        if entry is None:
+            return 1
+        try:
+            return self.of(entry, detector).replicas
+        except DistcedError:
+            # Refused when it came; the policy was taken away since.
+            return 1

@@ -14,13 +14,11 @@ subscription's by the node that serves it, when its client has been away for too
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from typing import Final
 
 from brokers.copies import Copies
-from brokers.delegating import Delegating, Planned, home_of, is_there
+from brokers.delegating import Delegating, Planned, is_there
 from brokers.detecting import Detecting, Hosted
 from brokers.directory import Change, Directory
 from brokers.effects import Effect, Note, Publish
@@ -29,8 +27,9 @@ from brokers.listening import Listening
 from brokers.placement import chosen
 from brokers.policy_settings import PolicySettings
 from brokers.streams import Streams
+from brokers.telling import Telling
+from brokers.upstream import Upstream
 from detectors.detector import Detector
-from middleware.errors import DistcedError
 from middleware.eventtypes import Kind, TypeRegistry
 from middleware.protocol import Answer, DetectorEntry, Measured, State, SubscriptionEntry, encode
 from middleware.timestamps import INSTANT_MIN, SECOND
@@ -48,6 +47,8 @@ class Serving:
         detecting: the detectors at work.
         by_subscription: the detector of each subscription that is served here.
         listening: what it listens to for them.
+        telling: what it says of them.
+        upstream: whom they wait for.
         copies: those of the detectors here.
     """
 
@@ -70,6 +71,8 @@ class Serving:
         self.detecting = detecting
         self.by_subscription: dict[str, str] = {}
         self.listening = Listening(root, home, homes, directory, detecting)
+        self.telling = Telling(name, root, directory, policies)
+        self.upstream = Upstream(directory, detecting, homes, self.listening, policies)
         self.copies = Copies(name, self)
         self.delegating = Delegating(name, directory)
         # Of what is subscribed to for detectors here: the detector, and the part.
@@ -82,8 +85,8 @@ class Serving:
         """Serve a subscription to a detector that is here; its client is offered the detector's topic."""
         hosted = self.detecting.hosted[self.by_subscription[name]]
         hosted.subscriptions[name] = False
-        effects = [*self._see_what_is_wanted(hosted), self.entry(hosted)]
-        return effects if name in hosted.waiting else [*effects, self._offer(name, entry, hosted)]
+        effects = [*self._see_what_is_wanted(hosted), self.telling.entry(hosted)]
+        return effects if name in hosted.waiting else [*effects, self.telling.offer(name, entry, hosted)]
 
     def host(self, planned: Planned, home: str, name: str, expected: Measured | None = None) -> list[Effect]:
         """Host a detector from now on, if it is not here yet, for a subscription that is to be served next."""
@@ -118,11 +121,11 @@ class Serving:
         """
         hosted = self._created(planned, home, self.directory.registry())
         hosted.buffering = True
-        hosted.upstream = self._upstream(hosted)
+        hosted.upstream = self.upstream.detectors(hosted)
         for each in (*hosted.parts, *sorted(hosted.upstream)):
             # Where the origin hears it, nothing is missed; anywhere else something may be.
             streams = hosted.streams[each] = Streams(reads.get(each, ()))
-            streams.want(self._wanted_homes(hosted, each))
+            streams.want(self.upstream.wanted_homes(hosted, each))
         self.detecting.moving[planned.id] = hosted
         return hosted, [*self.subscribe_to_parts(hosted), *self.listening.refilter()]
 
@@ -141,7 +144,7 @@ class Serving:
             hosted.detector.keep_records()
         self.by_subscription |= dict.fromkeys(hosted.subscriptions, identity)
         hosted.told = None
-        effects: list[Effect] = [] if copy else [self.entry(hosted)]
+        effects: list[Effect] = [] if copy else [self.telling.entry(hosted)]
         effects += [*self._catch_up(hosted, now), *self.listening.refilter(), *self.detecting.begin(hosted, now)]
         if copy or hosted.subscriptions or self._expected(identity):
             return effects
@@ -149,8 +152,8 @@ class Serving:
 
     def _catch_up(self, hosted: Hosted, now: int) -> list[Effect]:
         """Sources have come and gone while it was on its way."""
-        self._join_sources(hosted, now)
-        effects = self._connect(hosted, now)
+        self.upstream.join_sources(hosted, now)
+        effects = self.upstream.connect(hosted, now)
         waited_for = {*self.directory.sources, *hosted.upstream, *hosted.parts}
         for source in sorted(hosted.detector.policy.waits_for() - waited_for):
             effects += self.detecting.leave(source, hosted, now)
@@ -178,7 +181,7 @@ class Serving:
         self.detecting.routes.clear()
         self.by_subscription |= dict.fromkeys(hosted.subscriptions, identity)
         withdrawn = [name for name in hosted.subscriptions if name not in self.directory.subscriptions]
-        effects = [self.entry(hosted), *self._catch_up(hosted, now), *self.listening.refilter()]
+        effects = [self.telling.entry(hosted), *self._catch_up(hosted, now), *self.listening.refilter()]
         effects += self.detecting.begin(hosted, now)
         for name in withdrawn:
             effects += self.withdrawn(name, now)
@@ -202,7 +205,7 @@ class Serving:
             # Of a detector that is not here any more; or of somebody else, whose it stays.
             entry = self.directory.subscriptions.get(answer.subscription)
             own = entry is not None and entry.client == self.delegating.client
-            return [self.clear("subscription", answer.subscription)] if own else []
+            return [self.telling.clear("subscription", answer.subscription)] if own else []
         match answer.state:
             case "offered":
                 hosted.streams.setdefault(part, Streams()).want(answer.homes)
@@ -249,7 +252,7 @@ class Serving:
         def tell(now: int) -> list[Effect]:
             known = self.directory.subscriptions
             return [
-                self._answer(known[name].client, self._told(name, "active", hosted))
+                self.telling.answer(known[name].client, self.telling.told(name, "active", hosted))
                 for name in names
                 if name in hosted.subscriptions and name in known
             ]
@@ -264,16 +267,15 @@ class Serving:
         if hosted.active or not ready or not all(hosted.parts.values()):
             return []
         hosted.active = True
-        self._join_sources(hosted, now)
+        self.upstream.join_sources(hosted, now)
         for part in hosted.parts:
             hosted.detector.join(part, INSTANT_MIN, now)
-        effects = [*self._connect(hosted, now), *self.listening.refilter(), *self._say_active(hosted, ready, now)]
+        effects = [
+            *self.upstream.connect(hosted, now),
+            *self.listening.refilter(),
+            *self._say_active(hosted, ready, now),
+        ]
         return [*effects, *self.detecting.begin(hosted, now)]
-
-    def _join_sources(self, hosted: Hosted, now: int) -> None:
-        for source, each in self.directory.sources.items():
-            if any(hosted.takes(type_name) for type_name in each.types):
-                hosted.detector.join(source, each.watermark, now, each.lease)
 
     def withdrawn(self, name: str, now: int) -> list[Effect]:
         """A subscription has ended; a detector that nobody needs is destroyed."""
@@ -285,7 +287,7 @@ class Serving:
         hosted.near.pop(name, None)
         hosted.waiting.pop(name, None)
         if hosted.subscriptions:
-            return [*self._see_what_is_wanted(hosted), self.entry(hosted)]
+            return [*self._see_what_is_wanted(hosted), self.telling.entry(hosted)]
         return [] if self._expected(identity) else self._destroyed(identity)
 
     def _expected(self, identity: str) -> bool:
@@ -301,7 +303,7 @@ class Serving:
 
     def tell_entries(self) -> list[Effect]:
         """Say of every detector here how it is."""
-        return [self.entry(each) for each in self.detecting.hosted.values() if each.primary]
+        return [self.telling.entry(each) for each in self.detecting.hosted.values() if each.primary]
 
     def serve_nobody(self, hosted: Hosted) -> None:
         for name in hosted.subscriptions:
@@ -310,12 +312,12 @@ class Serving:
 
     def offer_again(self, hosted: Hosted, names: Iterable[str]) -> list[Effect]:
         known = self.directory.subscriptions
-        return [self._offer(name, known[name], hosted) for name in names if name in known]
+        return [self.telling.offer(name, known[name], hosted) for name in names if name in known]
 
     def _destroyed(self, identity: str) -> list[Effect]:
         hosted = self.detecting.hosted.pop(identity)
         self.detecting.rest(hosted)
-        effects: list[Effect] = [self.clear("detector", identity), *self._leave_parts(hosted)]
+        effects: list[Effect] = [self.telling.clear("detector", identity), *self._leave_parts(hosted)]
         return [*effects, *self.listening.refilter(), Note("info", "detector destroyed", {"detector": identity})]
 
     def tick(self, now: int) -> list[Effect]:
@@ -326,7 +328,7 @@ class Serving:
             effects += self.subscribe_to_parts(hosted)
             for name, ready in hosted.subscriptions.items():
                 if not ready and name in subscriptions and name not in hosted.waiting:
-                    effects.append(self._offer(name, subscriptions[name], hosted))
+                    effects.append(self.telling.offer(name, subscriptions[name], hosted))
             if any(each.left for each in hosted.streams.values()):
                 effects += self.listening.refilter()
             if not hosted.primary or hosted.subscriptions or self._expected(hosted.detector.id):
@@ -358,29 +360,19 @@ class Serving:
             effects += self._contested(mine, entry, now)
         published = {each.publishes for each in (entry, before) if each is not None}
         if entry is None or before is None or entry.reads != before.reads:
-            self._see_who_reads()
+            self.upstream.see_who_reads()
         if entry is None or before is None or _reads_differently(entry, before):
             for hosted in self.detecting.hosted.values():
                 if hosted.active and not published.isdisjoint(hosted.names):
-                    effects += self._connect(hosted, now)
+                    effects += self.upstream.connect(hosted, now)
             effects += self.listening.refilter()
         if (
             before is None
             or entry is None
             or (entry.node, entry.home, entry.copies) != (before.node, before.home, before.copies)
         ):
-            effects += self.listen_elsewhere(now)
+            effects += self.upstream.listen_elsewhere(now)
         return effects
-
-    def _see_who_reads(self) -> None:
-        """Whether what detectors here publish under a name is read by others."""
-        reads: set[str] = set()
-        everything = False
-        for entry in self.directory.detectors.values():
-            everything |= entry.reads is None
-            reads.update(entry.reads or ())
-        for hosted in self.detecting.hosted.values():
-            hosted.read = bool(hosted.publishes) and (everything or hosted.publishes in reads)
 
     def compare(self, shown: set[str], now: int) -> list[Effect]:
         """The directory was read again: whether it knows of the detectors here. `shown` are those it speaks of."""
@@ -397,74 +389,12 @@ class Serving:
             return news
         if entry is None or entry.node not in self.directory.nodes:
             # Cleared by a node that did not know yet that it is here, or left over from one that is lost.
-            return [self.entry(mine)]
+            return [self.telling.entry(mine)]
         identity = mine.detector.id
         if chosen(identity, (self.name, entry.node)) == self.name:
             # Who has accepted the other one's offer comes back.
-            return [self.entry(mine), *self.offer_again(mine, mine.subscriptions)]
+            return [self.telling.entry(mine), *self.offer_again(mine, mine.subscriptions)]
         return self.drop(mine, f"{entry.node} has it")
-
-    def _connect(self, hosted: Hosted, now: int) -> list[Effect]:
-        """Wait for the detectors whose composite events are read, and for no others."""
-        detector = hosted.detector
-        wanted = self._upstream(hosted)
-        effects: list[Effect] = []
-        for each in sorted(wanted):
-            if each not in hosted.upstream:
-                detector.join(each, max(detector.engine.clock, INSTANT_MIN), now)
-            hosted.streams.setdefault(each, Streams()).want(self._wanted_homes(hosted, each))
-        gone = sorted(hosted.upstream - wanted)
-        hosted.upstream |= wanted
-        for each in gone:
-            # Its last composite events have come when their servers have handed them on.
-            effects += self.homes.flush(hosted.streams[each].homes, partial(self._disconnect, hosted, each), now)
-        return effects
-
-    def _disconnect(self, hosted: Hosted, upstream: str, now: int) -> list[Effect]:
-        """A detector that was read is gone, and everything it published has come."""
-        if upstream in self._upstream(hosted) or upstream not in hosted.upstream or not hosted.active:
-            return []
-        hosted.upstream.discard(upstream)
-        if upstream not in hosted.parts:
-            del hosted.streams[upstream]
-        return [*self.detecting.leave(upstream, hosted, now), *self.listening.refilter()]
-
-    def _upstream(self, hosted: Hosted) -> set[str]:
-        """The detectors whose composite events a detector reads by their types."""
-        policy = hosted.detector.policy.name
-        return {each for name in hosted.names for each in self.directory.publishers(name, policy)}
-
-    def _wanted_homes(self, hosted: Hosted, detector: str) -> tuple[str, ...]:
-        """Where a detector that is read by its type is to be listened to."""
-        try:
-            several = self.policies.of(hosted.planned.asked, hosted.detector.id).replicas > 1
-        except DistcedError:
-            several = False
-        return self.listening.homes_of(detector, several=several)
-
-    def listen_elsewhere(self, now: int) -> list[Effect]:
-        """Detectors or nodes have come or gone: what is read is heard where it is published now."""
-        effects: list[Effect] = []
-        changed = False
-        for hosted in self.detecting.everybody():
-            for each, streams in hosted.streams.items():
-                if each not in self.directory.detectors:
-                    continue
-                if each in hosted.upstream:
-                    wanted = self._wanted_homes(hosted, each)
-                    changed |= wanted != streams.wanted
-                    streams.want(wanted)
-                for home in sorted(streams.homes - self.listening.living(each)):
-                    # What was published there by a node that is lost has come when its server has handed it on.
-                    effects += self.homes.flush({home}, partial(self._lost_home, streams, each, home), now)
-                changed |= streams.left
-        return [*effects, *(self.listening.refilter() if changed else ())]
-
-    def _lost_home(self, streams: Streams, detector: str, home: str, now: int) -> list[Effect]:
-        if home in self.listening.living(detector) or home not in streams.homes:
-            return []
-        streams.lost(home)
-        return self.listening.refilter()
 
     # Messages.
 
@@ -485,66 +415,7 @@ class Serving:
         names = [_part_subscription(hosted.detector.id, part, self.name) for part in hosted.parts]
         for name in names:
             self._for_parts.pop(name, None)
-        return [self.clear("subscription", name) for name in names]
-
-    def entry(self, hosted: Hosted) -> Publish:
-        detector = hosted.detector
-        entry = DetectorEntry(
-            self.name,
-            detector.compiled.text,
-            detector.policy.name,
-            None if hosted.reads is None else tuple(sorted(hosted.reads)),
-            hosted.publishes,
-            dict(detector.compiled.publishes.attributes),
-            len(hosted.subscriptions),
-            tuple(hosted.parts),
-            hosted.planned.exports,
-            hosted.home,
-            dict(hosted.copies),
-            self._distribution(hosted),
-            self._readers(hosted),
-            hosted.expected,
-        )
-        return self.publish_entry(detector.id, entry)
-
-    def publish_entry(self, identity: str, entry: DetectorEntry) -> Publish:
-        return Publish(directory_topic("detector", identity, root=self.root), encode(entry), retain=True)
-
-    def _distribution(self, hosted: Hosted) -> str:
-        try:
-            return self.policies.of(hosted.planned.asked, hosted.detector.id).text
-        except DistcedError:
-            return ""
-
-    def _readers(self, hosted: Hosted) -> dict[str, int]:
-        """How many listen, by the home of who does."""
-        readers: Counter[str] = Counter()
-        for name in hosted.subscriptions:
-            entry = self.directory.subscriptions.get(name)
-            if entry is not None:
-                readers[home_of(entry.client, self.directory)] += 1
-        return dict(readers)
-
-    def clear(self, kind: str, name: str) -> Publish:
-        return Publish(directory_topic(kind, name, root=self.root), b"", retain=True)
-
-    def _offer(self, name: str, entry: SubscriptionEntry, hosted: Hosted) -> Publish:
-        return self._answer(entry.client, self._told(name, "offered", hosted))
-
-    def _told(self, name: str, state: str, hosted: Hosted) -> Answer:
-        return Answer(name, state, hosted.detector.id, self.name, hosted.publishes, homes=self._homes_for(name, hosted))
-
-    def _homes_for(self, name: str, hosted: Hosted) -> tuple[str, ...]:
-        """Where a subscription listens: at a copy near it, at all where it wants several, or at the primary."""
-        near = hosted.copies.get(hosted.near.get(name, ""))
-        if near is not None:
-            return (near,)
-        return (
-            tuple(sorted({hosted.home, *hosted.copies.values()})) if self.copies.copies_of(name) > 1 else (hosted.home,)
-        )
-
-    def _answer(self, client: str, answer: Answer) -> Publish:
-        return Publish(administration_topic("answer", client, root=self.root), encode(answer))
+        return [self.telling.clear("subscription", name) for name in names]
 
 
 def _part_subscription(reader: str, part: str, node: str) -> str:
