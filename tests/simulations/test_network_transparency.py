@@ -8,6 +8,7 @@ received is what one engine finds in the events.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -22,7 +23,7 @@ from policies.topology.generating import RANDOM_KINDS, random_topology
 from policies.topology.topology import Topology
 from simulations.network.outcome import Outcome
 from simulations.network.running import simulate
-from simulations.network.scenario import Asked, Fault, Join, Move, Partition, Scenario, Send, Stream
+from simulations.network.scenario import Asked, Crash, Fault, Join, Move, Partition, Policy, Scenario, Send, Stream
 from tests.brokers.test_transparency import KINDS, _pattern
 from tests.generate import TYPES
 from tests.streams import END, messages, spread, told
@@ -42,18 +43,23 @@ class Checked(NamedTuple):
     homes: int
 
 
-def check(seed: int) -> Checked:
-    """One run; asserts that every subscription got what it should."""
+def check(seed: int, *, lose: bool = False) -> Checked:
+    """One run; asserts that every subscription got what it should.
+
+    Args:
+        lose: one of at least three nodes is lost, everything is to be reliable, and nothing else happens.
+    """
     random = Random(seed)
     registry = TypeRegistry(KINDS)
     first = _pattern(random, "Out0", registry)
     patterns = [first, _pattern(random, "Out1", registry), _pattern(random, "Out2", registry, reads="Out0")]
     sources = random.randrange(1, 4)
-    topology = _topology(random, sources)
+    topology = _topology(random, sources, least=3 if lose else 1)
     events = spread(random, random.randrange(3, 14), sources)
-    faults = _faults(random, topology)
+    faults = _loss(random, topology) if lose else _faults(random, topology)
     there = len(topology.nodes) - sum(isinstance(each, Join) for each in faults)
-    policies = ["", *(name for name, policy in NAMED.items() if policy.replicas <= there)]
+    known = ["max-reliability"] if lose else [name for name, each in NAMED.items() if each.replicas <= there]
+    policies = known if lose else ["", *known]
     subscriptions = tuple(
         Asked(
             f"q{number}",
@@ -66,7 +72,8 @@ def check(seed: int) -> Checked:
         )
         for number, pattern in enumerate(patterns)
     )
-    moves = tuple(Move(random.randrange(PUBLISHING)) for _ in range(random.randrange(5)))
+    moves = () if lose else tuple(Move(random.randrange(PUBLISHING)) for _ in range(random.randrange(5)))
+    changes = () if lose else tuple(_change(random, policies) for _ in range(random.choice((0, 0, 0, 1, 3))))
     scenario = Scenario(
         topology,
         tuple(KINDS),
@@ -80,6 +87,7 @@ def check(seed: int) -> Checked:
         again=random.choice((0.0, 0.3)),
         one_home=random.random() < 0.3,
         tick=200 * MILLISECOND,
+        policies=changes,
     )
     outcome = simulate(scenario)
     _compare(outcome, seed)
@@ -108,11 +116,11 @@ def _compare(outcome: Outcome, seed: int) -> None:
     assert outcome.letters == (), f"seed {seed}"
 
 
-def _topology(random: Random, sources: int) -> Topology:
+def _topology(random: Random, sources: int, *, least: int = 1) -> Topology:
     kind = random.choice(RANDOM_KINDS)
     sites = random.randrange(3 if kind == "ring" else 1, 7)
     return random_topology(
-        kind, random, sites=sites, nodes=random.randrange(1, 5), publishers=sources, subscribers=2, types=TYPES
+        kind, random, sites=sites, nodes=random.randrange(least, 5), publishers=sources, subscribers=2, types=TYPES
     )
 
 
@@ -121,6 +129,16 @@ def _stream(random: Random, number: int, publisher: str, events: list[Event]) ->
     at = sorted(random.randrange(PUBLISHING) for _ in sent)
     sends = tuple(Send(when, each.events, each.watermark) for when, each in zip(at, sent, strict=True))
     return Stream(f"s{number}", publisher, TYPES, sends, floor=-100)
+
+
+def _loss(random: Random, topology: Topology) -> tuple[Fault, ...]:
+    node = random.choice(sorted(topology.nodes))
+    return (Crash(random.randrange(PUBLISHING), node, silent=random.random() < 0.5),)
+
+
+def _change(random: Random, policies: Sequence[str]) -> Policy:
+    """The administration sets a policy, of everybody or of the detectors of one subscription, or takes one back."""
+    return Policy(random.randrange(PUBLISHING), random.choice(policies), random.choice(("", "q0", "q1", "q2")))
 
 
 def _faults(random: Random, topology: Topology) -> tuple[Fault, ...]:
@@ -141,6 +159,18 @@ def test_what_is_found_does_not_depend_on_the_network() -> None:
     assert sum(each.cut for each in checked) > 50
     assert sum(each.moved for each in checked) > 100
     assert sum(each.homes > 1 for each in checked) > 20
+
+
+def test_nothing_is_lost_with_any_one_node() -> None:
+    checked = [check(seed, lose=True) for seed in range(40)]
+    assert sum(each.found for each in checked) > 50
+    assert sum(each.cut for each in checked) > 5
+
+
+@pytest.mark.properties
+@pytest.mark.parametrize("start", range(1_000, 2_000, 250))
+def test_nothing_is_lost_with_any_one_node_at_length(start: int) -> None:
+    assert sum(check(seed, lose=True).found for seed in range(start, start + 250)) > 200
 
 
 @pytest.mark.properties
