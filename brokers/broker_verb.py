@@ -50,6 +50,7 @@ class Wanted:
         home, site: where the nodes are; at most one is not empty.
         topology: the file; None for none.
         capacity: of each node; None where it is not said.
+        ray_address: of the Ray cluster that is joined; empty for one of its own.
     """
 
     server: str
@@ -66,6 +67,7 @@ class Wanted:
     site: str = ""
     topology: Path | None = None
     capacity: float | None = None
+    ray_address: str = ""
 
     @property
     def node_names(self) -> list[str]:
@@ -90,6 +92,8 @@ def host(wanted: Wanted, log: Any) -> int:
         raise BusError(
             "a port for a server that is not started here", given=wanted.port, advice=f"put it into the URL: {DEFAULT}"
         )
+    if wanted.ray_address and not wanted.ray:
+        raise DistcedError("a Ray cluster for nodes without Ray", given=wanted.ray_address, advice="leave out --no-ray")
     with ending() as set_up_again, ExitStack() as stack:
         server = _server(wanted, stack, log)
         url = wanted.server if server is None else server.url
@@ -170,7 +174,8 @@ def _start_nodes(wanted: Wanted, url: str, placed: dict[str, Seat], stack: ExitS
                 advice="choose another with --name; or if it has died unnoticed, clear its entry: "
                 f"mosquitto_pub -r -n -t {directory_topic('node', taken[0])}",
             )  # fmt: skip
-        stack.enter_context(RayNodes(url, names, placed) if wanted.ray else LocalNodes(url, names, placed))
+        started = RayNodes(url, placed, address=wanted.ray_address) if wanted.ray else LocalNodes(url, placed)
+        stack.enter_context(started)
         deadline = time.monotonic() + PATIENCE
         while not set(names) <= client.nodes.keys() and time.monotonic() < deadline:
             time.sleep(0.01)

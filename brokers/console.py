@@ -34,6 +34,10 @@ def broker(
     name: Annotated[str, typer.Option(help="The node's name, unlike all others; this machine's if left out.")] = "",
     nodes: Annotated[int, typer.Option(help="How many broker nodes.", min=1)] = 1,
     ray: Annotated[bool, typer.Option(help="Run the nodes as Ray actors, or in this process.")] = True,
+    ray_address: Annotated[
+        str,
+        typer.Option("--ray-address", metavar="HOST:PORT|auto", help="The Ray cluster to join, in place of its own."),
+    ] = "",
     home: HomeOption = None,
     site: Annotated[
         str | None, typer.Option(metavar="NAME", help="The same by the name of the site in the topology.")
@@ -70,7 +74,8 @@ def broker(
       distced broker --no-ray
       distced broker --nodes 3 --port 1884
       distced broker --server mqtt://192.168.1.10 --mapping home.toml --lateness 5s
-      distced broker --server mqtt://10.0.1.10 --no-ray --site floor-2 --topology building.toml
+      distced broker --server mqtt://10.0.1.10 --site floor-2 --topology building.toml
+      distced broker --server mqtt://10.0.1.10 --site floor-2 --ray-address auto
     """
     from brokers.broker_verb import Wanted, host
     from middleware.console_logging import configure_logging
@@ -91,6 +96,7 @@ def broker(
         site=site or "",
         topology=topology,
         capacity=capacity,
+        ray_address=ray_address,
     )
     return host(wanted, configure_logging(stream=sys.stdout if as_json else sys.stderr, as_json=as_json))
 

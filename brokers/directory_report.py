@@ -1,4 +1,4 @@
-"""What the directory says of broker nodes and detectors, put together for people and programs.
+"""What the directory says of detectors, put together for people and programs; of nodes, `brokers.directory_nodes`.
 
 An entry tells of one thing; who reads whom, and what a node hosts, shows only in all of them. So these are functions
 from `Directory` to plain values, which `brokers.directory_text` lays out and `--json` prints as they are. Nobody is
@@ -20,49 +20,14 @@ from typing import Final
 import msgspec
 
 from brokers.directory import Directory
+from brokers.directory_sites import At, Sites
 from middleware.errors import DistcedError
-from middleware.protocol import NODE_CLIENT, NodeEntry
+from middleware.protocol import NODE_CLIENT, Measured
 
 SHORTEST: Final = 6
 """Characters of an id that are shown at the least; the fewer, the sooner a new detector would lengthen the others."""
 
-_LETTERS: Final = "dead letters, "
 _MOST: Final = 8
-
-
-class NodeReport(msgspec.Struct, frozen=True):
-    """A broker node.
-
-    Attributes:
-        node: its name.
-        since: when it came up, ns.
-        detectors: the ids of those that the directory has there.
-        hosted: how many it has itself said it hosts, when it said last what it has counted.
-        events, composite_events, late: how many it has counted since.
-        dead_letters: how many by reason; late events are among them.
-        counts: all that it has counted, in its own words.
-    """
-
-    node: str
-    since: int
-    detectors: tuple[str, ...]
-    hosted: int
-    events: int
-    composite_events: int
-    late: int
-    dead_letters: dict[str, int]
-    counts: dict[str, int]
-
-
-class Totals(msgspec.Struct, frozen=True):
-    """The same of all nodes together."""
-
-    nodes: int
-    detectors: int
-    events: int
-    composite_events: int
-    late: int
-    dead_letters: int
 
 
 class Related(msgspec.Struct, frozen=True):
@@ -79,20 +44,6 @@ class Related(msgspec.Struct, frozen=True):
     node: str | None
 
 
-class NodesReport(msgspec.Struct, frozen=True):
-    """All broker nodes.
-
-    Attributes:
-        nodes: by name.
-        totals: their sums.
-        left_over: detectors of nodes that are gone; other nodes take them over, or clear them.
-    """
-
-    nodes: tuple[NodeReport, ...]
-    totals: Totals
-    left_over: tuple[Related, ...]
-
-
 class Input(msgspec.Struct, frozen=True):
     """What a detector reads under the name of a type.
 
@@ -105,6 +56,32 @@ class Input(msgspec.Struct, frozen=True):
     type: str
     sources: tuple[str, ...]
     detectors: tuple[Related, ...]
+
+
+class Host(msgspec.Struct, frozen=True):
+    """A node that hosts a detector.
+
+    Attributes:
+        node: its name.
+        there: whether it is there.
+        at: where the detector publishes from there: the home of its topic, or of the copy's.
+    """
+
+    node: str
+    there: bool
+    at: At
+
+
+class Listening(msgspec.Struct, frozen=True):
+    """Connections that listen to a detector.
+
+    Attributes:
+        at: the site of who listens.
+        connections: how many.
+    """
+
+    at: At
+    connections: int
 
 
 class DetectorReport(msgspec.Struct, frozen=True):
@@ -126,6 +103,12 @@ class DetectorReport(msgspec.Struct, frozen=True):
         parts: the detectors it reads as parts of its pattern.
         part_of: those that read it as part of theirs.
         read_by: those that read its composite events by the name of their type.
+        distribution: its distribution policy; empty where none is named.
+        at: the home of its topic, which stays when it moves.
+        copies: further nodes that host it in the same state.
+        listening: who listens to its topic, by site.
+        measured: what its node has seen it do of late; None where that has not been measured yet.
+        expected: what it was expected to do when it was placed; None where that is not known, or measured by now.
     """
 
     id: str
@@ -144,6 +127,17 @@ class DetectorReport(msgspec.Struct, frozen=True):
     parts: tuple[Related, ...]
     part_of: tuple[Related, ...]
     read_by: tuple[Related, ...]
+    distribution: str
+    at: At
+    copies: tuple[Host, ...]
+    listening: tuple[Listening, ...]
+    measured: Measured | None
+    expected: Measured | None
+
+    @property
+    def hosts(self) -> list[str]:
+        """The nodes that host it, copies included."""
+        return [self.node, *(each.node for each in self.copies)]
 
     @property
     def for_clients(self) -> int:
@@ -175,31 +169,6 @@ class DetectorsReport(msgspec.Struct, frozen=True):
     detectors: tuple[DetectorReport, ...]
 
 
-def nodes_report(directory: Directory) -> NodesReport:
-    """All broker nodes."""
-    hosted = defaultdict(list)
-    for name, entry in sorted(directory.detectors.items()):
-        hosted[entry.node].append(name)
-    nodes = tuple(
-        _node_report(name, entry, tuple(hosted.get(name, ()))) for name, entry in sorted(directory.nodes.items())
-    )
-    totals = Totals(
-        len(nodes),
-        sum(len(each.detectors) for each in nodes),
-        sum(each.events for each in nodes),
-        sum(each.composite_events for each in nodes),
-        sum(each.late for each in nodes),
-        sum(sum(each.dead_letters.values()) for each in nodes),
-    )
-    short = short_ids(directory.detectors)
-    left_over = tuple(
-        Related(name, short[name], entry.node)
-        for name, entry in sorted(directory.detectors.items())
-        if entry.node not in directory.nodes
-    )
-    return NodesReport(nodes, totals, left_over)
-
-
 def detectors_report(directory: Directory, *, node: str | None = None, about: str | None = None) -> DetectorsReport:
     """Detectors: all, those on a node, or one (by its full id) with all it reads and all that read it, wherever.
 
@@ -209,7 +178,7 @@ def detectors_report(directory: Directory, *, node: str | None = None, about: st
     if about is not None:
         node, reports = None, _related(reports, about)
     elif node is not None:
-        reports = {name: each for name, each in reports.items() if each.node == node}
+        reports = {name: each for name, each in reports.items() if node in each.hosts}
     return DetectorsReport(node, about, tuple(reports[name] for name in sorted(reports)))
 
 
@@ -232,7 +201,7 @@ def find_detector(directory: Directory, prefix: str, *, node: str | None = None)
     Raises:
         DistcedError: where there is none, or more than one and none is called just this.
     """
-    known = [name for name, entry in sorted(directory.detectors.items()) if node in (None, entry.node)]
+    known = [name for name, entry in sorted(directory.detectors.items()) if node in (None, entry.node, *entry.copies)]
     if prefix in known:
         return prefix
     found = [name for name in known if name.startswith(prefix)]
@@ -286,21 +255,12 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:_MOST]) + (f" and {more} more" if more > 0 else "")
 
 
-def _node_report(name: str, entry: NodeEntry, detectors: tuple[str, ...]) -> NodeReport:
-    counts = entry.counts
-    letters = {key.removeprefix(_LETTERS): count for key, count in counts.items() if key.startswith(_LETTERS)}
-    events, composite_events, late = (counts.get(key, 0) for key in ("events", "composite events", "late"))
-    return NodeReport(
-        name, entry.since, detectors, entry.detectors, events, composite_events, late, letters, dict(counts)
-    )
-
-
 # Detectors, and who reads whom.
 
 
 def _reports(directory: Directory) -> dict[str, DetectorReport]:
     """All detectors, by id."""
-    entries = directory.detectors
+    entries, sites = directory.detectors, Sites(directory)
     short = short_ids({*entries, *(part for entry in entries.values() for part in entry.parts)})
     readers = _readers(directory)
     sources: dict[str, list[str]] = defaultdict(list)
@@ -332,9 +292,21 @@ def _reports(directory: Directory) -> dict[str, DetectorReport]:
             related(entry.parts),
             related(part_of.get(name, ())),
             related(read_by.get(name, ())),
+            entry.distribution,
+            sites.at(entry.home),
+            tuple(Host(node, node in directory.nodes, sites.at(home)) for node, home in sorted(entry.copies.items())),
+            tuple(Listening(sites.at(home), count) for home, count in sorted(entry.readers.items()) if count),
+            _measured(directory, name, entry.node),
+            entry.expected,
         )
         for name, entry in entries.items()
     }
+
+
+def _measured(directory: Directory, detector: str, node: str) -> Measured | None:
+    """What a detector does, as its node has it."""
+    load = directory.loads.get(node)
+    return None if load is None else load.detectors.get(detector)
 
 
 def _upstream(directory: Directory) -> dict[str, dict[str, list[str]]]:

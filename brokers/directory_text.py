@@ -1,4 +1,4 @@
-"""What the directory says of broker nodes and detectors, as text for a terminal.
+"""What the directory says of detectors, as text for a terminal.
 
 Detectors are shown as a tree: those that serve clients at the top, below each the detectors it reads as parts of its
 pattern. A part that several read is one detector, so it is shown with its own parts once, and "as above" again. A table
@@ -8,7 +8,6 @@ was rejected: patterns are long, and there is nothing to line up in a tree.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, Literal
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -16,67 +15,9 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from brokers.directory_report import DetectorReport, DetectorsReport, NodesReport, Related
-from middleware.timestamps import DAY, HOUR, MINUTE, SECOND, format_instant
-
-_FOLDED: Final = {"up since": 10, "composite events": 9, "dead letters": 9}
-"""The columns that give way in a narrow terminal, and how far: 80 columns will do."""
-
-
-def nodes_text(report: NodesReport, now: int) -> Iterator[RenderableType]:
-    """The parts to be printed below one another: a table of nodes with their totals, what is left of lost ones.
-
-    Args:
-        now: the time, ns, from which it is counted how long nodes are up.
-    """
-    if report.nodes:
-        yield _nodes_table(report, now)
-    else:
-        yield Text("no broker nodes: start one with `distced broker`", "yellow")
-    if report.left_over:
-        left = ", ".join(f"{each.short} ({each.node})" for each in report.left_over)
-        yield Text()
-        yield Text(f"left over from nodes that are gone: {left}", "yellow", overflow="fold", no_wrap=False)
-
-
-def _nodes_table(report: NodesReport, now: int) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-    for heading in ("node", "up since", "for", "detectors", "events", "composite events", "late", "dead letters"):
-        numbers = heading in ("detectors", "events", "composite events", "late")
-        folded = _FOLDED.get(heading)
-        justify: Literal["left", "right"] = "right" if numbers else "left"
-        table.add_column(heading, justify=justify, overflow="fold", no_wrap=folded is None, min_width=folded)
-    for each in report.nodes:
-        letters = ", ".join(f"{count:,} {reason}" for reason, count in sorted(each.dead_letters.items()) if count)
-        table.add_row(
-            Text(each.node, "cyan"),
-            format_instant(each.since - each.since % SECOND).replace("T", " "),
-            lasting(now - each.since),
-            *(f"{count:,}" for count in (len(each.detectors), each.events, each.composite_events, each.late)),
-            Text(letters or "0", "yellow" if letters else ""),
-        )
-    totals = report.totals
-    counts = (totals.detectors, totals.events, totals.composite_events, totals.late)
-    table.add_row(
-        f"{totals.nodes} node{'s' * (totals.nodes != 1)}",
-        "",
-        "",
-        *(f"{count:,}" for count in counts),
-        f"{totals.dead_letters:,}",
-        style="bold",
-    )
-    return table
-
-
-def lasting(nanoseconds: int) -> str:
-    """A duration for people: its two largest units, and 0 s where a clock is behind."""
-    left = max(nanoseconds, 0)
-    said: list[str] = []
-    for unit, size in (("d", DAY), ("h", HOUR), ("min", MINUTE), ("s", SECOND)):
-        if left >= size or said or unit == "s":
-            said.append(f"{left // size} {unit}")
-            left %= size
-    return " ".join(each for each in said[:2] if not each.startswith("0 ")) or "0 s"
+from brokers.directory_report import DetectorReport, DetectorsReport, Host, Related
+from middleware.protocol import Measured
+from policies.distribution.reasons import show_figure, show_rate, show_time
 
 
 def detectors_text(report: DetectorsReport) -> Iterator[RenderableType]:
@@ -92,7 +33,7 @@ def detectors_text(report: DetectorsReport) -> Iterator[RenderableType]:
 
 
 def _summary(detectors: Sequence[DetectorReport]) -> str:
-    nodes = len({each.node for each in detectors})
+    nodes = len({host for each in detectors for host in each.hosts})
     clients = sum(each.for_clients for each in detectors)
     return f"{_counted(len(detectors), 'detector')} on {_counted(nodes, 'node')}, " + _counted(
         clients, "subscription of a client", "subscriptions of clients"
@@ -127,19 +68,59 @@ def _facts(detector: DetectorReport) -> Iterator[tuple[str, Text]]:
     yield "detector", Text(detector.id, "bold cyan")
     yield "pattern", Text(detector.pattern)
     yield "node", _place(detector.node, detector.node_there)
+    if detector.copies:
+        yield "copies", Text(", ".join(_host(each) for each in detector.copies))
+    if _has_sites(detector):
+        yield "home", Text(str(detector.at))
     yield "policy", Text(detector.policy)
+    if detector.distribution:
+        yield "distribution", Text(detector.distribution)
     attributes = ", ".join(f"{name}: {kind}" for name, kind in detector.attributes.items())
     if detector.publishes:
         yield "publishes", Text(f"{detector.publishes}({attributes})")
     if detector.exports:
         yield "exports", Text(", ".join(detector.exports))
     yield "serves", Text(_served(detector))
+    if detector.listening and _has_sites(detector):
+        yield "heard at", Text(", ".join(f"{each.at} ({each.connections})" for each in detector.listening))
+    for label, does in (("measured", detector.measured), ("expected", detector.expected)):
+        if does is not None:
+            yield label, Text(does_text(does, measured=label == "measured"))
     if detector.every:
         yield "types", Text("every primitive event")
     for place, each in enumerate(detector.inputs):
         by = [*each.sources, *(other.short for other in each.detectors)]
         said = f" from {', '.join(by)}" if by else ", which nobody publishes yet"
         yield "" if place else "types", Text.assemble(each.type, (said, "dim" if by else "yellow"))
+
+
+def does_text(does: Measured, *, measured: bool = True) -> str:
+    """What a detector does, in a row: bytes are those of payloads.
+
+    Args:
+        measured: whether it is more than an expectation, which knows of no state and no delay.
+    """
+    said = [
+        f"load {show_figure(does.load)}/s",
+        f"finds {show_figure(does.rate)}/s",
+        f"sends {show_rate(does.size)}",
+        f"reads {show_figure(does.events)} events/s in {show_rate(sum(does.inputs.values()))}",
+    ]
+    if measured:
+        said.append(f"delay {show_time(does.delay)}" if does.delay else "nothing found of late")
+        said.append(f"state {does.state:,} bytes")
+    return ", ".join(said)
+
+
+def _has_sites(detector: DetectorReport) -> bool:
+    """Whether it is worth saying where it publishes, and who listens where."""
+    every = [detector.at, *(each.at for each in detector.copies), *(each.at for each in detector.listening)]
+    return any(each.home or each.site for each in every)
+
+
+def _host(host: Host) -> str:
+    where = f" at {host.at}" if host.at.home or host.at.site else ""
+    return f"{host.node}{where}{'' if host.there else ', which is gone'}"
 
 
 # Trees.
@@ -215,6 +196,8 @@ def _described(detector: DetectorReport) -> RenderableType:
         said.append(f"publishes {detector.publishes}")
     said.append(f"serves {_served(detector)}")
     head = Text.assemble((detector.short, "bold cyan"), " on ", _place(detector.node, detector.node_there))
+    for copy in detector.copies:
+        head.append_text(Text.assemble(" and ", _place(copy.node, copy.there)))
     head.append(f", {', '.join(said)}", "dim")
     pattern = Text(detector.pattern)
     for each in (head, pattern):

@@ -15,9 +15,11 @@ from rich.live import Live
 from rich.text import Text
 
 from brokers.directory import Directory
+from brokers.directory_nodes import nodes_report
+from brokers.directory_nodes_text import nodes_text
 from brokers.directory_reading import Reading, State
-from brokers.directory_report import check_node, detectors_report, find_detector, nodes_report
-from brokers.directory_text import detectors_text, nodes_text
+from brokers.directory_report import check_node, detectors_report, find_detector
+from brokers.directory_text import detectors_text
 from middleware.clock import Clock, SystemClock
 from middleware.console_output import output, print_json
 from middleware.console_signals import ending

@@ -18,7 +18,7 @@ from typing import Final, Self, TypeAlias
 
 import structlog
 
-from brokers.effects import Effect, Note, Publish, Subscribe, Unsubscribe
+from brokers.effects import Effect, Isolate, Note, Publish, Release, Subscribe, Unsubscribe
 from brokers.node import Node
 from middleware.bus import Bus, BusState, Message
 from middleware.bus.routes import Handler
@@ -35,8 +35,6 @@ MAX_QUEUED: Final = 100_000
 
 Done: TypeAlias = Publish | Subscribe | Unsubscribe
 """What is done at a server."""
-
-_DONE: Final = (Publish, Subscribe, Unsubscribe)
 
 _log = structlog.get_logger("distced.node")
 
@@ -102,6 +100,9 @@ class LiveNode:
         clock: Clock | None = None,
         root: str = ROOT,
         inspects: bool = True,
+        reserved: str = "",
+        isolate: Callable[[str, str], object] | None = None,
+        release: Callable[[str], object] | None = None,
     ) -> None:
         """Describe a node; nothing happens before `start`.
 
@@ -110,10 +111,23 @@ class LiveNode:
             home: the MQTT server of the node's site; empty where that is the same.
             capacity: how many instances the node can touch a second; 0 where nobody knows.
             inspects: whether the node may be the one that looks at all events of its site.
+            reserved: the detector it is started for, and the only one it hosts; empty for any.
+            isolate: has a node of this name started at the same site, in a process of its own, for this detector; it
+                must not take time, for it is called on the thread of a bus. None where that cannot be had.
+            release: has a node ended that `isolate` has started, in the same way.
         """
         self.clock = clock or SystemClock()
+        self._isolate = isolate
+        self._release = release
         self.node = Node(
-            name, self.clock.now(), root=root, inspects=inspects, home=home_name(home, url), capacity=capacity
+            name,
+            self.clock.now(),
+            root=root,
+            inspects=inspects,
+            home=home_name(home, url),
+            capacity=capacity,
+            isolates=isolate is not None and release is not None,
+            reserved=reserved,
         )
         will = self.node.will()
         self.connections = Connections(
@@ -210,28 +224,40 @@ class LiveNode:
         """Let the node decide, on the thread of the bus to `here`, and have done what it says."""
         with self._turn:
             outlets = self._hand_out(decide())
+        if self.node.claim.lost:
+            self._retire()
         for home, outlet in outlets.items():
             if home == here:
                 outlet.drain()
             else:
                 outlet.bus.call_soon(outlet.drain)
 
+    def _retire(self) -> None:
+        """Leave without a word, and without a last will: what the directory has under this name is another's."""
+        if not self._stopped.is_set():
+            self._stopped.set()
+            # A bus cannot be stopped from its own thread.
+            threading.Thread(target=self.connections.stop, name="retiring", daemon=True).start()
+
     def _hand_out(self, effects: Iterable[Effect]) -> dict[str, Outlet]:
         outlets: dict[str, Outlet] = {}
         for effect in effects:
-            if isinstance(effect, Note):
-                # Where a note speaks of a node, that is another one.
-                fields = {"other_node" if name == "node" else name: value for name, value in effect.fields.items()}
-                getattr(_log, effect.level)(effect.event, node=self.node.name, **fields)
-                continue
-            if not isinstance(effect, _DONE):
-                # The node is not told that it may ask for it.
-                _log.warning("nothing that is done here", node=self.node.name, effect=type(effect).__name__)
-                continue
-            outlet = self._outlets.get(effect.home) or self._open(effect.home)
-            if outlet is not None:
-                outlet.waiting.append(effect)
-                outlets[effect.home] = outlet
+            match effect:
+                case Note():
+                    # Where a note speaks of a node, that is another one.
+                    fields = {"other_node" if name == "node" else name: each for name, each in effect.fields.items()}
+                    getattr(_log, effect.level)(effect.event, node=self.node.name, **fields)
+                case Isolate(node=node, detector=detector):
+                    if self._isolate is not None:
+                        self._isolate(node, detector)
+                case Release(node=node):
+                    if self._release is not None:
+                        self._release(node)
+                case _:
+                    outlet = self._outlets.get(effect.home) or self._open(effect.home)
+                    if outlet is not None:
+                        outlet.waiting.append(effect)
+                        outlets[effect.home] = outlet
         return outlets
 
     def _open(self, home: str) -> Outlet | None:

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from brokers.adapting import Adapting
+from brokers.claiming import Claim
 from brokers.copying import Copying
 from brokers.deciding import Deciding
 from brokers.delegating import node_client
@@ -57,7 +58,7 @@ class Node:
     Attributes:
         name: unlike all others.
         home: the server of its site; empty for that of the directory.
-        since: when it came up, ns.
+        claim: to its name, and since when it is up.
         directory: what is known.
         detecting: its detectors at work.
         homes: the servers it speaks to.
@@ -92,7 +93,7 @@ class Node:
         self.capacity = capacity
         self.isolates = isolates
         self.reserved = reserved
-        self.since = now
+        self.claim = Claim(name, root, now)
         self.root = root
         self.inspects = inspects
         self.directory = Directory()
@@ -129,6 +130,8 @@ class Node:
 
     def start(self, now: int) -> list[Effect]:
         """The node is connected, or connected again."""
+        if self.claim.lost:
+            return []
         effects: list[Effect] = []
         self._unconfirmed = {(kind, name) for kind, name in self.directory.names() if kind != "type"}
         self._confirm_until = now + CONFIRM_WITHIN
@@ -138,6 +141,7 @@ class Node:
             note = "connected again: events that were published meanwhile are missing"
             effects.append(Note("warning", note, {"detectors": len(self.hosted)}))
         self._asked_at = now
+        self.claim.connected()
         return [
             *effects,
             Subscribe(area_filter(Area.DIRECTORY, root=self.root)),
@@ -158,10 +162,12 @@ class Node:
         return Publish(directory_topic("node", self.name, root=self.root), b"", retain=True)
 
     def stop(self) -> list[Effect]:
-        """The node is to end: it takes its entries out of the directory."""
+        """The node is to end: it takes its entries out of the directory, unless they are another's by now."""
         self._stopped = True
+        if self.claim.lost:
+            return []
         load = Publish(directory_topic("load", self.name, root=self.root), b"", retain=True)
-        return [*self.serving.copies.leave(), load, self.will()]
+        return [*self.serving.copies.leave(), load, self.claim.give_up(), self.will()]
 
     def linked(self, home: str, now: int) -> list[Effect]:
         """A connection to another server than that of the directory stands, perhaps again."""
@@ -374,6 +380,8 @@ class Node:
                 return self.detecting.fence(source, now)
             case ("known", self.name):
                 return self._known(now)
+            case ("node", self.name, "since"):
+                return self._claimed(payload)
         return []
 
     def _policy_set(self, key: str, payload: bytes, now: int, topic: str) -> list[Effect]:
@@ -383,12 +391,18 @@ class Node:
         fields: dict[str, object] = {"of": key, "policy": self.policies.set[key].text if payload else "none"}
         return [Note("info", "distribution policy set", fields), *self.serving.tell_entries()]
 
+    def _claimed(self, payload: bytes) -> list[Effect]:
+        """Somebody of this name is up, or was."""
+        effects = self.claim.found(payload)
+        self._stopped = self.claim.lost
+        return effects
+
     def _known(self, now: int) -> list[Effect]:
         """The directory was read."""
         if self._asked_at is None:
             return []
         self._asked_at = None
-        effects: list[Effect] = []
+        effects = self.claim.make()
         if self._settled:
             # What has shown up again may say that others host what is here, and what has not is forgotten.
             shown = {name for kind, name in self.directory.names() - self._unconfirmed if kind == "detector"}
@@ -407,5 +421,6 @@ class Node:
 
     def _announce(self) -> Publish:
         counts = {**self.counts, **{f"dead letters, {name}": n for name, n in self.dead_letters.counts.items()}}
-        entry = NodeEntry(self.since, len(self.hosted), counts, self.home, self.capacity, self.isolates, self.reserved)
+        since, hosted = self.claim.since, len(self.hosted)
+        entry = NodeEntry(since, hosted, counts, self.home, self.capacity, self.isolates, self.reserved)
         return Publish(directory_topic("node", self.name, root=self.root), encode(entry), retain=True)

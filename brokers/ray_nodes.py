@@ -1,135 +1,103 @@
 """Broker nodes as Ray actors: Ray places, starts, supervises and restarts the hosts; MQTT carries events.
 
 No Ray call stands on the path of an event (design, section 4). Each host is one actor with one node on a thread of its
-own; when its process dies Ray starts it again, and the node comes back under its name. Ray is imported when nodes are
-started, and not before.
+own (`brokers.ray_host`), pinned to its site (`brokers.ray_runtime`); when its process dies Ray starts it again there,
+and the node comes back under its name. Ray is imported when nodes are started, and not before.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ipaddress
-import logging
-import os
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
+from brokers.ray_runtime import Runtime, host_options, last_line
 from brokers.seats import Seat
 from middleware.errors import DistcedError
 
-RESTARTS = 100
-
-_ANYWHERE = Seat()
-
-
-class Host:
-    """What an actor is: a node and its connection, for as long as the actor lives."""
-
-    def __init__(self, url: str, name: str, seat: Seat = _ANYWHERE) -> None:
-        from brokers.live import LiveNode
-
-        self.live = LiveNode(url, name, home=seat.home, capacity=seat.capacity)
-        self.live.start()
-
-    def statistics(self) -> dict[str, int]:
-        """The node's counters."""
-        return self.live.statistics()
-
-    def process(self) -> int:
-        """The id of the actor's process."""
-        return os.getpid()
-
-    def stop(self) -> None:
-        """End the node."""
-        self.live.stop()
+Names: TypeAlias = Sequence[str] | Mapping[str, Seat]
+"""The names of nodes, all at home at the server of the directory; or where each is."""
 
 
 class RayNodes:
-    """Broker nodes on a Ray cluster of this machine; a context manager, or `start` and `stop`.
+    """Broker nodes on a Ray cluster; a context manager, or `start` and `stop`.
 
     Attributes:
         names: the nodes.
-        url: the MQTT server of the directory, where they meet.
-        seats: where each is, of those that are not just there.
+        seats: where each is.
+        url: the MQTT server of the directory.
     """
 
-    def __init__(self, url: str, names: Sequence[str], seats: Mapping[str, Seat] | None = None) -> None:
-        if len(set(names)) != len(names) or not names:
-            raise DistcedError(
-                "not the names of broker nodes", given=", ".join(names), allowed="one or more, each once"
-            )
+    def __init__(self, url: str, nodes: Names, *, address: str = "") -> None:
+        """Describe nodes; nothing happens before `start`.
+
+        Args:
+            address: of a Ray cluster that runs, `host:port` or `auto`; empty for one of its own on this machine.
+        """
+        self.seats = _seats(nodes)
         self.url = url
-        self.names = tuple(names)
-        self.seats = dict(seats or {})
+        self.names = tuple(self.seats)
+        self._runtime = Runtime(address)
         self._actors: dict[str, Any] = {}
-        self._folder = ""
-        self._started = False
 
     def start(self, timeout: float = 60.0) -> Self:
-        """Start Ray and the hosts, and wait until every node is connected."""
-        ray = _ray()
-        if ray.is_initialized():
-            raise DistcedError(
-                "this process runs Ray already", advice="shut it down first, or run the nodes in a process of their own"
-            )
-        self._started = True
-        # A folder of its own: an address left by another cluster makes a plain start fail.
-        self._folder = tempfile.mkdtemp(prefix="ced-ray-")
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        # Only this machine reaches the cluster, which binds to loopback; so it asks nobody who they are.
-        os.environ.setdefault("RAY_AUTH_MODE", "disabled")
+        """Start or join Ray, start the hosts, and wait until every node is connected.
+
+        Raises:
+            DistcedError: where that does not come about in so many seconds; at once for a site that no Ray node offers.
+        """
+        from brokers.ray_host import Host
+
         try:
-            ray.init(
-                address="local",
-                num_cpus=max(len(self.names), os.cpu_count() or 1),
-                include_dashboard=False,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                _node_ip_address="127.0.0.1",
-                _temp_dir=self._folder,
-            )
-            _check_loopback(ray.util.get_node_ip_address())
-            actor = ray.remote(num_cpus=0, max_restarts=RESTARTS, max_task_retries=-1)(Host)
-            self._actors = {
-                name: actor.options(name=f"distced-{name}").remote(self.url, name, self.seats.get(name, _ANYWHERE))
-                for name in self.names
-            }
+            ray = self._runtime.start(len(self.names), {seat.site for seat in self.seats.values() if seat.site})
+            for name, seat in self.seats.items():
+                actor = ray.remote(Host).options(**host_options(name, seat.site))
+                self._actors[name] = actor.remote(self.url, name, seat)
             ray.get([each.process.remote() for each in self._actors.values()], timeout=timeout)
+        except DistcedError:
+            self.stop()
+            raise
         except Exception as error:
             self.stop()
             raise DistcedError(
                 "the broker nodes have not come up as Ray actors",
-                given=(str(error).strip().splitlines() or [type(error).__name__])[-1],
+                given=last_line(error),
                 where=self.url,
                 advice="run them in this process instead, without Ray",
             ) from error
         return self
 
     def stop(self) -> None:
-        """End the nodes, then Ray."""
-        if not self._started:
-            return
-        self._started = False
-        ray = _ray()
-        if ray.is_initialized():
-            with contextlib.suppress(Exception):
-                ray.get([each.stop.remote() for each in self._actors.values()], timeout=10)
-            ray.shutdown()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        """End the nodes, then Ray, or what this process has to do with it."""
+        if self._runtime.started and self._actors:
+            import ray
+
+            if ray.is_initialized():
+                with contextlib.suppress(Exception):
+                    ray.get([each.stop.remote() for each in self._actors.values()], timeout=15)
+                for each in self._actors.values():
+                    with contextlib.suppress(Exception):
+                        ray.kill(each)
+        self._actors = {}
+        self._runtime.stop()
 
     def statistics(self) -> dict[str, dict[str, int]]:
         """The counters of each node."""
-        names = list(self._actors)
-        told = _ray().get([self._actors[name].statistics.remote() for name in names], timeout=30)
-        return dict(zip(names, told, strict=True))
+        return self._ask("statistics")
 
     def processes(self) -> dict[str, int]:
         """The process id of each host."""
-        names = list(self._actors)
-        told = _ray().get([self._actors[name].process.remote() for name in names], timeout=30)
-        return dict(zip(names, told, strict=True))
+        return self._ask("process")
+
+    def isolated_processes(self) -> dict[str, int]:
+        """The process id of each node that was started for a detector that is to be isolated, by the node's name."""
+        return {name: process for each in self._ask("isolated_processes").values() for name, process in each.items()}
+
+    def _ask(self, what: str) -> dict[str, Any]:
+        import ray
+
+        told = ray.get([getattr(each, what).remote() for each in self._actors.values()], timeout=30)
+        return dict(zip(self._actors, told, strict=True))
 
     def __enter__(self) -> Self:
         return self.start()
@@ -141,18 +109,19 @@ class RayNodes:
 class LocalNodes:
     """The same nodes in this process, without Ray: for tests, small machines and debuggers.
 
+    They cannot give a detector a process of its own.
+
     Attributes:
-        names, url, seats: as in `RayNodes`.
+        names, seats, url: as in `RayNodes`.
     """
 
-    def __init__(self, url: str, names: Sequence[str], seats: Mapping[str, Seat] | None = None) -> None:
+    def __init__(self, url: str, nodes: Names) -> None:
         from brokers.live import LiveNode
 
+        self.seats = _seats(nodes)
         self.url = url
-        self.names = tuple(names)
-        self.seats = dict(seats or {})
-        sitting = [(name, self.seats.get(name, _ANYWHERE)) for name in names]
-        self._nodes = [LiveNode(url, name, home=seat.home, capacity=seat.capacity) for name, seat in sitting]
+        self.names = tuple(self.seats)
+        self._nodes = [LiveNode(url, name, home=seat.home, capacity=seat.capacity) for name, seat in self.seats.items()]
 
     def start(self) -> Self:
         """Connect every node."""
@@ -180,24 +149,7 @@ class LocalNodes:
         self.stop()
 
 
-def _ray() -> Any:
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    # Without it Ray takes an address of the machine in place of the loopback one, and listens on all of them. It is
-    # read when Ray is imported.
-    os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
-    try:
-        import ray
-    except ImportError:
-        raise DistcedError(
-            "Ray is not installed", advice="pip install 'distced[broker]', or run the nodes without Ray"
-        ) from None
-    return ray
-
-
-def _check_loopback(host: str) -> None:
-    if not ipaddress.ip_address(host).is_loopback:
-        raise DistcedError(
-            "Ray listens beyond loopback, and lets everybody in",
-            given=host,
-            advice="set RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 before anything imports Ray",
-        )
+def _seats(nodes: Names) -> dict[str, Seat]:
+    if len(set(nodes)) != len(nodes) or not nodes:
+        raise DistcedError("not the names of broker nodes", given=", ".join(nodes), allowed="one or more, each once")
+    return dict(nodes) if isinstance(nodes, Mapping) else {name: Seat() for name in nodes}

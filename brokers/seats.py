@@ -36,10 +36,12 @@ class Seat:
     Attributes:
         home: the URL of the server of its site; empty for that of the directory.
         capacity: how many instances it can touch a second; 0 where nobody knows.
+        site: the name of its site in the topology, at which Ray is to start it; empty for any.
     """
 
     home: str = ""
     capacity: float = 0.0
+    site: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ def _seat(name: str, described: Described | None, home: str, site: str, capacity
     site = site or ("" if node is None else node.site)
     if not site or described is None:
         return Seat("", capacity)
-    return Seat(_server_of(site, described), capacity)
+    return Seat(_server_of(site, described), capacity, site)
 
 
 def _server_of(site: str, described: Described) -> str:

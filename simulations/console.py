@@ -230,6 +230,7 @@ def bench_live(
 def bench_migrate(
     moves: Annotated[int, typer.Option(help="How many moves.", min=1)] = 20,
     nodes: Annotated[int, typer.Option(help="How many broker nodes.", min=2)] = 3,
+    sites: Annotated[int, typer.Option(help="At how many sites, each with a server of its own.", min=1)] = 1,
     pace: Annotated[int, typer.Option(help="Events a second.", min=10)] = 1_000,
     waiting: Annotated[int, typer.Option(help="Instances that the detector carries.", min=0)] = 1_000,
     ray: Annotated[bool, typer.Option(help="Run the nodes as Ray actors, or in this process.")] = True,
@@ -257,6 +258,7 @@ def bench_migrate(
             moves,
             ray=ray,
             nodes=nodes,
+            sites=sites,
             pace=pace,
             waiting=waiting,
             seed=seed,

@@ -7,6 +7,9 @@ time without a notification while it went on, beyond the usual gap; the baseline
 stretch of the same run just before, with no move in it. What arrived is compared with what was published: each match
 has to have come once.
 
+There may be several sites, each with a server of its own: then the nodes are spread over them, the subscriber is at the
+first, with the directory, and the source at the last, so that moves take the detector from site to site.
+
 A second connection looks on: when the nodes took the steps of each move, and how large the state was.
 """
 
@@ -24,7 +27,9 @@ from random import Random
 from statistics import median
 from typing import Any, Final
 
+from brokers.seats import Seat
 from brokers.server import start_server
+from brokers.sites_here import SitesHere
 from middleware.bus import Bus
 from middleware.client import Client
 from middleware.console_logging import configure_logging
@@ -103,6 +108,7 @@ class MigrateFigures:
 
     Attributes:
         nodes: how the broker nodes ran: `ray` or `local`.
+        sites: at how many sites.
         moves: those that came about; `failed` how many have not.
         usual_gap, usual_delay: seconds, the medians without a move.
         published: events.
@@ -113,6 +119,7 @@ class MigrateFigures:
     """
 
     nodes: str
+    sites: int = 1
     moves: list[MoveFigures] = field(default_factory=list)
     failed: int = 0
     usual_gap: float = 0.0
@@ -136,34 +143,35 @@ def measure(
     *,
     ray: bool = True,
     nodes: int = 3,
+    sites: int = 1,
     pace: int = 1_000,
     waiting: int = 1_000,
     seed: int = 1,
     tell: Callable[[int], object] = lambda done: None,
 ) -> MigrateFigures:
-    """Run the benchmark on a server of its own.
+    """Run the benchmark on a server of its own, or on several.
 
     Args:
         moves: how many.
         ray: whether the nodes are Ray actors, or in this process.
+        sites: how many there are, each with an MQTT server and, with Ray, a Ray node.
         pace: events a second.
         waiting: instances that the detector carries.
         seed: for the time between moves, lest they keep step with what nodes do regularly.
         tell: called with the number of moves that are done.
     """
-    figures = MigrateFigures("ray" if ray else "local")
+    figures = MigrateFigures("ray" if ray else "local", sites)
     random = Random(seed)
     names = [f"node-{number + 1}" for number in range(nodes)]
     with ExitStack() as stack:
-        url = stack.enter_context(start_server()).url
-        stack.enter_context(_started(url, names, ray))
+        url, home = _start(stack, names, sites, ray)
         client = stack.enter_context(Client(url, name="bench-subscriber"))
         client.wait_for_nodes(nodes, PATIENCE)
         client.register(TYPE)
         subscription = client.subscribe(PATTERN)
         taken = _Taken(subscription, figures.arrivals)
         onlooker = stack.enter_context(_Onlooker(url, subscription.detector))
-        with _publishing(url, pace, waiting) as publishing:
+        with _publishing(url, home, pace, waiting) as publishing:
             # Until the detector carries what it is to carry.
             _await(lambda: len(figures.arrivals.at) > 0)
             stretches: list[tuple[_Seen, int, int]] = []
@@ -223,10 +231,20 @@ def _evaluate(figures: MigrateFigures, stretches: list[tuple[_Seen, int, int]]) 
         )
 
 
-def _started(url: str, names: list[str], ray: bool) -> Any:
+def _start(stack: ExitStack, names: list[str], sites: int, ray: bool) -> tuple[str, str]:
+    """Start servers and nodes; the server of the directory, and that of the source."""
     from brokers.ray_nodes import LocalNodes, RayNodes
 
-    return RayNodes(url, names) if ray else LocalNodes(url, names)
+    address = ""
+    if sites == 1:
+        url = home = stack.enter_context(start_server()).url
+        seats = {name: Seat() for name in names}
+    else:
+        here = stack.enter_context(SitesHere([f"site-{number + 1}" for number in range(sites)], ray=ray))
+        url, home, address = here.url, here.servers[here.names[-1]].url, here.address
+        seats = {name: here.seat(here.names[place % sites]) for place, name in enumerate(names)}
+    stack.enter_context(RayNodes(url, seats, address=address) if ray else LocalNodes(url, seats))
+    return url, home
 
 
 class _Taken:
@@ -328,10 +346,10 @@ class _Publishing:
 
 
 @contextmanager
-def _publishing(url: str, pace: int, waiting: int) -> Iterator[_Publishing]:
+def _publishing(url: str, home: str, pace: int, waiting: int) -> Iterator[_Publishing]:
     context = mp.get_context("spawn")
     stopping, answer = context.Event(), context.Queue()
-    process = context.Process(target=_publish, args=(url, pace, waiting, stopping, answer), daemon=True)
+    process = context.Process(target=_publish, args=(url, home, pace, waiting, stopping, answer), daemon=True)
     process.start()
     try:
         yield _Publishing(stopping, answer)
@@ -342,9 +360,9 @@ def _publishing(url: str, pace: int, waiting: int) -> Iterator[_Publishing]:
             process.terminate()
 
 
-def _publish(url: str, pace: int, waiting: int, stopping: Any, answer: Any) -> None:
+def _publish(url: str, home: str, pace: int, waiting: int, stopping: Any, answer: Any) -> None:
     configure_logging()
-    with Client(url, name="bench-source") as client:
+    with Client(url, home=home, name="bench-source") as client:
         source = client.source(SOURCE, [TYPE.name])
         began, number, hi = time.perf_counter(), 0, 0
         while not stopping.is_set():

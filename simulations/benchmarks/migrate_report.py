@@ -27,6 +27,7 @@ def as_dict(figures: MigrateFigures) -> dict[str, Any]:
     """Every figure; times in milliseconds."""
     return {
         "nodes": figures.nodes,
+        "sites": figures.sites,
         "moves": [
             {
                 "origin": each.origin,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from io import StringIO
 from typing import Any
@@ -13,18 +14,27 @@ from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
 from brokers.directory import Directory
+from brokers.directory_nodes import nodes_report
+from brokers.directory_nodes_text import lasting, nodes_text
 from brokers.directory_report import (
     SHORTEST,
     Related,
     check_node,
     detectors_report,
     find_detector,
-    nodes_report,
     short_ids,
 )
-from brokers.directory_text import detectors_text, lasting, nodes_text
+from brokers.directory_text import detectors_text
 from middleware.errors import DistcedError
-from middleware.protocol import DetectorEntry, NodeEntry, SourceEntry, SubscriptionEntry
+from middleware.protocol import (
+    DetectorEntry,
+    LoadEntry,
+    Measured,
+    NodeEntry,
+    SourceEntry,
+    SubscriptionEntry,
+    TopologyEntry,
+)
 from middleware.timestamps import DAY, HOUR, MILLISECOND, MINUTE, SECOND
 
 UP = 1_795_248_000 * SECOND
@@ -137,11 +147,151 @@ def test_a_report_on_nodes_holds_everything() -> None:
                 "late": 2,
                 "dead_letters": {"late": 2, "malformed": 0},
                 "counts": counts,
+                "at": {"home": "", "site": None},
+                "copies": [],
+                "load": None,
+                "capacity": None,
+                "latencies": {},
+                "isolates": False,
+                "reserved": None,
             }
         ],
-        "totals": {"nodes": 1, "detectors": 2, "events": 1200, "composite_events": 3, "late": 2, "dead_letters": 2},
+        "totals": {
+            "nodes": 1,
+            "detectors": 2,
+            "events": 1200,
+            "composite_events": 3,
+            "late": 2,
+            "dead_letters": 2,
+            "copies": 0,
+            "load": 0.0,
+        },
         "left_over": [],
     }
+
+
+# Several sites.
+
+TOPOLOGY = """\
+[sites.floor-1]
+url = "mqtt://10.0.1.10"
+[sites.floor-2]
+url = "mqtt://10.0.2.10"
+[[links]]
+between = ["floor-1", "floor-2"]
+latency = "1ms"
+"""
+AWAY = "mqtt://10.0.2.10:1883"
+DOES = Measured(
+    load=61.75, rate=1.5, size=800.0, inputs={"hall": 300.0, "c1": 20.0}, events=6.5, state=2048, delay=126_000_000
+)
+PLANNED = Measured(load=50.0, rate=1.0, size=700.0, inputs={"hall": 250.0}, events=5.0)
+
+
+def several_sites(*, topology: str = TOPOLOGY) -> Directory:
+    """A detector with a copy at the other site, another one that is not measured yet, a node of its own for a third."""
+    known = directory(
+        {
+            "cellar": NodeEntry(UP, 1, capacity=100.0, isolates=True),
+            "attic": NodeEntry(UP, 1, home=AWAY, capacity=1000.0),
+            "cellar+c3": NodeEntry(UP, 1, reserved="c3000000"),
+        },
+        {
+            "c1000000": detector(
+                "cellar",
+                "[A] ; [B]",
+                2,
+                distribution="max-reliability",
+                copies={"attic": AWAY, "roof": "mqtt://10.0.9.10:1883"},
+                readers={"": 1, AWAY: 2},
+                expected=PLANNED,
+            ),
+            "c2000000": detector("attic", "[C]", home=AWAY, distribution="min-load", expected=PLANNED),
+            "c3000000": detector("cellar+c3", "[D]"),
+        },
+    )
+    known.loads["cellar"] = LoadEntry(150.0, {"c1000000": DOES}, {"": 1_000_000, AWAY: 4_000_000})
+    known.loads["attic"] = LoadEntry(61.75, {"c1000000": Measured(load=1.0)}, {AWAY: 500_000})
+    if topology:
+        known.topologies["overlay"] = TopologyEntry(topology)
+    return known
+
+
+def test_nodes_say_at_which_site_they_are_and_what_they_have_to_do() -> None:
+    lines = drawn(nodes_text(nodes_report(several_sites()), UP), 160)
+    assert [re.split(" {2,}", line) for line in lines[:-1]] == [
+        ["node", "site", "up since", "for", "only for", "detectors", "copies", "load", "of its capacity", "events",
+         "composite events", "late", "dead letters"],
+        ["attic", "floor-2", "2026-11-21 08:00:00Z", "0 s", "1", "1", "61.8/s", "6.17 % of 1,000/s",
+         "0", "0", "0", "0"],
+        ["cellar", "floor-1", "2026-11-21 08:00:00Z", "0 s", "1", "0", "150/s", "150 % of 100/s", "0", "0", "0", "0"],
+        ["cellar+c3", "floor-1", "2026-11-21 08:00:00Z", "0 s", "c30000", "1", "0", "0", "0", "0", "0"],
+    ]  # fmt: skip
+    assert lines[-1].split() == ["3", "nodes", "3", "1", "212/s", "0", "0", "0", "0"]
+
+
+@pytest.mark.parametrize("topology", ["", "no topology ["])
+def test_without_a_topology_sites_are_told_by_their_servers(topology: str) -> None:
+    lines = drawn(nodes_text(nodes_report(several_sites(topology=topology)), UP), 160)
+    assert [line.split()[1] for line in lines[:-1]] == ["site", "10.0.2.10:1883", "directory", "directory"]
+
+
+def test_a_report_on_nodes_of_several_sites_holds_everything() -> None:
+    attic, cellar, own = as_json(nodes_report(several_sites()))["nodes"]
+    assert (attic["at"], cellar["at"]) == ({"home": AWAY, "site": "floor-2"}, {"home": "", "site": "floor-1"})
+    assert (attic["detectors"], attic["copies"]) == (["c2000000"], ["c1000000"])
+    assert (cellar["load"], cellar["capacity"], cellar["isolates"]) == (150.0, 100.0, True)
+    assert cellar["latencies"] == {"": 1_000_000, AWAY: 4_000_000}
+    assert own["reserved"] == {"id": "c3000000", "short": "c30000", "node": "cellar+c3"}
+    assert (own["load"], own["capacity"]) == (None, None)
+
+
+def test_a_detector_says_where_it_publishes_who_listens_and_what_it_does() -> None:
+    lines = drawn(detectors_text(detectors_report(several_sites(), about="c1000000")), 200)
+    assert lines == [
+        "detector      c1000000",
+        "pattern       [A] ; [B]",
+        "node          cellar",
+        "copies        attic at floor-2, roof at 10.0.9.10:1883, which is gone",
+        "home          floor-1",
+        "policy        guaranteed",
+        "distribution  max-reliability",
+        "serves        2 subscriptions",
+        "heard at      floor-1 (1), floor-2 (2)",
+        "measured      load 61.8/s, finds 1.5/s, sends 800 B/s, reads 6.5 events/s in 320 B/s, delay 126 ms, "
+        "state 2,048 bytes",
+        "expected      load 50/s, finds 1/s, sends 700 B/s, reads 5 events/s in 250 B/s",
+        "types         A, which nobody publishes yet",
+    ]
+    # The word of its own node counts, and a copy's does not.
+    lines = drawn(detectors_text(detectors_report(several_sites(), about="c2000000")), 200)
+    assert "home          floor-2" in lines
+    assert not any(line.startswith("measured") for line in lines)
+
+
+def test_copies_are_on_their_nodes_too() -> None:
+    known = several_sites()
+    report = detectors_report(known, node="attic")
+    assert [each.id for each in report.detectors] == ["c1000000", "c2000000"]
+    assert find_detector(known, "c1", node="attic") == "c1000000"
+    lines = drawn(detectors_text(report), 200)
+    assert lines[0] == "c10000 on cellar and attic and roof, which is gone, guaranteed, serves 2 subscriptions"
+    assert lines[-1] == "2 detectors on 3 nodes, 3 subscriptions of clients"
+
+
+def test_a_report_on_detectors_of_several_sites_holds_everything() -> None:
+    one, other, _ = as_json(detectors_report(several_sites()))["detectors"]
+    assert one["copies"] == [
+        {"node": "attic", "there": True, "at": {"home": AWAY, "site": "floor-2"}},
+        {"node": "roof", "there": False, "at": {"home": "mqtt://10.0.9.10:1883", "site": None}},
+    ]
+    assert one["listening"][1] == {"at": {"home": AWAY, "site": "floor-2"}, "connections": 2}
+    assert (one["distribution"], one["measured"]["delay"], one["expected"]["load"]) == (
+        "max-reliability",
+        126_000_000,
+        50,
+    )
+    assert (other["measured"], other["expected"]["load"], other["at"]["site"]) == (None, 50, "floor-2")
 
 
 @pytest.mark.parametrize(

@@ -48,14 +48,14 @@ def test_without_a_word_nodes_are_where_the_directory_is(described: Described) -
 
 
 def test_a_topology_knows_its_nodes(described: Described) -> None:
-    assert seats(["n1", "n2"], described) == {"n1": Seat(ROOF, 500.0), "n2": Seat("", 0.0)}
+    assert seats(["n1", "n2"], described) == {"n1": Seat(ROOF, 500.0, "roof"), "n2": Seat("", 0.0, "cellar")}
     assert seats(["n1"], described, home="mqtt://b", capacity=1) == {"n1": Seat("mqtt://b", 1)}
 
 
 def test_a_site_by_its_name(described: Described) -> None:
-    assert seats(["x"], described, site="roof") == {"x": Seat(ROOF)}
+    assert seats(["x"], described, site="roof") == {"x": Seat(ROOF, site="roof")}
     # Its server is that of the directory, whatever that is called.
-    assert seats(["x"], described, site="cellar") == {"x": Seat()}
+    assert seats(["x"], described, site="cellar") == {"x": Seat(site="cellar")}
 
 
 @pytest.mark.parametrize(

@@ -26,14 +26,16 @@ MS = MILLISECOND
 
 @pytest.mark.live
 @pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is neither on the PATH nor in /usr/sbin")
-def test_moves_are_seen_and_nothing_is_lost(tmp_path: Path) -> None:
-    arguments = ["migrate", "--moves", "3", "--no-ray", "--pace", "200", "--waiting", "20"]
+@pytest.mark.parametrize("sites", [1, 3])
+def test_moves_are_seen_and_nothing_is_lost(sites: int, tmp_path: Path) -> None:
+    arguments = ["migrate", "--moves", "3", "--no-ray", "--pace", "200", "--waiting", "20", "--sites", str(sites)]
     result = CliRunner().invoke(bench, [*arguments, "--report", str(tmp_path), "--json"])
     assert result.exit_code == 0, result.output
     # Nothing a node was to do has failed on the way.
     assert "failure" not in result.stderr
     told = json.loads(result.stdout)
-    assert (told["nodes"], told["failed"], told["sound"]) == ("local", 0, True)
+    assert (told["nodes"], told["sites"]) == ("local", sites)
+    assert (told["failed"], told["sound"]) == (0, True)
     assert [(each["origin"], each["target"]) for each in told["moves"]] in _rounds("node-1", "node-2", "node-3")
     assert told["expected"] == (told["published"] - 40) // 2 > 100
     assert told["received"] == told["expected"]

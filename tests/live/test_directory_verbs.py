@@ -75,12 +75,14 @@ def test_nodes_are_shown_and_looking_leaves_no_trace(system: System, printed: Ca
     assert document["totals"]["detectors"] == len(hosted) > 1
     assert (document["left_over"], document["unreadable"]) == ([], [])
     assert all(each["since"] <= document["at"] for each in document["nodes"])
+    assert all(each["at"] == {"home": "", "site": None} for each in document["nodes"])
 
     code, out = printed("nodes")
     assert code == 0
     words = [line.split() for line in out.splitlines()]
     assert [line[0] for line in words] == ["node", "attic", "cellar", "2"]
-    assert words[-1] == ["2", "nodes", str(len(hosted)), "0", "0", "0", "0"]
+    totals = [word for word in words[-1] if not word.endswith("/s")]
+    assert totals == ["2", "nodes", str(len(hosted)), "0", "0", "0", "0"]
 
     with Reading(system.url).open() as reading:
         clients, _ = reading.look(lambda directory: set(directory.clients))
@@ -96,6 +98,9 @@ def test_detectors_are_shown_with_their_parts(system: System, printed: Callable[
     whole = reports[system.subscription.detector]
     assert (whole["pattern"], whole["publishes"], whole["policy"]) == (PATTERN, "Out", "guaranteed")
     assert (whole["node"], whole["subscriptions"], whole["readers"]) == (system.subscription.node, 1, 0)
+    assert (whole["at"], whole["copies"], whole["distribution"]) == ({"home": "", "site": None}, [], "min-latency")
+    assert whole["listening"] == [{"at": {"home": "", "site": None}, "connections": 1}]
+    assert whole["expected"]["load"] >= 0
     assert whole["parts"]
     for part in whole["parts"]:
         # It serves the node of its reader, and nobody else.
@@ -121,6 +126,7 @@ def test_one_detector_and_those_of_a_node(system: System, printed: Callable[...,
     assert code == 0
     lines = out.splitlines()
     assert lines[0].split() == ["detector", part]
+    assert any(line.split() == ["distribution", "min-latency"] for line in lines)
     assert lines[lines.index("is read by") + 1].startswith(whole[:6])
 
     for node in ("attic", "cellar"):
@@ -143,6 +149,44 @@ def test_what_is_not_there_is_told_of(
 ) -> None:
     code, out = printed(*arguments, "--json")
     assert (code, json.loads(out)["problem"]) == (2, problem)
+
+
+def test_nodes_at_several_sites(
+    start_mosquitto: Callable[..., Server], capsys: pytest.CaptureFixture[str], eventually: Callable[..., None]
+) -> None:
+    here, there = start_mosquitto(), start_mosquitto()
+    with (
+        LiveNode(here.url, "cellar", capacity=1000.0),
+        LiveNode(here.url, "attic", home=there.url),
+        Client(here.url, name="app", home=there.url) as client,
+    ):
+        client.wait_for_nodes(2)
+        client.register(event_type("A", {"k": "number"}))
+        client.source("s", ["A"], watermark=0)
+        found = client.subscribe("[A] ; [A]", quality=QualityOfService(distribution="max-reliability"))
+        eventually(lambda: len(client.detectors[found.detector].copies) == 1)
+        with Reading(here.url).open() as reading:
+            homes, _ = reading.look(lambda directory: {name: each.home for name, each in directory.nodes.items()})
+
+        def printed(*arguments: str) -> str:
+            # Without what the nodes have logged before.
+            capsys.readouterr()
+            assert main([*arguments, "--server", here.url]) == 0
+            return capsys.readouterr().out
+
+        attic, cellar = json.loads(printed("nodes", "--json"))["nodes"]
+        assert (attic["at"]["home"], cellar["at"]["home"]) == (homes["attic"], "")
+        assert (attic["capacity"], cellar["capacity"]) == (None, 1000.0)
+        assert sorted([*attic["detectors"], *attic["copies"]]) == [found.detector]
+        assert sorted([*cellar["detectors"], *cellar["copies"]]) == [found.detector]
+        lines = printed("nodes").splitlines()
+        assert lines[0].split()[:2] == ["node", "site"]
+        assert [line.split()[1] for line in lines[1:3]] == [f"127.0.0.1:{there.port}", "directory"]
+
+        report = json.loads(printed("detectors", found.detector, "--json"))["detectors"][0]
+        assert report["distribution"] == "max-reliability"
+        assert {report["at"]["home"], report["copies"][0]["at"]["home"]} == {"", homes["attic"]}
+        assert {report["node"], report["copies"][0]["node"]} == {"attic", "cellar"}
 
 
 def test_a_server_without_nodes_has_neither(mosquitto: Server, capsys: pytest.CaptureFixture[str]) -> None:

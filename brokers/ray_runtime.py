@@ -1,0 +1,197 @@
+"""Ray itself: a cluster of its own on this machine, or one that runs and is joined; and how actors are pinned to sites.
+
+A Ray node offers its site as a custom resource, `site:<name>`, and an actor that asks for a thousandth of it is started
+there and nowhere else, also when it is started again. Node affinity was rejected: the soft kind is not kept, and the
+hard kind never starts an actor on another machine of the site. Actors end with the process that started them; detached
+ones were rejected, for nobody would be left to end them.
+
+A cluster of its own binds to loopback and lets everybody on this machine in. Who may do what in a cluster that is
+joined is the business of those who run it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any, Final
+
+from middleware.errors import DistcedError
+
+RESTARTS: Final = 100
+"""How often Ray starts an actor again."""
+
+NAMESPACE: Final = "distced"
+"""Where actors are found under their names, by all who have joined the cluster."""
+
+_SHARE: Final = 0.001
+"""Of the resource of a site: a thousand actors are to have room."""
+
+_PREFIX: Final = "site:"
+
+_KNOCK: Final = 5.0
+"""Seconds for a cluster to answer."""
+
+
+def resources(sites: Iterable[str]) -> dict[str, float]:
+    """What a Ray node at these sites offers."""
+    return {f"{_PREFIX}{site}": 1.0 for site in sites}
+
+
+def host_options(node: str, site: str) -> dict[str, Any]:
+    """How the actor of a broker node is started; at any site where none is named."""
+    pinned = {f"{_PREFIX}{site}": _SHARE} if site else {}
+    return {
+        "name": actor_name(node),
+        "num_cpus": 0,
+        "resources": pinned,
+        "max_restarts": RESTARTS,
+        "max_task_retries": -1,
+    }
+
+
+def actor_name(node: str) -> str:
+    """What the actor of a broker node is called."""
+    return f"distced-{node}"
+
+
+def import_ray(*, loopback: bool) -> Any:
+    """Ray, told before it is imported whether it is to keep to loopback."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    if loopback:
+        # Without it Ray takes an address of the machine in place of the loopback one, and listens on all of them.
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+        # Only this machine reaches what binds to loopback; so it asks nobody who they are.
+        os.environ.setdefault("RAY_AUTH_MODE", "disabled")
+    try:
+        import ray
+    except ImportError:
+        raise DistcedError(
+            "Ray is not installed", advice="pip install 'distced[broker]', or run the nodes without Ray"
+        ) from None
+    return ray
+
+
+def is_loopback(address: str) -> bool:
+    """Whether the address of a cluster, `host:port`, is on this machine and nowhere else; not of `auto`."""
+    host = address.rpartition(":")[0].strip("[]") or address
+    with suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
+
+
+class Runtime:
+    """Ray in this process, from `start` to `stop`.
+
+    Attributes:
+        address: of the cluster that is joined, as `ray.init` takes it; empty for one of its own.
+        started: whether it is there.
+    """
+
+    def __init__(self, address: str = "") -> None:
+        self.address = address
+        self.started = False
+        self._folder = ""
+
+    def start(self, cpus: int, sites: Iterable[str]) -> Any:
+        """Start a cluster that offers these sites, or join the one there is; the module ray.
+
+        Args:
+            cpus: how many actors are to start side by side, in a cluster of its own.
+
+        Raises:
+            DistcedError: where the cluster that is joined does not answer, or does not offer a site.
+        """
+        ray = import_ray(loopback=not self.address or is_loopback(self.address))
+        if ray.is_initialized():
+            raise DistcedError(
+                "this process runs Ray already", advice="shut it down first, or run the nodes in a process of their own"
+            )
+        self.started = True
+        usual = {"namespace": NAMESPACE, "log_to_driver": False, "logging_level": logging.ERROR}
+        if self.address:
+            self._join(ray, usual)
+            self._check_sites(ray, sites)
+        else:
+            # A folder of its own: an address left by another cluster makes a plain start fail.
+            self._folder = tempfile.mkdtemp(prefix="ced-ray-")
+            ray.init(
+                address="local",
+                num_cpus=max(cpus, os.cpu_count() or 1),
+                resources=resources(sites),
+                include_dashboard=False,
+                _node_ip_address="127.0.0.1",
+                _temp_dir=self._folder,
+                **usual,
+            )
+            check_loopback(ray.util.get_node_ip_address())
+        return ray
+
+    def stop(self) -> None:
+        """Leave the cluster, which ends one of its own."""
+        if self.started:
+            self.started = False
+            ray = import_ray(loopback=False)
+            if ray.is_initialized():
+                ray.shutdown()
+            if self._folder:
+                shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _join(self, ray: Any, usual: dict[str, Any]) -> None:
+        at = {"_node_ip_address": "127.0.0.1"} if is_loopback(self.address) else {}
+        try:
+            _knock(self.address)
+            ray.init(address=self.address, **at, **usual)
+        except Exception as error:
+            raise DistcedError(
+                "no Ray cluster can be joined",
+                given=self.address,
+                allowed="host:port, or auto for the one of this machine",
+                advice=f"start a Ray node on this machine, with `ray start`, and name its cluster ({last_line(error)})",
+            ) from error
+
+    def _check_sites(self, ray: Any, sites: Iterable[str]) -> None:
+        offered = offered_sites(ray)
+        missing = sorted(set(sites) - offered - {""})
+        if missing:
+            raise DistcedError(
+                "no Ray node offers the site",
+                given=", ".join(missing),
+                allowed=", ".join(sorted(offered)) or "none yet",
+                where=f"the Ray cluster at {self.address}",
+                advice=f"there, start Ray with --resources '{{\"{_PREFIX}{missing[0]}\": 1}}'",
+            )
+
+
+def _knock(address: str) -> None:
+    """Raise an error where nobody is at an address: Ray itself would go on trying for minutes."""
+    if address != "auto":
+        host, _, port = address.rpartition(":")
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK).close()
+
+
+def offered_sites(ray: Any) -> set[str]:
+    """The sites that Ray nodes offer which are there."""
+    alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    return {name.removeprefix(_PREFIX) for each in alive for name in each if name.startswith(_PREFIX)}
+
+
+def check_loopback(host: str) -> None:
+    """Raise an error where Ray is to be seen from elsewhere."""
+    if not ipaddress.ip_address(host).is_loopback:
+        raise DistcedError(
+            "Ray listens beyond loopback, and lets everybody in",
+            given=host,
+            advice="set RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 before anything imports Ray",
+        )
+
+
+def last_line(error: Exception) -> str:
+    """What an error of Ray's comes down to: the last line of many."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1].strip()
