@@ -264,7 +264,8 @@ class Serving:
     def _begin(self, hosted: Hosted, now: int) -> list[Effect]:
         """Begin to detect, if somebody listens and every part is at work; who listens is told."""
         ready = [name for name, listening in hosted.subscriptions.items() if listening]
-        if hosted.active or not ready or not all(hosted.parts.values()):
+        # One that is on its way here or elsewhere begins when it has come, or stays.
+        if hosted.active or hosted.buffering or not ready or not all(hosted.parts.values()):
             return []
         hosted.active = True
         self.upstream.join_sources(hosted, now)
