@@ -65,6 +65,7 @@ class Deciding:
         self.delegating = delegating
         self.policies = policies
         self.situation = Situation()
+        self._topologies: dict[str, Topology] = {}
 
     def changed(self, change: Change) -> list[Effect]:
         """The directory has changed."""
@@ -74,8 +75,13 @@ class Deciding:
                 # Somebody else has placed it, who knows its pattern.
                 self.situation.expect(change.name, change.entry.expected)
             return []
+        if change.entry is None:
+            self._topologies.pop(change.name, None)
+        else:
+            self._topologies[change.name] = parse_topology(change.entry.text, name=f"topology {change.name}")
         # What was expected of detectors was expected in another network.
-        self.situation = Situation.of(self.directory, self._topology())
+        first = min(self._topologies, default="")
+        self.situation = Situation.of(self.directory, self._topologies.get(first))
         return [Note("info", "topology", {"name": change.name, "known": change.entry is not None})]
 
     def decide(
@@ -89,7 +95,8 @@ class Deciding:
         policy = self._policy(entry, found.id)
         if again and isinstance(policy, DistributionPolicy):
             policy = replace(policy, replicas=max(1, min(policy.replicas, len(self.directory.common_nodes))))
-        check_hints(entry.hints, self.directory.nodes, where="hints")
+        if not again:
+            check_hints(entry.hints, self.directory.nodes, where="hints")
         request = self._request(found, entry, self._graphs(found, entry, policy, registry))
         suggestion = suggest(policy, self.situation, request)
         self.situation.expect(found.id, suggestion.expected)
@@ -103,7 +110,8 @@ class Deciding:
             again: whether the subscription was served before.
         """
         policy = self._policy(entry, hosted.detector.id)
-        check_hints(entry.hints, self.directory.nodes, where="hints")
+        if not again:
+            check_hints(entry.hints, self.directory.nodes, where="hints")
         if policy.replicas > 1:
             if not again and len(self.directory.common_nodes) < policy.replicas:
                 # The same error as for a new detector.
@@ -199,9 +207,3 @@ class Deciding:
         situation = self.situation.copy()
         situation.changed("detector", detector, None)
         return situation
-
-    def _topology(self) -> Topology | None:
-        """The network as the directory describes it; what cannot be read was refused when it came."""
-        for name in sorted(self.directory.topologies):
-            return parse_topology(self.directory.topologies[name].text, name=f"topology {name}")
-        return None

@@ -92,7 +92,8 @@ class Migrating:
             fields: dict[str, object] = {"detector": detector, "node": move.node}
             return [Note("warning", "a detector with a process of its own is not moved", fields)]
         if detector in self.moving:
-            return []
+            fields = {"detector": detector, "node": move.node}
+            return [Note("warning", "a detector that is in motion is not moved elsewhere meanwhile", fields)]
         if move.node in hosted.copies:
             # Nothing else is begun until the directory says so.
             self.moving[detector] = _Moving(move.node, arrives=False, since=now, copy=True)

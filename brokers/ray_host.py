@@ -11,6 +11,7 @@ Nobody waits for Ray on the thread of a bus: what is to be started and ended is 
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import threading
 import time
@@ -61,6 +62,9 @@ class Host:
             )
 
         self.live = _started(make, patient=again or bool(reserved))
+        # What is there now stays: looked through by the garbage collector it holds up a detector that is on its way.
+        gc.collect()
+        gc.freeze()
 
     def statistics(self) -> dict[str, int]:
         """The node's counters."""

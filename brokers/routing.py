@@ -94,6 +94,8 @@ class Routing:
         # Of those that are not served yet when somebody was told, who, and whether they were served before.
         self._told: dict[str, tuple[int, str, bytes]] = {}
         self._assigned: dict[str, _Assigned] = {}
+        # Why subscriptions wait that were served before, by name.
+        self._held: dict[str, str] = {}
         # Subscriptions to detectors in motion.
         self._parked: dict[str, set[str]] = {}
 
@@ -103,6 +105,7 @@ class Routing:
         """A subscription has come, changed, or gone."""
         self.served.pop(name, None)
         self._told.pop(name, None)
+        self._held.pop(name, None)
         if entry is None:
             return self.serving.withdrawn(name, now)
         effects = self._asks_for_something_else(name, entry, now)
@@ -181,6 +184,13 @@ class Routing:
         topic = administration_topic("answer", entry.client, root=self.root)
         return [*self.serving.withdrawn(name, now), Publish(topic, encode(answer))]
 
+    def _wait(self, name: str, error: DistcedError) -> list[Effect]:
+        """What was served cannot be served for now; its doorkeeper asks again."""
+        if self._held.get(name) == str(error):
+            return []
+        self._held[name] = str(error)
+        return [Note("warning", "a subscription waits for better times", {"subscription": name, "reason": str(error)})]
+
     # Host and registrar.
 
     def told(self, kind: str, name: str, payload: bytes, now: int, where: str) -> list[Effect]:
@@ -226,7 +236,8 @@ class Routing:
         try:
             decision = self.deciding.decide(found, entry, self.directory.registry(), again=how == _AGAIN)
         except DistcedError as error:
-            return self._refuse(name, entry, error, now)
+            return self._wait(name, error) if how == _AGAIN else self._refuse(name, entry, error, now)
+        self._held.pop(name, None)
         fields: dict[str, object] = {"detector": found.id, "node": decision.node, "reason": decision.reason}
         effects: list[Effect] = [Note("info", "detector placed", fields)] if decision.reason else []
         isolated = entry.hints.isolated
@@ -269,7 +280,9 @@ class Routing:
             try:
                 near = self.deciding.near(hosted, found, entry, again=how == _AGAIN)
             except DistcedError as error:
-                return self._refuse(name, entry, error, now)
+                if how != _AGAIN:
+                    return self._refuse(name, entry, error, now)
+                near = ""
             if near in hosted.copies:
                 hosted.near[name] = near
             elif near:
