@@ -78,7 +78,12 @@ class Deciding:
         if change.entry is None:
             self._topologies.pop(change.name, None)
         else:
-            self._topologies[change.name] = parse_topology(change.entry.text, name=f"topology {change.name}")
+            try:
+                self._topologies[change.name] = parse_topology(change.entry.text, name=f"topology {change.name}")
+            except DistcedError:
+                # What cannot be read is not known.
+                self.directory.topologies.pop(change.name)
+                raise
         # What was expected of detectors was expected in another network.
         first = min(self._topologies, default="")
         self.situation = Situation.of(self.directory, self._topologies.get(first))
