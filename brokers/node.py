@@ -26,6 +26,7 @@ from brokers.effects import Effect, Note, Publish, Subscribe
 from brokers.homes import Homes
 from brokers.isolating import Isolating
 from brokers.migrating import Migrating
+from brokers.peers import Peers
 from brokers.placement import chosen
 from brokers.policy_settings import EVERYBODY, PolicySettings
 from brokers.routing import Routing
@@ -41,12 +42,6 @@ STATUS_EVERY: Final = 2 * SECOND
 
 ASK_EVERY: Final = SECOND // 2
 """How often a node asks whether it has read the directory, until it has, ns."""
-
-TAKE_OVER_AFTER: Final = SECOND
-"""How long a node is missed before others host what it did, ns: a server that ends tells the wills of all nodes."""
-
-COMING_BACK: Final = 10 * SECOND
-"""How much longer where this node has lost its connection, too, ns."""
 
 CONFIRM_WITHIN: Final = 30 * SECOND
 """How long after a reconnection entries of the directory may stay away, ns."""
@@ -107,6 +102,7 @@ class Node:
         self.migrating = Migrating(name, root, self.directory, self.detecting, self.serving, self.routing)
         self.copying = Copying(self.directory, self.serving, self.deciding, self.migrating)
         self.adapting = Adapting(self.serving, self.deciding, self.migrating)
+        self.peers = Peers(name, root, self.directory, self.serving, self.migrating, self.routing)
         self.hosted = self.detecting.hosted
         self.counts = self.detecting.counts
         self.dead_letters = self.detecting.dead_letters
@@ -117,8 +113,6 @@ class Node:
         self._status_at = now
         # Whether it is to end, and does not answer to its own farewell.
         self._stopped = False
-        # When each node came up, as of its last entry.
-        self._lives: dict[str, int] = {}
         # Whether the directory was read, once; and since when the node waits for its end, None where it does not.
         self._settled = False
         self._asked_at: int | None = None
@@ -135,8 +129,7 @@ class Node:
         effects: list[Effect] = []
         self._unconfirmed = {(kind, name) for kind, name in self.directory.names() if kind != "type"}
         self._confirm_until = now + CONFIRM_WITHIN
-        # A server that ends tells the wills of all; they come back as this node does.
-        self.directory.missing = dict.fromkeys(self.directory.missing, now + COMING_BACK)
+        self.peers.connected(now)
         if self.hosted:
             note = "connected again: events that were published meanwhile are missing"
             effects.append(Note("warning", note, {"detectors": len(self.hosted)}))
@@ -210,7 +203,7 @@ class Node:
             for kind, name in sorted(missing):
                 effects += self._changed(self.directory.read((kind, name), b"", where="the directory"), now)
         if self._settled:
-            effects += self._take_over(now)
+            effects += self.peers.tick(now)
         measured = self.detecting.measured(now, self.homes.latencies)
         if measured is not None:
             effects.append(Publish(directory_topic("load", self.name, root=self.root), encode(measured), retain=True))
@@ -307,53 +300,14 @@ class Node:
 
     def _node_changed(self, change: Change, now: int) -> list[Effect]:
         effects: list[Effect] = []
-        # One that starts again under its name before anybody has noticed does not know what it has hosted.
-        lost = change.before is not None and (change.entry is None or change.entry.since != change.before.since)
         if change.entry is None and change.name == self.name:
             # The last will of a connection that was lost before this one.
             effects.append(self._announce())
-        elif self._settled and change.entry is None:
-            # What it hosts in copies goes on at once; for the rest it may be back, unless it has given that up.
-            effects += [*self._clear_load(change), *self.serving.copies.lost(change.name)]
-            effects += self.migrating.node_lost(change.name, now)
-            if any(each.node == change.name for each in self.directory.detectors.values()):
-                self.directory.missing[change.name] = now
-            else:
-                effects += [*self.routing.node_lost(change.name, now), *self.routing.take_up(now)]
-        elif self._settled and (lost or change.before is None):
-            known = self.directory.missing.pop(change.name, None) is not None
-            if lost or (known and self._lives.get(change.name) != change.entry.since):
-                effects += self._lost(change.name, now)
-            # Of what this node keeps the door for, some may be a new one's from now on, and the other way round.
-            effects += self.routing.take_up(now)
-        if change.entry is not None:
-            self._lives[change.name] = change.entry.since
+        elif self._settled:
+            effects += self.peers.changed(change, now)
         if change.entry is not None:
             effects += self.isolating.node_up(change.name)
         return [*effects, *self.serving.upstream.listen_elsewhere(now), *self._inspect()]
-
-    def _lost(self, node: str, now: int) -> list[Effect]:
-        """A node is gone for good, or has come back without a memory."""
-        effects = [*self.serving.copies.lost(node), *self.migrating.node_lost(node, now)]
-        return [*effects, *self.routing.node_lost(node, now)]
-
-    def _take_over(self, now: int) -> list[Effect]:
-        """Nodes that have not come back: others host what they did."""
-        gone = [name for name, at in self.directory.missing.items() if now - at >= TAKE_OVER_AFTER]
-        if not gone:
-            return []
-        effects: list[Effect] = []
-        for name in gone:
-            del self.directory.missing[name]
-            effects += self.routing.node_lost(name, now)
-        return [*effects, *self.routing.take_up(now)]
-
-    def _clear_load(self, change: Change) -> list[Effect]:
-        """What a node had to do is forgotten with it."""
-        gone = change.entry is None and change.name in self.directory.loads
-        if not gone or chosen(change.name, self.directory.common_nodes) != self.name:
-            return []
-        return [Publish(directory_topic("load", change.name, root=self.root), b"", retain=True)]
 
     def _reading(self, entry: SourceEntry) -> list[Hosted]:
         return [each for each in self.hosted.values() if each.active and any(map(each.takes, entry.types))]

@@ -7,7 +7,8 @@ from random import Random
 
 import pytest
 
-from brokers.node import CONFIRM_WITHIN, TAKE_OVER_AFTER
+from brokers.node import CONFIRM_WITHIN
+from brokers.peers import TAKE_OVER_AFTER
 from brokers.placement import chosen
 from middleware.events import Event
 from middleware.eventtypes import event_type
