@@ -1,4 +1,4 @@
-"""The verbs of detectors: `check`, `explain` and `run`.
+"""The verbs of detectors: `check` and `run`; `explain`, which places detectors, too, is in `policies.console`.
 
 What takes time to import is imported inside the verb that needs it.
 """
@@ -37,23 +37,6 @@ class Consumption(StrEnum):
     EPOCH = "epoch"
 
 
-class Format(StrEnum):
-    """What `explain` writes."""
-
-    TEXT = "text"
-    SVG = "svg"
-    DOT = "dot"
-    JSON = "json"
-
-
-class Decomposition(StrEnum):
-    """How patterns are cut into detectors."""
-
-    NONE = "none"
-    FULL = "full"
-    FOR_REUSE = "for-reuse"
-
-
 ConsumptionOption: TypeAlias = Annotated[
     Consumption, typer.Option("--consumption", help="Events one by one, or all of one instant together.")
 ]
@@ -79,7 +62,7 @@ def check(
     """
     from detectors.explain import facts_of
 
-    registry = _registry(types, mapping)
+    registry = registry_of(types, mapping)
     patterns = _compiled(pattern, registry, consumption)
     facts = [facts_of(each, patterns.derived) for each in patterns.compiled]
     checked = "declared" if registry is not None else "taken as known"
@@ -116,62 +99,6 @@ def _facts_lines(facts: Facts) -> list[Text]:
     }
     lines += [Text.assemble((f"  {name:<10}", "dim"), text) for name, text in said.items() if text]
     return lines
-
-
-def explain(
-    pattern: PatternArgument,
-    form: Annotated[Format, typer.Option("--format", help="How it is shown.")] = Format.TEXT,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write to this file.")] = None,
-    types: TypesOption = None,
-    mapping: MappingOption = None,
-    consumption: ConsumptionOption = Consumption.ORDERED,
-    cuts: Annotated[
-        bool, typer.Option("--cuts", help="Show which sub-patterns may become detectors of their own.")
-    ] = False,
-    decomposition: Annotated[
-        Decomposition | None, typer.Option("--decomposition", help="Show the detectors that detect it together.")
-    ] = None,
-    running: Annotated[
-        Path | None,
-        typer.Option("--running", metavar="FILE", help="With for-reuse: a pattern file of what is detected already."),
-    ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="With --cuts: list single atoms, too.")] = False,
-    as_json: AsJson = False,
-) -> int:
-    """Show the tree of a pattern, and the automaton that detects it; or how it is cut into detectors.
-
-    The automaton has a circle for each state and an arrow for each way on. A state looks at the events of its domain
-    and at no others; an instance there takes every way on that fits, or fails by an event of the domain that fits none.
-    Generative states (double circles) emit a composite event or set off a time event.
-
-    With --cuts it shows which sub-patterns may become detectors of their own, and why the others may not; with
-    --decomposition the graph of detectors for all patterns of a file together. With for-reuse these read what the
-    patterns of another file, which run already, have detectors for.
-
-    \b
-    Examples:
-      distced explain '[A] ; ~[B]* [B]'
-      distced explain '([A], [T <= {T, B}]) @ T = 5min' --format svg --out pattern.svg
-      distced explain office.pattern --format dot | dot -Tpdf > office.pdf
-      distced explain '[A] ; [B]* ; [C]' --cuts
-      distced explain office.pattern --decomposition full --format svg --out detectors.svg
-      distced explain '[A] ; [B] ; [C]' --decomposition for-reuse --running office.pattern
-    """
-    from detectors.explain_verb import Explain, explain_patterns
-
-    wanted = Explain(
-        pattern=pattern,
-        form=(Format.JSON if as_json else form).value,
-        out=out,
-        registry=_registry(types, mapping),
-        consumption="epoch" if consumption == Consumption.EPOCH else "ordered",
-        cuts=cuts,
-        decomposition=None if decomposition is None else decomposition.value,
-        running=running,
-        verbose=verbose,
-    )
-    explain_patterns(wanted)
-    return 0
 
 
 def run(
@@ -223,7 +150,7 @@ def run(
         pattern=pattern,
         recording=recording,
         mapping=mapping,
-        registry=_registry(types, None),
+        registry=registry_of(types, None),
         out=out,
         with_events=with_events,
         native=native,
@@ -239,7 +166,7 @@ def run(
 # What verbs share.
 
 
-def _registry(types: Path | None, mapping: Path | None) -> TypeRegistry | None:
+def registry_of(types: Path | None, mapping: Path | None) -> TypeRegistry | None:
     """The event types of a file of types and of a mapping; None where neither is given."""
     from middleware.eventtypes import TypeRegistry
     from middleware.mapping import load_mapping

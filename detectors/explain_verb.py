@@ -61,8 +61,8 @@ class Explain:
 def explain_patterns(wanted: Explain) -> None:
     """Show patterns, what may be cut out of them, or the detectors they are cut into."""
     _check(wanted)
-    there = None if wanted.running is None else _running(wanted.running, wanted)
-    registry = wanted.registry if there is None else _with_published(there, wanted.registry)
+    there = None if wanted.running is None else running_patterns(wanted.running, wanted.registry, wanted.consumption)
+    registry = wanted.registry if there is None else with_published(there, wanted.registry)
     patterns = compile_source(read_source(wanted.pattern), registry, consumption=wanted.consumption)
     show_notes((*(() if there is None else (f"{wanted.running}: {note}" for note in there.notes)), *patterns.notes))
     if wanted.cuts:
@@ -104,8 +104,8 @@ def _check(wanted: Explain) -> None:
         )
 
 
-def _running(file: Path, wanted: Explain) -> Patterns:
-    """The patterns that are taken as running."""
+def running_patterns(file: Path, registry: TypeRegistry | None, consumption: Consumption) -> Patterns:
+    """The patterns of a file, which are taken as running."""
     # Path.exists raises where a name is too long to be one.
     if not os.path.exists(file):  # noqa: PTH110
         raise DistcedError(
@@ -113,13 +113,13 @@ def _running(file: Path, wanted: Explain) -> Patterns:
             given=str(file),
             advice="--running takes a pattern file, with the patterns that are detected already",
         )
-    return compile_source(read_source(file), wanted.registry, consumption=wanted.consumption)
+    return compile_source(read_source(file), registry, consumption=consumption)
 
 
-def _with_published(running: Patterns, registry: TypeRegistry | None) -> TypeRegistry:
-    """The event types, and those that running patterns publish."""
-    known = TypeRegistry(registry or (), open=registry is None)
-    for each in running.compiled:
+def with_published(patterns: Patterns, registry: TypeRegistry | None) -> TypeRegistry:
+    """The event types, None for any, and those that patterns publish."""
+    known = TypeRegistry(registry or (), open=registry is None or registry.open)
+    for each in patterns.compiled:
         if each.publication.output is not None:
             known.register(each.publishes)
     return known
@@ -140,11 +140,11 @@ def _show_automata(patterns: Patterns, wanted: Explain) -> None:
     drawings = [(compiled.text, view) for compiled, view in views]
     match wanted.form:
         case "json":
-            _write_json({"patterns": [pattern_as_dict(compiled, view) for compiled, view in views]}, wanted.out)
+            write_json({"patterns": [pattern_as_dict(compiled, view) for compiled, view in views]}, wanted.out)
         case "svg":
-            _write(svg(drawings), wanted.out)
+            write(svg(drawings), wanted.out)
         case "dot":
-            _write(dot(drawings), wanted.out)
+            write(dot(drawings), wanted.out)
         case "text":
             _write_text([list(pattern_as_text(compiled, view)) for compiled, view in views], wanted.out)
 
@@ -152,7 +152,7 @@ def _show_automata(patterns: Patterns, wanted: Explain) -> None:
 def _show_cuts(patterns: Patterns, wanted: Explain) -> None:
     found = [cuts_of(each, thinned_names(each.thinnings, patterns.derived)) for each in patterns.compiled]
     if wanted.form == "json":
-        _write_json({"patterns": [each.as_dict() for each in found], "conditions": CONDITIONS}, wanted.out)
+        write_json({"patterns": [each.as_dict() for each in found], "conditions": CONDITIONS}, wanted.out)
     else:
         width = _width(wanted.out)
         _write_text([list(cuts_as_text(each, width, atoms=wanted.verbose)) for each in found], wanted.out)
@@ -161,11 +161,11 @@ def _show_cuts(patterns: Patterns, wanted: Explain) -> None:
 def _show_graph(view: GraphView, wanted: Explain) -> None:
     match wanted.form:
         case "json":
-            _write_json(graph_as_dict(view), wanted.out)
+            write_json(graph_as_dict(view), wanted.out)
         case "svg":
-            _write(graph_svg(view), wanted.out)
+            write(graph_svg(view), wanted.out)
         case "dot":
-            _write(graph_dot(view), wanted.out)
+            write(graph_dot(view), wanted.out)
         case "text":
             _write_text([list(graph_as_text(view, _width(wanted.out)))], wanted.out)
 
@@ -177,7 +177,7 @@ def _write_text(blocks: list[list[Text]], out: Path | None) -> None:
         lines += [Text(), Text("─" * 72, "dim"), Text()] if lines else []
         lines += block
     if out is not None:
-        _write("".join(f"{line.plain}\n" for line in lines), out)
+        write("".join(f"{line.plain}\n" for line in lines), out)
         return
     console = output()
     for line in lines:
@@ -188,7 +188,8 @@ def _width(out: Path | None) -> int:
     return PIPE_WIDTH if out is not None else output().width
 
 
-def _write(text: str, out: Path | None) -> None:
+def write(text: str, out: Path | None) -> None:
+    """Write to a file, or to standard output."""
     if out is None:
         typer.echo(text, nl=False)
         return
@@ -198,8 +199,9 @@ def _write(text: str, out: Path | None) -> None:
         raise DistcedError("cannot write the file", given=str(out), advice=str(error)) from None
 
 
-def _write_json(value: object, out: Path | None) -> None:
+def write_json(value: object, out: Path | None) -> None:
+    """The same for JSON."""
     if out is None:
         print_json(value)
     else:
-        _write(json.dumps(value, ensure_ascii=False, indent=2) + "\n", out)
+        write(json.dumps(value, ensure_ascii=False, indent=2) + "\n", out)

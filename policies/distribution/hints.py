@@ -6,7 +6,7 @@ composite-event-framework-2004, "Distribution Policies": policies are enhanced b
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from typing import Final
 
@@ -53,7 +53,30 @@ def check_hints(hints: Hints, known: Topology | Collection[str], *, where: str |
     return hints
 
 
-def allowed_nodes(hints: Hints, situation: Situation) -> tuple[str, ...]:
-    """The living nodes that detectors may stand on, by name; none where the hints leave none."""
+def read_hints(
+    on: Iterable[str], avoid: Iterable[str], rates: Iterable[str], selectivity: float | None, *, isolated: bool = False
+) -> Hints:
+    """The hints that options of a verb give; `rates` are `TYPE=NUMBER` each."""
+    by_type: dict[str, float] = {}
+    for each in rates:
+        name, _, number = each.partition("=")
+        try:
+            by_type[name] = float(number)
+        except ValueError:
+            raise DistcedError("not a rate", given=each, allowed="TYPE=NUMBER, in events a second") from None
+    return Hints(nodes=tuple(on), avoid=tuple(avoid), rates=by_type, selectivity=selectivity, isolated=isolated)
+
+
+def allowed_nodes(hints: Hints, situation: Situation, *, reserved: bool = False) -> tuple[str, ...]:
+    """The living nodes that detectors may be put on, by name; none where the hints leave none.
+
+    Args:
+        reserved: with those that were started for one detector each. They take no other, and what they host is listened
+            to as anywhere.
+    """
     wanted = set(hints.nodes)
-    return tuple(name for name in sorted(situation.nodes) if (not wanted or name in wanted) and name not in hints.avoid)
+    return tuple(
+        name
+        for name, entry in sorted(situation.nodes.items())
+        if (not wanted or name in wanted) and name not in hints.avoid and (reserved or not entry.reserved)
+    )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from detectors.drawing.picture import moved
-from detectors.drawing.shapes import Panel, Pen, Point, Shape, Stroke, Style, Text, TextLine
+from detectors.drawing.shapes import Dot, Panel, Pen, Point, Shape, Stroke, Style, Text, TextLine
+from policies.topology.drawing.overlay import Hosted
 from policies.topology.drawing.wording import about_node, about_publisher, about_site
-from policies.topology.model import Participant, Site
+from policies.topology.model import BrokerNode, Participant, Site
 from policies.topology.topology import Topology
 
 SIGN: Final = 11.0
@@ -40,13 +41,17 @@ class SiteBox:
         return [moved(shape, x, y) for shape in self.shapes]
 
 
-def site_box(topology: Topology, site: Site) -> SiteBox:
-    """The box of a site."""
+def site_box(topology: Topology, site: Site, hosted: Mapping[str, Sequence[Hosted]] | None = None) -> SiteBox:
+    """The box of a site.
+
+    Args:
+        hosted: the detectors of nodes, by the name of the node; they stand below it.
+    """
     nodes, publishers = topology.nodes_at(site.name), topology.publishers_at(site.name)
     subscribers = topology.subscribers_at(site.name)
     head = [TextLine(_cut(site.name), "title"), *(TextLine(_cut(said), "note") for said in about_site(topology, site))]
     rows: list[tuple[str, TextLine]] = []
-    rows += _rows("node", [about_node(each) for each in nodes], "nodes", "name")
+    rows += _node_rows(nodes, hosted or {})
     rows += _rows("publisher", [about_publisher(each) for each in publishers], "publishers", "type")
     rows += _rows("subscriber", [each.name for each in subscribers], "subscribers", "emits")
     texts = [line.width for line in head] + [SIGN + _BESIDE + line.width for _, line in rows]
@@ -65,6 +70,25 @@ def site_box(topology: Topology, site: Site) -> SiteBox:
     everybody: tuple[Participant, ...] = (*nodes, *publishers, *subscribers)
     title = f"site {site.name}" + (f": {', '.join(each.name for each in everybody)}" if everybody else "")
     return SiteBox((width, height), (Panel(0, 0, width, height, "detector", title), *shapes))
+
+
+def _node_rows(nodes: Sequence[BrokerNode], hosted: Mapping[str, Sequence[Hosted]]) -> list[tuple[str, TextLine]]:
+    """Nodes with their detectors; where there are too many, those that have some come first."""
+    first = sorted(nodes, key=lambda node: node.name not in hosted) if len(nodes) > _MOST else nodes
+    shown = first if len(first) <= _MOST else first[: _MOST - 1]
+    rows: list[tuple[str, TextLine]] = []
+    for node in shown:
+        rows.append(("node", TextLine(_cut(about_node(node)), "name")))
+        detectors = hosted.get(node.name, ())
+        rows += [
+            ("new" if each.new else "running", TextLine(_cut(f"  {each.text}"), "records flow"))
+            for each in detectors[:_MOST]
+        ]
+        if len(detectors) > _MOST:
+            rows.append(("", TextLine(f"  and {len(detectors) - _MOST} more detectors", "note")))
+    if len(shown) < len(nodes):
+        rows.append(("", TextLine(f"and {len(nodes) - len(shown)} more nodes", "note")))
+    return rows
 
 
 def _rows(sign: str, texts: Sequence[str], kind: str, style: Style) -> list[tuple[str, TextLine]]:
@@ -94,5 +118,7 @@ SIGNS: Final[dict[str, tuple[Shape, ...]]] = {
     "node": (_outline("strong", (_LOW, _LOW), (_HIGH, _LOW), (_HIGH, _HIGH), (_LOW, _HIGH)),),
     "publisher": (_outline("events", (_LOW, _LOW), (_HIGH, SIGN / 2), (_LOW, _HIGH)),),
     "subscriber": (Panel(0, 0, SIGN, SIGN, "publication"),),
+    "new": (Dot(SIGN / 2, SIGN / 2),),
+    "running": (_outline("records", (SIGN / 2, 2.5), (SIGN - 2.5, SIGN / 2), (SIGN / 2, SIGN - 2.5), (2.5, SIGN / 2)),),
 }
-"""A square, a triangle that points outwards, a ring."""
+"""A square, a triangle that points outwards, a ring; of detectors a dot, and a rhomb."""

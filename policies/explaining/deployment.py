@@ -1,0 +1,70 @@
+"""A deployment as a topology describes it: the directory where everybody has come, and who subscribes.
+
+Nothing has been measured there, so rates and capacities are those of the file. Homes are named by the sites, as in a
+simulation: nobody is connected to anything, and a site need not have a URL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from middleware.directory import Entries
+from middleware.protocol import NodeEntry, SourceEntry
+from policies.topology.errors import TopologyError, unknown
+from policies.topology.model import Place
+from policies.topology.topology import Topology
+
+
+def entries_of(topology: Topology) -> Entries:
+    """The directory with every broker node and every publisher of a topology."""
+    entries = Entries()
+    for node in topology.nodes.values():
+        entries.nodes[node.name] = NodeEntry(0, home=_home(topology, node.site), capacity=node.capacity or 0.0)
+    for each in topology.publishers.values():
+        home = _home(topology, each.site)
+        entries.sources[each.name] = SourceEntry(each.types, 0, publisher=each.name, home=home)
+    return entries
+
+
+def subscribers_of(topology: Topology, names: Sequence[str], sites: Sequence[str], where: str) -> tuple[Place, ...]:
+    """Where those are who subscribe: subscribers of the topology, and anybody at sites of it.
+
+    Where nobody is named, it is the subscriber of a topology that has no other one.
+
+    Args:
+        where: what errors name as the place.
+
+    Raises:
+        TopologyError: for a name that is not there, or where several could be meant, or nobody.
+    """
+    for name in names:
+        if name not in topology.subscribers:
+            raise unknown("there is no subscriber of this name", name, topology.subscribers, where)
+    for site in sites:
+        if site not in topology.sites:
+            raise unknown("there is no site of this name", site, topology.sites, where)
+    found = [Place("subscriber", name) for name in names] + [Place("site", site) for site in sites]
+    if not found and len(topology.subscribers) == 1:
+        found = [each.place for each in topology.subscribers.values()]
+    if not found:
+        raise TopologyError(
+            "who subscribes makes a difference, and nobody is named",
+            allowed=f"--subscriber {' | '.join(topology.subscribers) or '(there is none)'}, "
+            f"--near {' | '.join(topology.sites)}",
+            where=where,
+        )
+    return tuple(dict.fromkeys(found))
+
+
+def unpublished(topology: Topology, types: Iterable[str]) -> list[str]:
+    """Notes on types that nobody in the topology publishes."""
+    notes = []
+    for name in sorted(set(types) - set(topology.types)):
+        near = unknown("", name, topology.types).advice
+        hint = f" ({near})" if near else ""
+        notes.append(f"nobody in the topology publishes {name}{hint}: it comes as often as --rate says, or never")
+    return notes
+
+
+def _home(topology: Topology, site: str) -> str:
+    return "" if site == topology.directory else site
