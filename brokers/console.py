@@ -174,9 +174,10 @@ def subscribe(
       distced subscribe office.pattern --constituents --json > found.jsonl
       distced subscribe '[Motion] ; [Door]' --policy min-bandwidth --rate Motion=20 --avoid cellar
     """
-    from brokers.subscribe_verb import Wanted, listen, read_hints
+    from brokers.subscribe_verb import Wanted, listen
     from middleware.console_logging import configure_logging
     from middleware.timestamps import parse_duration
+    from policies.distribution.hints import read_hints
 
     # That the connection was lost, and is back.
     configure_logging(level="info")

@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -150,20 +150,6 @@ def _print(event: Event, now: int, wanted: Wanted, printed: Printed, lines: Even
 
 
 # Where, and under which conditions.
-
-
-def read_hints(
-    on: Iterable[str], avoid: Iterable[str], rates: Iterable[str], selectivity: float | None, *, isolated: bool
-) -> Hints:
-    """The hints that options give; `rates` are `TYPE=NUMBER` each."""
-    by_type: dict[str, float] = {}
-    for each in rates:
-        name, _, number = each.partition("=")
-        try:
-            by_type[name] = float(number)
-        except ValueError:
-            raise DistcedError("not a rate", given=each, allowed="TYPE=NUMBER, in events a second") from None
-    return Hints(nodes=tuple(on), avoid=tuple(avoid), rates=by_type, selectivity=selectivity, isolated=isolated)
 
 
 def _home(wanted: Wanted) -> str | None:
