@@ -77,6 +77,8 @@ class Serving:
         self.delegating = Delegating(name, directory)
         # Of what is subscribed to for detectors here: the detector, and the part.
         self._for_parts: dict[str, tuple[str, str]] = {}
+        # Those that were said and not taken back since.
+        self._asked_for: set[str] = set()
         self._absent: dict[str, int] = {}
 
     # Subscriptions.
@@ -192,7 +194,9 @@ class Serving:
         effects: list[Effect] = []
         for part, wanted in hosted.planned.parts.items():
             name = _part_subscription(hosted.detector.id, part, self.name)
-            if self.directory.subscriptions.get(name) != wanted:
+            # What this node has taken back a moment ago the directory may still have.
+            if name not in self._asked_for or self.directory.subscriptions.get(name) != wanted:
+                self._asked_for.add(name)
                 topic = directory_topic("subscription", name, root=self.root)
                 effects.append(Publish(topic, encode(wanted), retain=True))
         return effects
@@ -416,6 +420,7 @@ class Serving:
         names = [_part_subscription(hosted.detector.id, part, self.name) for part in hosted.parts]
         for name in names:
             self._for_parts.pop(name, None)
+            self._asked_for.discard(name)
         return [self.telling.clear("subscription", name) for name in names]
 
 
