@@ -32,7 +32,9 @@ properties: $(VENV)/.dev
 bench: $(VENV)/.demo mosquitto
 	$(BIN)/distced bench seq3 --events 1000000 --report reports/bench
 	$(BIN)/distced bench plan --report reports/bench
+	$(BIN)/distced bench place --report reports/bench
 	$(BIN)/distced bench live --report reports/bench
+	$(BIN)/distced bench migrate --report reports/bench
 
 ## make clean: take the environment and everything that was generated away
 clean:

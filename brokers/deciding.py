@@ -109,7 +109,7 @@ class Deciding:
         return Decision(suggestion.node, suggestion.home, planned, suggestion.reason, suggestion.expected)
 
     def near(self, hosted: Hosted, found: Found, entry: SubscriptionEntry, *, again: bool = False) -> str:
-        """The node that is to have a copy for a subscription to a detector that is here; empty for none.
+        """The node that has a copy for a subscription to a detector that is here, or is to have one; empty for none.
 
         Args:
             again: whether the subscription was served before.
@@ -125,7 +125,8 @@ class Deciding:
         if found.id not in self.situation.detectors:
             return ""
         suggestion = suggest(policy, self.situation, self._request(found, entry, self._whole(found, entry)))
-        return suggestion.node if suggestion.action == "copy" else ""
+        # Of the copies that are there already it listens to the one from which it hears the soonest.
+        return suggestion.node if suggestion.action == "copy" or suggestion.node in hosted.copies else ""
 
     def reconsider(self, hosted: Hosted, now: int, *, copies_only: bool = False) -> Move | None:
         """What should change about a detector that is here; None where nothing should.
@@ -187,23 +188,21 @@ class Deciding:
         )
 
     def _hints(self, hints: Hints) -> Hints:
-        """The hints, with the nodes that are meant: none that is reserved for another detector, and of those for a
-        detector that is to be isolated only such as can do that."""
-        nodes = self.directory.nodes
+        """The hints; for a detector that is to be isolated with the nodes that can do that."""
+        if not hints.isolated:
+            return hints
         common = self.directory.common_nodes
-        able = [name for name in common if nodes[name].isolates] if hints.isolated else common
+        wanted = sorted(set(hints.nodes or common))
+        able = [name for name in wanted if name in common and self.directory.nodes[name].isolates]
         if not able and common:
             raise DistcedError(
                 "no node can give a detector a process of its own",
-                given=", ".join(sorted(common)),
+                given=", ".join(wanted),
                 allowed="nodes that run as Ray actors",
                 where="hints, isolated",
                 advice="start nodes with Ray, or take the hint back",
             )
-        wanted = [name for name in able if not hints.nodes or name in hints.nodes]
-        if len(wanted) == len(nodes) or not wanted:
-            return hints
-        return replace_hints(hints, nodes=tuple(sorted(wanted)))
+        return replace_hints(hints, nodes=tuple(able))
 
     def _subscribers(self, entry: SubscriptionEntry) -> tuple[Place, ...]:
         return (self.situation.place_of(entry.client),)

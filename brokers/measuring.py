@@ -22,8 +22,9 @@ from middleware.events import Event
 from middleware.protocol import LoadEntry, Measured
 from middleware.timestamps import MILLISECOND, SECOND
 
-TIME_CONSTANT: Final = 10 * SECOND
-"""How fast what was counted is forgotten, ns: after this long it weighs 1/e."""
+TIME_CONSTANT: Final = 30 * SECOND
+"""How fast what was counted is forgotten, ns: after this long it weighs 1/e. Of a detector that touches a few instances
+a second, what is counted in ten seconds is as often half as twice as much, and others are placed by it."""
 
 WARM_UP: Final = 2 * SECOND
 """How long a detector is watched before something is said of it, ns."""
@@ -38,7 +39,7 @@ CHANGE: Final = 0.2
 """Which share of a figure counts as a change."""
 
 _LEAST_FOUND: Final = 1e-3
-"""Below this many composite events, decayed, there is no delay to speak of: one is forgotten after a minute."""
+"""Below this many composite events, decayed, there is no delay to speak of: one is forgotten after some minutes."""
 
 _LEAST_INPUT: Final = 1e-2
 """Below this many bytes, decayed, an input is gone."""

@@ -201,6 +201,87 @@ def bench_plan(
     return 0 if figures.sound else 1
 
 
+@bench.command("place")
+def bench_place(
+    detectors: Annotated[int, typer.Option(help="How many detectors run.", min=1)] = 1_000,
+    nodes: Annotated[int, typer.Option(help="On how many broker nodes.", min=2)] = 100,
+    rounds: Annotated[int, typer.Option(help="Rounds of each policy.", min=1)] = 20,
+    seed: Annotated[int, typer.Option(help="The seed of the deployment and the patterns.")] = 1,
+    report: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Place one more detector where a thousand run, under each named policy; and what a whole node pays to decide.
+
+    The baseline is a situation that is made anew from the directory each time.
+    """
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+
+    from simulations.benchmarks.place import measure
+    from simulations.benchmarks.place_report import as_dict, plots, show
+
+    console = messages()
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("", total=detectors)
+
+        def tell(what: str, done: int, total: int) -> None:
+            progress.update(task, description=what, completed=done, total=total)
+
+        figures = measure(detectors, nodes, rounds, seed, tell)
+    if report is not None:
+        report.mkdir(parents=True, exist_ok=True)
+        for name, content in plots(figures).items():
+            (report / name).write_text(content)
+    if as_json:
+        print_json(as_dict(figures))
+    else:
+        show(output(), figures)
+    return 0
+
+
+@bench.command("policies")
+def bench_policies(
+    scenarios: Annotated[int, typer.Option(help="How many scenarios.", min=1)] = 200,
+    seed: Annotated[int, typer.Option(help="The seed of the first scenario; each further one has the next.")] = 0,
+    metrics: Annotated[
+        str, typer.Option(help="latency, bandwidth, impact, load, reliability: some, apart by commas; all if empty.")
+    ] = "",
+    processes: Annotated[int, typer.Option(help="How many scenarios run at once.", min=1)] = 1,
+    report: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """The named distribution policies against one another, on the simulated network: each at what it is called after.
+
+    All scenarios are made by chance, and each runs under every policy. The exit code is 1 where a policy is best at its
+    own metric in fewer than 95 % of them.
+    """
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+    from simulations.experiments.comparing import compare_many
+    from simulations.experiments.report import as_dict, parse_metrics, plots, show, standings
+
+    wanted = parse_metrics(metrics)
+    console = messages()
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+               TimeRemainingColumn())  # fmt: skip
+    compared = []
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("scenarios", total=scenarios)
+        for each in compare_many(range(seed, seed + scenarios), wanted, processes):
+            compared.append(each)
+            progress.advance(task)
+    found = standings(compared)
+    if report is not None:
+        report.mkdir(parents=True, exist_ok=True)
+        for name, content in plots(found).items():
+            (report / name).write_text(content)
+    if as_json:
+        print_json(as_dict(found))
+    else:
+        show(output(), found)
+    return 0 if found.holds else 1
+
+
 @bench.command("live")
 def bench_live(
     events: Annotated[int, typer.Option(help="Events a round.", min=1_000)] = 60_000,

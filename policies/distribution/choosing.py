@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import combinations
 from math import comb
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from detectors.cutting.graph import DetectorGraph
 from middleware.errors import DistcedError
@@ -20,6 +21,7 @@ from policies.distribution.candidates import Action, Candidate, Rank
 from policies.distribution.delays import mean
 from policies.distribution.estimating import Part
 from policies.distribution.figures import Assumed, Figures
+from policies.distribution.hints import allowed_nodes
 from policies.distribution.policy import Policy
 from policies.distribution.reading import Stream
 from policies.distribution.request import Request
@@ -33,6 +35,10 @@ MOST_SETS: Final = 1000
 
 NEAR: Final = 40
 """Where there are more sets, of the nodes so many are looked at that are the best by themselves."""
+
+Key: TypeAlias = tuple[bool, Rank, int, int, tuple[int, ...]]
+"""What candidates are sorted by: whether a node has too much to do, what the policy says, what is to be done, which way
+it is not, and the lots of its nodes."""
 
 _ORDER: Final[dict[Action, int]] = {"reuse": 1, "create": 2, "copy": 3}
 """What is there already is best left alone."""
@@ -75,9 +81,11 @@ class Choice:
         self._bytes_before = situation.bytes_over_links
         self._peak_before = situation.busiest[1]
         self._limited = situation.knows_capacity
-        self._uses = {node: (situation.use(node), situation.capacity(node)) for node in situation.nodes}
+        self._uses = situation.uses
+        self._capacity = situation.capacity
         self._alone: dict[tuple[int, str], _Alone] = {}
-        self._lots: dict[str, int] = {}
+        self._listeners: dict[tuple[int, str], list[_Listener]] = {}
+        self._keys: dict[tuple[Action, int, tuple[str, ...]], Key] = {}
 
     # Candidates.
 
@@ -92,7 +100,8 @@ class Choice:
         """It is there: listen to it as it is, where the policy allows that, or have it copied."""
         free = tuple(node for node in self.nodes if node not in self.running)
         short = max(self.policy.replicas - len(self.running), 0)
-        allowed = may_be_read(self.request.id, self.policy, self.situation, self.request.subscribers, self.nodes)
+        where = allowed_nodes(self.request.hints, self.situation, reserved=True)
+        allowed = may_be_read(self.request.id, self.policy, self.situation, self.request.subscribers, where)
         if len(free) < short:
             raise too_few(self.policy, (*self.running, *free))
         if not short and (allowed or not free):
@@ -103,10 +112,14 @@ class Choice:
     def _sets(
         self, way: int, action: Action, nodes: Sequence[str], count: int, there: Mapping[str, str]
     ) -> Iterable[Candidate]:
+        @cache
         def made(chosen: tuple[str, ...]) -> Candidate:
             return self.candidate(action, way, chosen, there)
 
-        if count <= 1 or comb(len(nodes), count) <= MOST_SETS:
+        if count <= 1:
+            yield from (self.candidate(action, way, (node,), there) for node in nodes)
+            return
+        if comb(len(nodes), count) <= MOST_SETS:
             yield from (self._first(made, chosen) for chosen in combinations(nodes, count))
             return
         alone = sorted((made((node,)) for node in nodes), key=self.key)
@@ -135,43 +148,47 @@ class Choice:
 
     def candidate(self, action: Action, way: int, chosen: tuple[str, ...], there: Mapping[str, str]) -> Candidate:
         """The figures of one way on these nodes, beside those that host it already."""
-        figures = self.figures[way]
-        amount, cost = figures.assumed.bytes + figures.louder[0], figures.assumed.cost + figures.louder[1]
-        added = dict(figures.assumed.loads)
-        hosts = dict(there)
+        figures, assumed = self.figures[way], self.figures[way].assumed
+        new = [self._on(way, node, "") for node in chosen]
+        amount, cost = assumed.bytes + figures.louder[0], assumed.cost + figures.louder[1]
+        for each in new:
+            amount, cost = amount + each.read, cost + each.read_cost
+        if len(new) == 1 and not there:
+            every, delays = new, new[0].delays
+            for listener in new[0].listeners:
+                amount, cost = amount + listener.told, cost + listener.told_cost
+        else:
+            every = [*(self._on(way, node, home) for node, home in there.items()), *new]
+            hosts = {each.node: each.home for each in every}
+            delays = []
+            for number, place in enumerate(self.request.subscribers):
+                heard = [self._on(way, node, hosts[node]) for node in self.heard(hosts, place)]
+                delays.append(min(each.delays[number] for each in heard))
+                for each in heard:
+                    listener = each.listeners[number]
+                    amount, cost = amount + listener.told, cost + listener.told_cost
+        added = dict(assumed.loads)
         for node in chosen:
-            alone = self._on(way, node, "")
-            hosts[node] = alone.home
-            amount, cost = amount + alone.read, cost + alone.read_cost
-            added[node] = added.get(node, 0.0) + figures.does.load
-        every = [self._on(way, node, home) for node, home in hosts.items()]
-        delays = []
-        for number, place in enumerate(self.request.subscribers):
-            heard = (
-                every if len(every) == 1 else [self._on(way, node, hosts[node]) for node in self.heard(hosts, place)]
-            )
-            delays.append(min(each.listeners[number].delay for each in heard))
-            for each in heard:
-                amount += each.listeners[number].told
-                cost += each.listeners[number].told_cost
-        uses = {node: self._use(node, load) for node, load in added.items()}
+            added[node] = added.get(node, 0.0) + figures.load
+        uses = {node: self._uses[node] + load / self._capacity(node) for node, load in added.items()}
         nodes = chosen or (min(every, key=lambda each: (each.delay, each.node)).node,)
+        replicas = self.policy.replicas
         return Candidate(
             action,
             way,
             nodes[0],
             nodes[1:],
-            delay=mean(delays),
+            delay=delays[0] if len(delays) == 1 else mean(delays),
             farthest=max(delays),
             bytes=amount,
             cost=cost,
             load=sum(added.values()),
-            own=max((uses[node] for node in chosen), default=0.0),
+            own=max([uses[node] for node in chosen], default=0.0),
             peak=max(self._peak_before, *uses.values()) if uses else self._peak_before,
             bytes_before=self._bytes_before,
             peak_before=self._peak_before,
-            missing=max(self.policy.replicas - len(hosts), 0),
-            sites=min(len({each.site for each in every}), self.policy.replicas),
+            missing=max(replicas - len(every), 0),
+            sites=1 if replicas == 1 else min(len({each.site for each in every}), replicas),
             limited=self._limited,
         )
 
@@ -183,30 +200,19 @@ class Choice:
         nearest = min(hosts.values(), key=lambda home: (self.situation.to_place(home, place), home))
         return [node for node, home in hosts.items() if home == nearest]
 
-    def _use(self, node: str, load: float) -> float:
-        """The use of a node with so much more to do."""
-        use, capacity = self._uses[node]
-        return use + load / capacity
-
     # Comparing.
 
-    def key(self, candidate: Candidate) -> tuple[bool, Rank, int, int, tuple[int, ...]]:
+    def key(self, candidate: Candidate) -> Key:
         """What candidates are sorted by."""
-        # What differs by less than this differs by rounding.
-        rank = tuple(float(f"{each:.9g}") for each in self.policy.rank(candidate))
-        # A pattern is cut where that is as good as leaving it whole.
-        return (
-            candidate.overloaded,
-            rank,
-            _ORDER[candidate.action],
-            -candidate.way,
-            tuple(map(self._lot, candidate.nodes)),
-        )
-
-    def _lot(self, node: str) -> int:
-        known = self._lots.get(node)
+        name = (candidate.action, candidate.way, candidate.nodes)
+        known = self._keys.get(name)
         if known is None:
-            known = self._lots[node] = lot(self.request.id, node)
+            # What differs by less than this differs by rounding.
+            rank = tuple([float(f"{each:.9g}") for each in self.policy.rank(candidate)])
+            lots = tuple([lot(self.request.id, node) for node in candidate.nodes])
+            # A pattern is cut where that is as good as leaving it whole.
+            known = (candidate.overloaded, rank, _ORDER[candidate.action], -candidate.way, lots)
+            self._keys[name] = known
         return known
 
     # Figures, each reckoned once.
@@ -240,7 +246,7 @@ class Choice:
             request = replace(self.request, id=part, graphs=(graph,))
             choice = Choice(self.policy, self.situation, request, self.nodes, {}, [figures])
             best = min((choice.candidate("create", 0, (each,), {}) for each in self.nodes), key=choice.key)
-            node, load = best.node, figures.does.load
+            node, load = best.node, figures.load
             assumed.homes[part] = self.situation.home_of_node(node)
             assumed.arrived[part] = figures.wait(node) + self.situation.to_node(assumed.homes[part], node)
             assumed.parts[part] = Part(figures.does, figures.told)
@@ -257,13 +263,21 @@ class Choice:
             situation, figures = self.situation, self.figures[way]
             home = home if node in self.running else situation.home_of_node(node)
             arrived = figures.wait(node) + situation.to_node(home, node)
-            listeners = [
-                _Listener(arrived + situation.to_place(home, place), *self.telling(way, home, place))
+            listeners = self._listening(way, home)
+            delays = [arrived + each.way for each in listeners]
+            read, read_cost = figures.reading(node)
+            known = _Alone(node, home, situation.site_of_node(node), mean(delays), read, read_cost, delays, listeners)
+            self._alone[way, node] = known
+        return known
+
+    def _listening(self, way: int, home: str) -> list[_Listener]:
+        """What the subscribers mean to a detector whose topic is at a home server."""
+        known = self._listeners.get((way, home))
+        if known is None:
+            known = self._listeners[way, home] = [
+                _Listener(self.situation.to_place(home, place), *self.telling(way, home, place))
                 for place in self.request.subscribers
             ]
-            delay = mean(each.delay for each in listeners)
-            site = situation.site_of_node(node)
-            known = self._alone[way, node] = _Alone(node, home, site, delay, *figures.reading(node), listeners)
         return known
 
     def telling(self, way: int, home: str, place: Place) -> tuple[float, float]:
@@ -279,11 +293,11 @@ class _Listener(NamedTuple):
     """A subscriber that listens to one host.
 
     Attributes:
-        delay: ns from an event until it hears.
+        way: ns from the home server to it.
         told, told_cost: bytes a second that adds to links, and their cost.
     """
 
-    delay: float
+    way: float
     told: float
     told_cost: float
 
@@ -295,6 +309,7 @@ class _Alone(NamedTuple):
         home: of its topic.
         delay: mean over subscribers, ns.
         read, read_cost: bytes a second that it adds to links by reading, and their cost.
+        delays: ns from an event until each of the subscribers hears, in their order.
         listeners: the subscribers, in their order.
     """
 
@@ -304,6 +319,7 @@ class _Alone(NamedTuple):
     delay: float
     read: float
     read_cost: float
+    delays: list[float]
     listeners: list[_Listener]
 
 

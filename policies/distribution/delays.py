@@ -53,12 +53,19 @@ def waited(inputs: Sequence[Input], *, guaranteed: bool = True) -> float:
     if len(inputs) == 1:
         # The event says itself how far its source is.
         return inputs[0].way
-    counted: dict[tuple[float, float], int] = {}
-    for each in inputs:
-        span = (each.way, SECOND / each.heard)
-        counted[span] = counted.get(span, 0) + 1
-    start = max(way for way, _ in counted)
-    end = max(way + period for way, period in counted)
+    spans = [(each.way, SECOND / each.heard) for each in inputs]
+    return until_all_heard([(way + period, way, period) for way, period in spans])
+
+
+def until_all_heard(inputs: Sequence[tuple[float, float, float]]) -> float:
+    """ns until the last of several inputs is heard, on average; inf where one never is.
+
+    Args:
+        inputs: of each its way and its period, and before them their sum, ns.
+    """
+    start = max([way for _, way, _ in inputs])
+    late = sorted(inputs, reverse=True)
+    end = late[0][0]
     if end == inf:
         return end
     step = (end - start) / STEPS
@@ -66,10 +73,10 @@ def waited(inputs: Sequence[Input], *, guaranteed: bool = True) -> float:
     for number in range(STEPS):
         x = start + (number + 0.5) * step
         heard = 1.0
-        for (way, period), count in counted.items():
-            share = (x - way) / period
-            if share < 1.0:
-                heard *= share**count
+        for until, way, period in late:
+            if until <= x:
+                break
+            heard *= (x - way) / period
         missing += 1.0 - heard
     return start + missing * step
 

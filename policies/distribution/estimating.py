@@ -288,7 +288,9 @@ class _Waiting:
             if rate and domain:
                 size = parts / rate
                 onward.append((min(rate / domain, 1.0) * survive, size, automaton.arrivals[move.position]))
-        return cls(seen, domain, seen / domain * survive if domain else 0.0, tuple(onward), state.accepting)
+        # One that has run out of its window is touched once more, which ends it.
+        touches = seen / domain * survive + 1.0 - survive if domain else 0.0
+        return cls(seen, domain, touches, tuple(onward), state.accepting)
 
 
 def _survive(automaton: Automaton, state: State, domain: float) -> float:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from detectors.cutting.graph import DetectorGraph
 from middleware.protocol import Hints, Measured
+from middleware.timestamps import SECOND
 from policies.distribution import sizes
-from policies.distribution.delays import Input, arrivals, from_detector, from_source, waited
+from policies.distribution.delays import Input, arrivals, from_detector, from_source, until_all_heard, waited
 from policies.distribution.estimating import Part, Rates, expected, streams_of
 from policies.distribution.reading import Stream, inputs
 from policies.distribution.situation import Situation
@@ -42,12 +44,26 @@ class Assumed:
     cost: float = 0.0
 
 
+class _Read(NamedTuple):
+    """A stream that is read.
+
+    Attributes:
+        readers: the nodes that read it already.
+        flow: bytes a second.
+    """
+
+    stream: Stream
+    readers: Collection[str]
+    flow: float
+
+
 class Figures:
     """The figures of one detector.
 
     Attributes:
         streams: what it reads.
         does: what it does, or is expected to do.
+        load: instances touched a second; of one that is yet to be made as corrected by what others turned out to do.
         told: how often a second it says how far it is.
         louder: bytes a second over links, and their cost, that the detectors it reads will tell more to those who
             listen to them already.
@@ -70,11 +86,17 @@ class Figures:
         self.situation = situation
         self.streams = streams
         self.does = does
+        self.load = does.load
         self.guaranteed = guaranteed
         self.assumed = assumed or Assumed()
         self.gone = gone or {}
         self._rates = rates
-        self._at_site: dict[str, dict[Stream, tuple[float, float]]] = {}
+        # The streams by the site where they are at home; by themselves those of detectors with copies, where that
+        # differs from reader to reader. None until somebody asks.
+        self._origins: dict[str, list[_Read]] | None = None
+        self._copied: list[_Read] = []
+        # By site where a detector might be, how many links there are from streams to it, and what a byte costs.
+        self._at_site: dict[str, list[tuple[int, float, Sequence[_Read]]]] = {}
         self.told = rates.told(streams, read=read)
         self._output = situation.measures.output(does, self.told)
         # Events a second of each source; of each detector that is read also when it is where, and how often it tells.
@@ -85,6 +107,15 @@ class Figures:
             self._sources[source] = rates.of_source(source, types)
         for each in detectors:
             self._detectors.append((self._arrivals_of(each), rates.of_detector(each), rates.heard(each)))
+        # The home servers of sources; of each, ns from a source to it, and the periods, ns, in which sources there are
+        # heard.
+        periods: dict[str, list[float]] = {}
+        for source, rate in self._sources.items():
+            periods.setdefault(situation.sources[source].home, []).append(SECOND / (sizes.HEARTBEATS + rate))
+        self._homes = tuple(periods)
+        self._periods = [
+            (float(situation.network.local(situation.site_of_home(home))), each) for home, each in periods.items()
+        ]
         self._waits: dict[str, float] = {}
         self.louder = self._louder(detectors)
 
@@ -108,7 +139,9 @@ class Figures:
         rates = Rates(situation, hints, parts)
         read = records or plan.compiled.automaton.output is not None
         streams = streams_of(plan, situation)
-        return cls(situation, streams, does, rates, guaranteed=guaranteed, read=read, assumed=assumed)
+        made = cls(situation, streams, does, rates, guaranteed=guaranteed, read=read, assumed=assumed)
+        made.load *= situation.measures.correction
+        return made
 
     @classmethod
     def of_running(
@@ -148,6 +181,17 @@ class Figures:
 
     def _wait(self, node: str) -> float:
         situation = self.situation
+        if self.guaranteed and len(self._sources) + len(self._detectors) > 1:
+            # The same as below, without an input for each source.
+            spans = []
+            ways = situation.to_node_from(self._homes, node)
+            for to_node, (local, periods) in zip(ways, self._periods, strict=True):
+                way = local + to_node
+                spans += [(way + period, way, period) for period in periods]
+            for arrived, _, told in self._detectors:
+                way, period = from_detector(situation, arrived, node), SECOND / told
+                spans.append((way + period, way, period))
+            return until_all_heard(spans)
         heard = [
             Input(from_source(situation, source, node), rate, sizes.HEARTBEATS + rate)
             for source, rate in self._sources.items()
@@ -160,10 +204,13 @@ class Figures:
         already is nothing new."""
         amount = cost = 0.0
         gone, also = self.gone.get(node, ()), self.assumed.reads.get(node, ())
-        read = self.situation.reading.at(node)
-        for stream, (own, own_cost) in self._reading_at(self.situation.site_of_node(node)).items():
-            if (stream not in read or stream in gone) and stream not in also:
-                amount, cost = amount + own, cost + own_cost
+        for hops, price, streams in self._reading_at(self.situation.site_of_node(node)):
+            more = 0.0
+            for stream, readers, flow in streams:
+                if (node not in readers or stream in gone) and stream not in also:
+                    more += flow
+            amount += more * hops
+            cost += more * price
         return amount, cost
 
     def telling(self, home: str, place: Place) -> tuple[float, float]:
@@ -197,22 +244,36 @@ class Figures:
         for link in () if way is None else way.links:
             found[link] = found.get(link, 0.0) + amount
 
-    def _reading_at(self, site: str) -> Mapping[Stream, tuple[float, float]]:
-        """What reading each stream adds to links at a site, and its cost; what comes over none is left out."""
+    def _reading_at(self, site: str) -> Sequence[tuple[int, float, Sequence[_Read]]]:
+        """The streams that come to a site over links, over how many, and what a byte of them costs."""
         known = self._at_site.get(site)
         if known is None:
             situation = self.situation
-            known = self._at_site[site] = {}
-            for stream in self.streams:
-                hops, cost = 0, 0.0
-                for home in self._homes_of(stream, site):
-                    way = situation.network.way(situation.site_of_home(home), site)
-                    if way is not None:
-                        hops, cost = hops + way.hops, cost + way.cost
-                if hops:
-                    flow = self._rates.bytes_of(stream)
-                    known[stream] = (flow * hops, flow * cost)
+            known = self._at_site[site] = []
+            for origin, streams in self._by_origin().items():
+                way = situation.network.way(origin, site)
+                if way is not None and way.links:
+                    known.append((way.hops, way.cost, streams))
+            for each in self._copied:
+                homes = map(situation.site_of_home, self._homes_of(each.stream, site))
+                ways = [way for way in (situation.network.way(home, site) for home in homes) if way is not None]
+                known.append((sum(way.hops for way in ways), sum(way.cost for way in ways), [each]))
         return known
+
+    def _by_origin(self) -> Mapping[str, Sequence[_Read]]:
+        if self._origins is None:
+            self._origins = {}
+            detectors, readers = self.situation.detectors, self.situation.reading.readers()
+            for stream in self.streams:
+                read = _Read(stream, readers.get(stream, ()), self._rates.bytes_of(stream))
+                entry = detectors.get(stream.name) if stream.kind == "composite" else None
+                if entry is not None and entry.copies and stream.name not in self.assumed.homes:
+                    self._copied.append(read)
+                    continue
+                # The same for all sites.
+                for home in self._homes_of(stream, ""):
+                    self._origins.setdefault(self.situation.site_of_home(home), []).append(read)
+        return self._origins
 
     def _homes_of(self, stream: Stream, site: str) -> tuple[str, ...]:
         if stream.kind == "composite" and stream.name in self.assumed.homes:

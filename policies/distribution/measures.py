@@ -9,16 +9,29 @@ with an estimate they would always lose.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from math import exp, log
 from typing import Final
+
+from msgspec.structs import replace
 
 from middleware.protocol import DetectorEntry, LoadEntry, Measured
 from policies.distribution import sizes
 from policies.distribution.reading import Reading, Stream
+from policies.distribution.reports import Reports, announced_rates
 from policies.topology.topology import Topology
 
 DEEPEST: Final = 50
 """Parts of parts are followed so far; what the directory says may be wrong, and go round in a circle."""
+
+LEAST_EXPECTED: Final = 1.0
+"""Of detectors that were expected to touch fewer instances a second, what was measured says little."""
+
+FARTHEST_OFF: Final = 10.0
+"""By what factor an estimate counts as wrong at the most."""
+
+DOUBT: Final = 2.0
+"""As if of so many more detectors estimates had been right."""
 
 
 class Measures:
@@ -26,7 +39,7 @@ class Measures:
 
     Attributes:
         loads: entries of the directory, by node; whoever changes them, or what is read, says so (`forget`).
-        expected: what detectors are expected to do that have not been measured yet, by id.
+        expected: what detectors were expected to do when they were placed, by id.
     """
 
     def __init__(self, reading: Reading, loads: dict[str, LoadEntry], topology: Topology | None) -> None:
@@ -34,35 +47,70 @@ class Measures:
         self.loads = loads
         self.topology = topology
         self.expected: dict[str, Measured] = {}
+        self._reports = Reports(reading, loads, topology)
         self.forget_all()
 
     def forget_all(self) -> None:
         """What is read has changed, or many things."""
-        # What each node's detectors tell of the streams they read: bytes a second of payload.
-        self._learned: dict[str, dict[Stream, float]] | None = None
-        self._beats: dict[str, float] | None = None
+        self._reports.forget()
+        self._at_directory: int | None = None
+        # Flows of detectors that follow from nothing but what their hosts report.
+        self._kept: dict[Stream, float] = {}
         self.forget()
 
-    def forget(self, *nodes: str) -> None:
-        """What these nodes tell has changed, or the detectors they host."""
-        for node in nodes:
-            if self._learned is not None:
-                self._learned.pop(node, None)
-        self._measured: dict[str, Measured] | None = None
-        self._said: dict[Stream, float] | None = None
+    def change_load(self, node: str) -> None:
+        """There is a new report of a node, or none any more."""
+        self._not_kept(self._reports.change_load(node))
+        self.forget()
+
+    def change_detector(self, name: str, before: DetectorEntry | None, after: DetectorEntry | None) -> None:
+        """The entry of a detector is another, None where there is none."""
+        self._reports.change_detector(name, before, after)
+        self._not_kept((name, *(part for each in (before, after) if each is not None for part in each.parts)))
+        if after is not None and not self._hears_enough(name):
+            # Nor do those who wait for it.
+            self._kept.clear()
+        self.forget()
+
+    def forget(self) -> None:
+        """Something has changed, and with it what follows."""
+        self._of_detectors: Mapping[str, Measured] | None = None
         self._rates: dict[tuple[str, str], float] = {}
-        self._flows: dict[Stream, float] = {}
-        self._told: dict[tuple[str, bool], float] = {}
+        self._flows = self._kept.copy()
+        # Of detectors that others read.
+        self._told: dict[str, float] = {}
         self._paces: list[float] = []
         self._payload: float | None = None
+        self._correction: float | None = None
 
     def of(self, detector: str) -> Measured:
         """What a detector does: measured, else expected, else roughly by what it reads."""
-        known = self._all().get(detector) or self.expected.get(detector)
+        known = self._measured().get(detector)
         if known is not None:
             return known
+        known = self.expected.get(detector)
+        if known is not None:
+            return replace(known, load=known.load * self.correction)
         entry = self.reading.detectors.get(detector)
         return Measured() if entry is None else self._roughly(detector)
+
+    @property
+    def correction(self) -> float:
+        """What an expected load is to be multiplied with, by what was measured of those that were expected before.
+
+        How much filters and guards let through is guessed (`selectivity`), and where guesses are too high, they are so
+        for most patterns over the same events. It is the geometric mean of measured by expected load, and 1 as long as
+        little was measured.
+        """
+        if self._correction is None:
+            measured = self._measured()
+            logs = [
+                log(min(max(measured[name].load / each.load, 1 / FARTHEST_OFF), FARTHEST_OFF))
+                for name, each in self.expected.items()
+                if each.load >= LEAST_EXPECTED and name in measured
+            ]
+            self._correction = exp(sum(logs) / (len(logs) + DOUBT))
+        return self._correction
 
     def at(self, detector: str, node: str) -> Measured:
         """The same at one of the nodes that host it."""
@@ -76,17 +124,17 @@ class Measures:
         """Events a second of one type from one source."""
         known = self._rates.get((source, type_name))
         if known is None:
-            measured = self._measured_bytes().get(Stream("event", type_name, source))
+            measured = self._reports.of_streams().get(Stream("event", type_name, source))
             if measured is not None:
                 known = measured / self.payload
             else:
-                known = self._announced(source).get(type_name, sizes.RATE)
+                known = announced_rates(self.topology, source).get(type_name, sizes.RATE)
             self._rates[source, type_name] = known
         return known
 
     def is_measured(self, stream: Stream) -> bool:
         """Whether the rate of a stream of primitive events was measured."""
-        return stream in self._measured_bytes()
+        return stream in self._reports.of_streams()
 
     # Bytes.
 
@@ -95,9 +143,13 @@ class Measures:
         known = self._flows.get(stream)
         if known is None:
             if stream.kind == "heartbeat":
-                known = self._heartbeats().get(stream.name, 0.0)
+                publishers = 1 if stream.name else self._publishers_at_directory()
+                known = publishers * sizes.HEARTBEATS * (sizes.HEARTBEAT + sizes.MESSAGE)
             elif stream.kind == "composite":
-                known = self.output(self.of(stream.name), self.told(stream.name))
+                told = self.told(stream.name)
+                known = self.output(self.of(stream.name), told)
+                if told == sizes.QUIET and self._stays(stream.name):
+                    self._kept[stream] = known
             else:
                 known = self.bytes_of(self.rate(stream.name, stream.type))
             self._flows[stream] = known
@@ -115,12 +167,7 @@ class Measures:
     def payload(self) -> float:
         """Bytes of the frame of a primitive event, as measured by all detectors that read nothing else."""
         if self._payload is None:
-            amount = events = 0.0
-            for name, measured in self._all().items():
-                entry = self.reading.detectors.get(name)
-                if entry is not None and not entry.parts:
-                    amount, events = amount + sum(measured.inputs.values()), events + measured.events
-            self._payload = amount / events if amount and events else sizes.EVENT
+            self._payload = self._reports.payload() or sizes.EVENT
         return self._payload
 
     # How often something is heard.
@@ -131,99 +178,81 @@ class Measures:
         Args:
             read: as if another detector read it.
         """
-        if detector not in self.reading.detectors:
-            return sizes.HEARTBEATS
-        return self._telling(detector, read or self.reading.is_read(detector), DEEPEST)
+        if read or detector not in self.reading.detectors or self.reading.is_read(detector):
+            return self._telling(detector, DEEPEST)
+        if self._hears_enough(detector):
+            return sizes.QUIET
+        return sizes.told(self._heard(detector, DEEPEST), read=False)
 
     def louder(self, detector: str) -> float:
         """Bytes a second more of it on a link once another detector reads it as a part: it says at every step how far
-        it is, and of each composite event how it came about, to whoever listens."""
+        it is, and of each composite event how it came about, with its constituents, to whoever listens."""
         if detector not in self.reading.detectors or self.reading.is_read(detector):
             return 0.0
         more = max(self.told(detector, read=True) - self.told(detector), 0.0)
-        return more * (sizes.FRAME + sizes.MESSAGE) + self.of(detector).rate * sizes.RECORD
+        return more * (sizes.FRAME + sizes.MESSAGE) + self.of(detector).rate * (sizes.RECORD + 2 * sizes.INSIDE)
 
-    def _telling(self, detector: str, read: bool, depth: int) -> float:
-        known = self._told.get((detector, read))
+    def _telling(self, detector: str, depth: int) -> float:
+        """The same, as if another read it."""
+        known = self._told.get(detector)
         if known is None:
             if not depth or detector not in self.reading.detectors:
                 return sizes.HEARTBEATS
-            numbers = self.reading.numbers_of(detector)
-            others = self.reading.inputs_of(detector)[1]
-            heard = list(map(self._all_paces().__getitem__, numbers))
-            heard += [self._telling(each, True, depth - 1) for each in others]
-            known = self._told[detector, read] = sizes.told(heard, read=read)
+            known = self._told[detector] = sizes.told(self._heard(detector, depth), read=True)
         return known
+
+    def _heard(self, detector: str, depth: int) -> list[float]:
+        """How often a second each of what it reads is heard."""
+        numbers, parts = self.reading.numbers_of(detector)
+        paces = self._paces
+        if len(paces) < len(self.reading.pairs):
+            self._add_paces()
+        heard = [paces[number] for number in numbers]
+        heard += [self._telling(each, depth - 1) for each in parts]
+        return heard
+
+    def _hears_enough(self, detector: str) -> bool:
+        """Whether it tells as often as it may while no other detector reads it, whatever the rates are: a source is
+        heard often enough for that by its heartbeats, and so is a detector that hears of any."""
+        ahead, seen = [detector], {detector}
+        while ahead:
+            each = ahead.pop()
+            if each in self.reading.detectors:
+                numbers, parts = self.reading.numbers_of(each)
+                if not numbers and not parts:
+                    return False
+                ahead += [part for part in parts if part not in seen]
+                seen.update(parts)
+        return sizes.HEARTBEATS >= sizes.QUIET
+
+    def _stays(self, detector: str) -> bool:
+        """Whether what it tells follows from nothing but the report of its host."""
+        known = detector in self.reading.detectors and detector in self._measured()
+        return known and not self.reading.is_read(detector) and self._hears_enough(detector)
+
+    def _not_kept(self, detectors: Iterable[str]) -> None:
+        for name in detectors:
+            self._kept.pop(Stream("composite", "", name), None)
 
     # Tables.
 
-    def _all(self) -> dict[str, Measured]:
-        if self._measured is None:
-            self._measured = {}
-            for node in sorted(self.loads):
-                for name, measured in self.loads[node].detectors.items():
-                    entry = self.reading.detectors.get(name)
-                    # The primary's word counts before that of copies, and of where it was before.
-                    if name not in self._measured or (entry is not None and entry.node == node):
-                        self._measured[name] = measured
-        return self._measured
+    def _measured(self) -> Mapping[str, Measured]:
+        if self._of_detectors is None:
+            self._of_detectors = self._reports.of_detectors()
+        return self._of_detectors
 
-    def _all_paces(self) -> list[float]:
+    def _add_paces(self) -> None:
         """How often a second each of the sources is heard that somebody reads, by their numbers."""
         paces = self._paces
-        if len(paces) < len(self.reading.pairs):
-            for source, types in list(self.reading.pairs)[len(paces) :]:
-                paces.append(sizes.HEARTBEATS + sum(self.rate(source, each) for each in types))
-        return paces
+        for source, types in list(self.reading.pairs)[len(paces) :]:
+            paces.append(sizes.HEARTBEATS + sum(self.rate(source, each) for each in types))
 
-    def _measured_bytes(self) -> dict[Stream, float]:
-        """Bytes a second of payload, by stream of primitive events. Where several nodes tell, the most counts: one
-        that has just begun to listen has missed something."""
-        if self._said is None:
-            if self._learned is None:
-                self._learned = {}
-            said: dict[Stream, float] = {}
-            for node in self.loads:
-                learned = self._learned.get(node)
-                if learned is None:
-                    learned = self._learned[node] = self._learn(node)
-                for stream, amount in learned.items():
-                    if amount > said.get(stream, -1.0):
-                        said[stream] = amount
-            self._said = said
-        return self._said
-
-    def _learn(self, node: str) -> dict[Stream, float]:
-        """What a node's detectors hear of each source, shared out to the types they read, as they are announced."""
-        learned: dict[Stream, float] = {}
-        for name, measured in self.loads[node].detectors.items():
-            if name not in self.reading.detectors:
-                continue
-            for source, types in self.reading.inputs_of(name)[0]:
-                amount = measured.inputs.get(source)
-                if amount is None:
-                    continue
-                announced = self._announced(source)
-                weights = [announced.get(each, sizes.RATE) for each in types]
-                for each, weight in zip(types, weights, strict=True):
-                    stream = Stream("event", each, source)
-                    learned[stream] = max(learned.get(stream, 0.0), amount * weight / sum(weights))
-        return learned
-
-    def _announced(self, source: str) -> Mapping[str, float]:
-        if self.topology is None or source not in self.topology.publishers:
-            return {}
-        return self.topology.publishers[source].rates
-
-    def _heartbeats(self) -> dict[str, float]:
-        """Bytes a second of the heartbeats at each home server."""
-        if self._beats is None:
-            beating: dict[str, set[str]] = {}
-            for name, entry in self.reading.sources.items():
-                beating.setdefault(entry.home, set()).add(entry.publisher or name)
-            each = sizes.HEARTBEATS * (sizes.HEARTBEAT + sizes.MESSAGE)
-            self._beats = {home: len(who) * each for home, who in beating.items()}
-        return self._beats
+    def _publishers_at_directory(self) -> int:
+        """How many publishers have the server of the directory for their home."""
+        if self._at_directory is None:
+            sources = self.reading.sources.items()
+            self._at_directory = len({entry.publisher or name for name, entry in sources if not entry.home})
+        return self._at_directory
 
     def _roughly(self, detector: str) -> Measured:
         """What a detector may do of which nothing is known but what it reads."""

@@ -1,14 +1,17 @@
 """Who reads what: the streams of each detector, and what each node reads for all its detectors.
 
-A `Stream` is a topic: the events of one type from one source, the composite events of a detector, the heartbeats of the
-sources at one server. A node reads it once, however many detectors there do, because it has one connection to each
-server. Counted by node, so that a detector more or less changes what its own nodes read and nothing else.
+A `Stream` is a topic: the events of one type from one source, the composite events of a detector, the heartbeats of a
+publisher. A node reads it once, however many detectors there do, because it has one connection to each server. Counted
+by node, so that a detector more or less changes what its own nodes read and nothing else.
+
+At the server of the directory a node with detectors hears the heartbeats of everybody, for there may be sources that
+were not announced (`brokers.listening`); elsewhere those of the publishers whose events it reads.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from middleware.protocol import DetectorEntry, SourceEntry
@@ -20,8 +23,8 @@ class Stream(NamedTuple):
     """What is carried as a whole to whoever reads it.
 
     Attributes:
-        type: of primitive events; else empty.
-        name: the source; of composite events the detector; of heartbeats the home server.
+        type: of primitive events; of heartbeats the home server; else empty.
+        name: the source; of composite events the detector; of heartbeats the publisher, or empty for all at the server.
     """
 
     kind: Kind
@@ -34,6 +37,9 @@ Inputs: TypeAlias = tuple[tuple[tuple[str, tuple[str, ...]], ...], tuple[str, ..
 
 _NOTHING: Final[Mapping[Stream, int]] = {}
 
+AT_DIRECTORY: Final = Stream("heartbeat", "", "")
+"""All heartbeats at the server of the directory."""
+
 
 class Reading:
     """What the detectors of a directory read.
@@ -41,6 +47,7 @@ class Reading:
     Attributes:
         sources, detectors: entries by name; whoever changes them says so.
         pairs: a number for each source with some of its types that a detector reads.
+        changed: the streams that other nodes read than when it was last emptied; whoever wants to know empties it.
     """
 
     def __init__(self, sources: dict[str, SourceEntry], detectors: dict[str, DetectorEntry]) -> None:
@@ -52,11 +59,16 @@ class Reading:
         """Sources have changed, or what is published under a name: everybody may read something else."""
         self._streams: dict[str, tuple[Stream, ...]] = {}
         self._inputs: dict[str, Inputs] = {}
-        self._numbers: dict[str, tuple[int, ...]] = {}
+        self._numbers: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {}
         self.pairs: dict[tuple[str, tuple[str, ...]], int] = {}
         self._counts: dict[str, Counter[Stream]] | None = None
-        self._parts: Counter[str] | None = None
+        self._readers: dict[Stream, set[str]] = {}
+        self.changed: set[Stream] = set()
+        # By part the nodes with detectors that read it as a part, and how many of them do.
+        self._parts: dict[str, Counter[str]] | None = None
         self._by_type: dict[str, list[str]] | None = None
+        # Whether anybody publishes at the server of the directory.
+        self._beats_at_directory = False
         self._named: dict[str, list[str]] | None = None
 
     def change(self, name: str, entry: DetectorEntry | None) -> bool:
@@ -72,8 +84,9 @@ class Reading:
             self.forget()
             return True
         if self._parts is not None:
-            self._parts.subtract(() if before is None else before.parts)
-            self._parts.update(() if entry is None else entry.parts)
+            for each, by in ((before, -1), (entry, 1)):
+                if each is not None:
+                    _count_parts(each, by, self._parts)
         self._streams.pop(name, None)
         self._inputs.pop(name, None)
         self._numbers.pop(name, None)
@@ -98,17 +111,27 @@ class Reading:
 
     def is_read(self, detector: str) -> bool:
         """Whether other detectors read it: as a part, or what it publishes under a name, as anybody may."""
-        if self._parts is None:
-            self._parts = Counter(part for entry in self.detectors.values() for part in entry.parts)
-        return bool(self._parts[detector] or self.detectors[detector].publishes)
+        return detector in self._part_readers() or bool(self.detectors[detector].publishes)
 
-    def numbers_of(self, detector: str) -> tuple[int, ...]:
-        """The sources a detector reads, as the numbers of these `pairs`."""
+    def reading_part(self, detector: str) -> Collection[str]:
+        """The nodes with detectors that read it as a part."""
+        return self._part_readers().get(detector, ())
+
+    def _part_readers(self) -> Mapping[str, Mapping[str, int]]:
+        if self._parts is None:
+            self._parts = {}
+            for entry in self.detectors.values():
+                _count_parts(entry, 1, self._parts)
+        return self._parts
+
+    def numbers_of(self, detector: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
+        """The sources a detector reads, as the numbers of these `pairs`, and the detectors."""
         known = self._numbers.get(detector)
         if known is None:
             pairs = self.pairs
-            known = tuple(pairs.setdefault(pair, len(pairs)) for pair in self.inputs_of(detector)[0])
-            self._numbers[detector] = known
+            sources, detectors = self.inputs_of(detector)
+            numbers = tuple(pairs.setdefault(pair, len(pairs)) for pair in sources)
+            known = self._numbers[detector] = (numbers, detectors)
         return known
 
     def streams(self, reads: Iterable[str] | None, parts: Iterable[str] = (), *, but: str = "") -> tuple[Stream, ...]:
@@ -119,20 +142,20 @@ class Reading:
         """
         by_type, named = self._index()
         found: dict[Stream, None] = {}
-        homes: dict[str, None] = {}
+        beats: dict[Stream, None] = {AT_DIRECTORY: None} if self._beats_at_directory else {}
         for name in sorted(by_type if reads is None else reads):
             for source in by_type.get(name, ()):
                 found[Stream("event", name, source)] = None
-                homes[self.sources[source].home] = None
+                entry = self.sources[source]
+                if entry.home:
+                    beats[Stream("heartbeat", entry.home, entry.publisher or source)] = None
             if reads is not None:
                 for each in named.get(name, ()):
                     if each != but:
                         found[Stream("composite", "", each)] = None
         for part in parts:
             found[Stream("composite", "", part)] = None
-        for home in homes:
-            found[Stream("heartbeat", "", home)] = None
-        return tuple(found)
+        return (*found, *beats)
 
     def at(self, node: str) -> Mapping[Stream, int]:
         """What a node reads, with the number of detectors there that do."""
@@ -141,10 +164,15 @@ class Reading:
     def by_node(self) -> Mapping[str, Mapping[Stream, int]]:
         """The same for all nodes that host detectors."""
         if self._counts is None:
-            self._counts = {}
+            self._counts, self._readers = {}, {}
             for name, entry in self.detectors.items():
                 self._count(name, entry, 1, self._counts)
         return self._counts
+
+    def readers(self) -> Mapping[Stream, Collection[str]]:
+        """By stream the nodes that read it."""
+        self.by_node()
+        return self._readers
 
     def types(self) -> list[str]:
         """The types that sources publish."""
@@ -162,14 +190,22 @@ class Reading:
         for node in (entry.node, *entry.copies):
             counter = counts.setdefault(node, Counter())
             for stream in self.streams_of(name):
-                counter[stream] += by
-                if not counter[stream]:
+                number = counter.get(stream, 0) + by
+                if not number:
                     del counter[stream]
+                    self._readers[stream].discard(node)
+                    self.changed.add(stream)
+                else:
+                    if number == by:
+                        self._readers.setdefault(stream, set()).add(node)
+                        self.changed.add(stream)
+                    counter[stream] = number
 
     def _index(self) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
         """The sources of each primitive type, the detectors of each composite one."""
         if self._by_type is None or self._named is None:
             self._by_type, self._named = {}, {}
+            self._beats_at_directory = any(not each.home for each in self.sources.values())
             for name in sorted(self.sources):
                 for each in self.sources[name].types:
                     self._by_type.setdefault(each, []).append(name)
@@ -189,6 +225,17 @@ def inputs(streams: Iterable[Stream]) -> Inputs:
         elif stream.kind == "composite":
             detectors.append(stream.name)
     return tuple((source, tuple(types)) for source, types in sources.items()), tuple(detectors)
+
+
+def _count_parts(entry: DetectorEntry, by: int, parts: dict[str, Counter[str]]) -> None:
+    for part in entry.parts:
+        counter = parts.setdefault(part, Counter())
+        for node in (entry.node, *entry.copies):
+            counter[node] += by
+            if not counter[node]:
+                del counter[node]
+        if not counter:
+            del parts[part]
 
 
 def _published(entry: DetectorEntry | None) -> str:

@@ -3,8 +3,8 @@
 composite-event-framework-2004, "Distribution Policies": detectors that are aware of the load of nodes and of the
 latency to publishers and subscribers decide better. A node keeps one `Situation` along with the directory: each change
 of an entry is handed to `changed`, which only notes it, and what follows from entries is reckoned when somebody asks.
-So a detector is placed without looking at all the others once more. `suggest` and the others read it and change
-nothing.
+So a detector is placed without looking at all the others once more: `reading`, `carried`, `work` and `measures` each
+keep what the change has not touched. `suggest` and the others read it and change nothing.
 
 *Who pays for what.* A stream travels from its home server to each node that reads it (`reading`), along the shortest
 way by latency, and not as a tree, for connections know nothing of one another. A detector's output goes from its node
@@ -13,8 +13,7 @@ to its home server, and from there to each connection that listens.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from middleware.directory import Entries
@@ -27,10 +26,12 @@ from middleware.protocol import (
     NodeEntry,
     SourceEntry,
 )
-from policies.distribution.measures import Measures, hosting, load_of_entry
+from policies.distribution.carried import Carried
+from policies.distribution.measures import Measures, hosting
 from policies.distribution.network import Network
 from policies.distribution.policy import replicas_of
 from policies.distribution.reading import Reading, Stream
+from policies.distribution.work import Work
 from policies.topology.model import Place
 from policies.topology.topology import Topology
 
@@ -57,6 +58,8 @@ class Situation:
         self.clients: dict[str, ClientEntry] = {}
         self.reading = Reading(self.sources, self.detectors)
         self.measures = Measures(self.reading, self.loads, topology)
+        self._carried = Carried(self)
+        self._work = Work(self.nodes, self.detectors, self.loads, self.measures, topology)
         self._forget_places()
 
     @classmethod
@@ -96,27 +99,31 @@ class Situation:
         """
         match kind:
             case "detector":
-                hosts = [
-                    node for each in (self.detectors.get(name), entry) if each is not None for node in hosting(each)
-                ]
+                before = self.detectors.get(name)
                 if self.reading.change(name, entry):
                     self.measures.forget_all()
+                    self._carried.forget()
+                self._carried.change(name, before, entry)
+                self._work.change(name, before, entry)
+                self.measures.change_detector(name, before, entry)
                 if entry is None:
                     self.measures.expected.pop(name, None)
-                self._forget(*hosts)
+                self._forget(*(node for each in (before, entry) if each is not None for node in hosting(each)))
             case "source":
                 _put(self.sources, name, entry)
                 self.reading.forget()
                 self.measures.forget_all()
+                self._carried.forget()
                 self._forget()
             case "node":
-                before = self.nodes.get(name)
+                known = self.nodes.get(name)
                 _put(self.nodes, name, entry)
                 # It tells its counters every few seconds, which make no difference here.
-                if before is None or entry is None or (before.home, before.capacity) != (entry.home, entry.capacity):
+                if known is None or entry is None or (known.home, known.capacity) != (entry.home, entry.capacity):
                     self._forget_places()
             case "load":
                 _put(self.loads, name, entry)
+                self.measures.change_load(name)
                 self._forget(name)
             case "client":
                 _put(self.clients, name, entry)
@@ -124,20 +131,20 @@ class Situation:
     def expect(self, detector: str, does: Measured | None) -> None:
         """What a detector is expected to do until that is measured; None for nothing any more."""
         _put(self.measures.expected, detector, does)
+        self.measures.forget()
         self._forget()
 
     def _forget(self, *nodes: str) -> None:
-        """Something has changed; also what these nodes tell of what they read, or the detectors they host."""
-        self.measures.forget(*nodes)
-        self._loads: dict[str, float] | None = None
-        self._busiest: tuple[str, float] | None = None
-        self._total: float | None = None
+        """Something has changed; also what these nodes tell, or the detectors they host."""
+        self._work.forget(*nodes)
+        self._bytes: float | None = None
         # By detector and node; see `delays`.
         self.remembered_delays: dict[tuple[str, str], float] = {}
 
     def _forget_places(self) -> None:
         self._sites: dict[str, str] = {}
-        self._capacities: dict[str, float] | None = None
+        self._carried.forget()
+        self._work.forget_nodes()
         self._forget()
 
     # Where things are.
@@ -187,6 +194,15 @@ class Situation:
             return float(load.latencies[home])
         return self._to_site(home, self.site_of_node(node))
 
+    def to_node_from(self, homes: Iterable[str], node: str) -> list[float]:
+        """The same from several home servers, in their order."""
+        load = self.loads.get(node)
+        if load is None or not load.latencies:
+            site = self.site_of_node(node)
+            return [self._to_site(home, site) for home in homes]
+        measured = load.latencies
+        return [measured[home] if home in measured else self.to_node(home, node) for home in homes]
+
     def to_place(self, home: str, place: Place) -> float:
         """ns from a home server to somebody who listens; inf where there is no way."""
         return self.to_node(home, place.name) if place.kind == "node" else self._to_site(home, self.site_of(place))
@@ -211,7 +227,7 @@ class Situation:
         if stream.kind == "event":
             return (self.sources[stream.name].home,) if stream.name in self.sources else ()
         if stream.kind == "heartbeat":
-            return (stream.name,)
+            return (stream.type,)
         return self.homes_heard(stream.name, site)
 
     def homes_heard(self, detector: str, site: str) -> tuple[str, ...]:
@@ -231,120 +247,45 @@ class Situation:
 
     def load(self, node: str) -> float:
         """Instances touched a second at a node, by all its detectors."""
-        if self._loads is None:
-            loads = {name: load_of_entry(self.loads.get(name)) for name in self.nodes}
-            for name, entry in self.detectors.items():
-                for host in (entry.node, *entry.copies):
-                    if host in loads:
-                        loads[host] += self.measures.at(name, host).load
-            self._loads = loads
-        return self._loads.get(node, 0.0)
+        return self._work.load(node)
 
     def capacity(self, node: str) -> float:
         """Instances a node can touch a second. Where that is known of some nodes only, others are taken to be like
         their mean; where it is known of none it is 1, so that loads compare as they are."""
-        if self._capacities is None:
-            known = {name: self._known_capacity(name) for name in self.nodes}
-            said = [each for each in known.values() if each]
-            usual = sum(said) / len(said) if said else 1.0
-            self._capacities = {name: each or usual for name, each in known.items()}
-        return self._capacities.get(node, 1.0)
+        return self._work.capacity(node)
 
     @property
     def knows_capacity(self) -> bool:
         """Whether the capacity of any node is known, so that uses are shares of it."""
-        return any(map(self._known_capacity, self.nodes))
+        return self._work.knows_capacity
 
     def use(self, node: str) -> float:
         """The load of a node as a share of its capacity; the load itself where no capacity is known."""
         return self.load(node) / self.capacity(node)
 
     @property
+    def uses(self) -> Mapping[str, float]:
+        """The use of each node there is, sorted by name."""
+        return self._work.uses
+
+    @property
     def busiest(self) -> tuple[str, float]:
         """The node that is used the most, and its use; ("", 0) without nodes."""
-        if self._busiest is None:
-            uses = ((node, self.use(node)) for node in sorted(self.nodes))
-            self._busiest = max(uses, key=lambda each: each[1], default=("", 0.0))
-        return self._busiest
-
-    def _known_capacity(self, node: str) -> float:
-        if self.nodes[node].capacity:
-            return self.nodes[node].capacity
-        topology = self.topology
-        known = None if topology is None or node not in topology.nodes else topology.nodes[node].capacity
-        return known or 0.0
+        return max(self.uses.items(), key=lambda each: each[1], default=("", 0.0))
 
     # Bytes over links.
 
     @property
     def bytes_over_links(self) -> float:
         """Bytes a second that all links together carry now."""
-        if self._total is None:
-            total = 0.0
-            for (origin, target), amount in self._carried().items():
-                way = self.network.way(origin, target)
-                total += 0.0 if way is None else amount * way.hops
-            self._total = total
-        return self._total
+        if self._bytes is None:
+            self._bytes = self._carried.bytes_over_links
+        return self._bytes
 
     @property
     def bytes_by_link(self) -> dict[tuple[str, str], float]:
         """Bytes a second that each link carries now, by (from site, to site)."""
-        found: dict[tuple[str, str], float] = {}
-        for (origin, target), amount in self._carried().items():
-            way = self.network.way(origin, target)
-            for link in () if way is None else way.links:
-                found[link] = found.get(link, 0.0) + amount
-        return found
-
-    def _carried(self) -> Mapping[tuple[str, str], float]:
-        """Bytes a second that are sent from site to site."""
-        carried: defaultdict[tuple[str, str], float] = defaultdict(float)
-        flow, site_of_home = self.measures.flow, self.site_of_home
-        # What is at home in one place for all who read it: where, and how much.
-        fixed: dict[Stream, tuple[str, float]] = {}
-        for node, streams in self.reading.by_node().items():
-            if node not in self.nodes:
-                continue
-            site = self.site_of_node(node)
-            for stream in streams:
-                known = fixed.get(stream)
-                if known is not None:
-                    carried[known[0], site] += known[1]
-                    continue
-                homes = self.homes_of(stream, site)
-                for home in homes:
-                    carried[site_of_home(home), site] += flow(stream)
-                if len(homes) == 1 and (stream.kind != "composite" or not self.detectors[stream.name].copies):
-                    fixed[stream] = (site_of_home(homes[0]), flow(stream))
-        reading = self._nodes_reading_parts()
-        for name, entry in self.detectors.items():
-            hosts = self.hosts(name)
-            pairs: list[tuple[tuple[str, str], int]] = []
-            for node, home in hosts.items():
-                # Most are at home where they are.
-                if self.site_of_node(node) != site_of_home(home):
-                    pairs.append(((self.site_of_node(node), site_of_home(home)), 1))
-            for listener, count in entry.readers.items():
-                # Nodes that read it as a part were counted with what they read.
-                clients = max(count - reading.get((name, listener), 0), 0)
-                if clients and hosts:
-                    site = site_of_home(listener)
-                    heard = self.homes_heard(name, site) if len(hosts) > 1 else tuple(hosts.values())
-                    pairs += [((site_of_home(home), site), clients) for home in heard if home != listener]
-            if pairs:
-                size = flow(Stream("composite", "", name))
-                for pair, times in pairs:
-                    carried[pair] += size * times
-        return carried
-
-    def _nodes_reading_parts(self) -> Mapping[tuple[str, str], int]:
-        """By part and home server, how many nodes at that server read the part."""
-        reading: set[tuple[str, str]] = set()
-        for entry in self.detectors.values():
-            if entry.parts:
-                reading.update((part, node) for part in entry.parts for node in hosting(entry))
-        return Counter((part, self.home_of_node(node)) for part, node in reading)
+        return self._carried.bytes_by_link
 
 
 def _put(table: dict[str, Any], name: str, entry: Any) -> None:

@@ -1,8 +1,8 @@
 """How many bytes messages take, and how often heartbeats come, where nobody has measured it.
 
-Payloads are those of frames on the wire (`middleware.wire`) with names of usual length. To each message come its topic,
-the headers of MQTT and TCP/IP, and at QoS 1 the acknowledgement: for a small message more than its payload, and the
-same for all, so that the number of messages counts for as much as what is in them.
+Sizes are those of frames on the wire (`middleware.wire`) with names of usual length, and their topics, as hosts measure
+them. To each message come the headers of MQTT and TCP/IP, and at QoS 1 the acknowledgement: for a small message more
+than what is in it, and the same for all, so that the number of messages counts for as much.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-MESSAGE: Final = 115.0
-"""Bytes of a message on a link beside its payload."""
+MESSAGE: Final = 90.0
+"""Bytes of a message on a link beside its payload and its topic."""
 
-EVENT: Final = 70.0
-"""Bytes of a frame with one primitive event."""
+EVENT: Final = 75.0
+"""Bytes of a frame with one primitive event, and its topic."""
 
-FRAME: Final = 50.0
-"""Bytes of a frame without events: a detector says how far it is."""
+FRAME: Final = 75.0
+"""Bytes of a frame without events, and its topic: a detector says how far it is."""
 
-HEARTBEAT: Final = 60.0
-"""Bytes of the heartbeat of a publisher."""
+HEARTBEAT: Final = 95.0
+"""Bytes of the heartbeat of a publisher, and its topic."""
 
 COMPOSITE: Final = 30.0
 """Bytes of a composite event beside its constituents."""

@@ -20,7 +20,7 @@ from middleware.errors import DistcedError
 from middleware.protocol import Hints, Measured
 from policies.distribution.candidates import Action, Candidate
 from policies.distribution.choosing import Choice
-from policies.distribution.hints import allowed_nodes
+from policies.distribution.hints import NO_HINTS, allowed_nodes
 from policies.distribution.policy import Policy
 from policies.distribution.reasons import reason_of
 from policies.distribution.request import Request
@@ -88,13 +88,14 @@ def _nodes(situation: Situation, hints: Hints) -> tuple[str, ...]:
     nodes = allowed_nodes(hints, situation)
     if nodes:
         return nodes
-    if not situation.nodes:
+    common = allowed_nodes(NO_HINTS, situation)
+    if not common:
         raise DistcedError("no broker node is there to host a detector", advice="start one with `distced broker`")
     wanted = ", ".join(hints.nodes) or f"all but {', '.join(hints.avoid)}"
     raise DistcedError(
         "none of the nodes that the hints allow is there",
         given=wanted,
-        allowed=", ".join(sorted(situation.nodes)),
+        allowed=", ".join(common),
         advice="start one of them, or take the hint back",
     )
 

@@ -48,12 +48,13 @@ def ways(
     found = [cut([compiled], decomposition.none, exports=exports)]
     if whole or compiled.automaton.epochs or policy.decomposition == "none":
         return found
-    usable = _usable(policy, situation, subscribers, hints)
+    root = found[0].plans[found[0].roots[0]]
     if policy.reuse != "none":
-        choose = for_reuse(catalogue, usable)
-        found.append(_cut(compiled, choose, catalogue, exports))
+        choose = for_reuse(catalogue, _usable(policy, situation, subscribers, hints))
+        found += _cut(compiled, root, choose, catalogue, exports)
     if policy.decomposition == "full":
-        found.append(_cut(compiled, decomposition.full, catalogue if policy.reuse != "none" else Catalogue(), exports))
+        running = catalogue if policy.reuse != "none" else Catalogue()
+        found += _cut(compiled, root, decomposition.full, running, exports)
     different: dict[tuple[str, ...], DetectorGraph] = {}
     for graph in found:
         different.setdefault(graph.plans[graph.roots[0]].parts, graph)
@@ -79,7 +80,7 @@ def may_be_read(
 
     Args:
         subscribers: where those are who want to hear of what is read from it.
-        nodes: where detectors may stand.
+        nodes: where detectors may stand, those that are reserved for them included.
     """
     hosts = {node: home for node, home in situation.hosts(detector).items() if node in nodes}
     match policy.reuse:
@@ -100,7 +101,7 @@ def _is_local(homes: Iterable[str], place: Place, situation: Situation, nodes: C
 
 
 def _usable(policy: Policy, situation: Situation, subscribers: Collection[Place], hints: Hints) -> Usable:
-    nodes = allowed_nodes(hints, situation)
+    nodes = allowed_nodes(hints, situation, reserved=True)
 
     def usable(entry: Entry) -> float | None:
         return INLINE if may_be_read(entry.id, policy, situation, subscribers, nodes) else None
@@ -108,20 +109,22 @@ def _usable(policy: Policy, situation: Situation, subscribers: Collection[Place]
     return usable
 
 
-def _cut(compiled: Compiled, choose: Choose, catalogue: Catalogue, exports: frozenset[str]) -> DetectorGraph:
-    return cut([compiled], _at_the_top(compiled, choose), running=catalogue.plans, exports=exports)
-
-
-def _at_the_top(compiled: Compiled, choose: Choose) -> Choose:
-    """Cut the pattern itself; its parts are cut by whoever hosts them. What is thinned here stays here."""
+def _cut(
+    compiled: Compiled, whole: DetectorPlan, choose: Choose, catalogue: Catalogue, exports: frozenset[str]
+) -> list[DetectorGraph]:
+    """The pattern cut as chosen, where anything is. Its parts are cut by whoever hosts them; what is thinned here stays
+    here."""
     marks = frozenset(each.mark for each in compiled.thinnings)
-    first = True
+    chosen = [
+        each
+        for each in choose(whole.compiled.publication, whole.exports)
+        if not marks & referenced(each.candidate.pattern, None)
+    ]
+    if not chosen:
+        return []
+    left = [chosen]
 
-    def once(publication: Publication, exports: frozenset[str]) -> Iterable[Choice]:
-        nonlocal first
-        if not first:
-            return ()
-        first = False
-        return [each for each in choose(publication, exports) if not marks & referenced(each.candidate.pattern, None)]
+    def at_the_top(publication: Publication, exports: frozenset[str]) -> Iterable[Choice]:
+        return left.pop() if left else ()
 
-    return once
+    return [cut([compiled], at_the_top, running=catalogue.plans, exports=exports)]

@@ -1,10 +1,11 @@
 """`distced bench place`: how long it takes to place one more detector where a thousand run.
 
-Measured is what a node does when a subscription comes to it: it takes in what the directory has said since the last
-time, lays out the ways to detect the pattern with what runs already, and asks the policy. Not measured is compiling the
-pattern, which is the same for all policies. Before each round a node tells new figures of all it does, so that nothing
-that was reckoned before holds. The baseline is a node that keeps no situation and makes it anew from the directory each
-time. Times are of the processor: whatever else the machine does makes little difference.
+Measured is what a policy costs when a subscription comes to a node: to take in what the directory has said since the
+last time, to lay out the ways to detect the pattern with what runs already, and to ask the policy. Compiling the
+pattern is the same for all policies, and is left out. Before each round a node tells new figures of all it does, so
+that nothing that was reckoned with them before holds. The baseline is a node that keeps no situation and makes it anew
+from the directory each time. What the whole node pays (`place_node`) is told by itself. Times are of the processor:
+whatever else the machine does makes little difference.
 
 The deployment is a random one of sites and nodes, the detectors are patterns of two to four types on random nodes, each
 with what a host would measure; one in three has others as parts.
@@ -33,6 +34,7 @@ from policies.distribution.ways import ways
 from policies.topology.generating import random_topology
 from policies.topology.model import Place
 from policies.topology.topology import Topology
+from simulations.benchmarks.place_node import DecidedRow, DecidingNode
 
 TYPES: Final = tuple(f"T{number}" for number in range(20))
 SITES: Final = 20
@@ -81,9 +83,11 @@ class PlaceFigures:
     Attributes:
         nodes, detectors, sources: how many there were.
         first_ms: to make the situation from the directory and all that follows from it, once.
+        decided: what a whole node pays.
     """
 
     rows: tuple[PlacedRow, ...]
+    decided: tuple[DecidedRow, ...]
     nodes: int
     detectors: int
     sources: int
@@ -124,7 +128,13 @@ def measure(
         tell("placing", number, len(NAMED))
         rows.append(_measure_policy(policy, deployment, situation, rounds, random))
     tell("placing", len(NAMED), len(NAMED))
-    return PlaceFigures(tuple(rows), nodes, detectors, len(situation.sources), first_ms)
+    node = DecidingNode(deployment.entries, deployment.topology)
+    decided = []
+    for number, policy in enumerate(NAMED.values()):
+        tell("deciding", number, len(NAMED))
+        decided.append(_measure_node(policy, deployment, node, rounds, random))
+    tell("deciding", len(NAMED), len(NAMED))
+    return PlaceFigures(tuple(rows), tuple(decided), nodes, detectors, len(situation.sources), first_ms)
 
 
 def deploy(random: Random, detectors: int, nodes: int, tell: Tell = lambda *_: None) -> Deployment:
@@ -166,10 +176,8 @@ def _measure_policy(
     catalogue, entries, topology = deployment.catalogue, deployment.entries, deployment.topology
     subscribers = sorted(topology.subscribers)
     for _ in range(rounds):
-        compiled = fresh_pattern(random)
-        subscriber = (Place("subscriber", random.choice(subscribers)),)
-        detector, node = random.choice(sorted(entries.detectors)), random.choice(sorted(entries.nodes))
-        load = _wavering(random, entries.loads[node])
+        compiled, subscriber = fresh_pattern(random), (Place("subscriber", random.choice(subscribers)),)
+        detector, node, load = _news(random, entries)
         began = time.process_time()
         situation.changed("detector", detector, entries.detectors[detector])
         situation.changed("load", node, load)
@@ -187,6 +195,24 @@ def _measure_policy(
     return PlacedRow(
         policy.name, tuple(update_ms), tuple(ways_ms), tuple(suggest_ms), tuple(anew_ms), candidates, len(sites)
     )
+
+
+def _measure_node(
+    policy: DistributionPolicy, deployment: Deployment, node: DecidingNode, rounds: int, random: Random
+) -> DecidedRow:
+    clients = sorted(deployment.topology.subscribers)
+    times = [
+        node.decide(policy.text, fresh_pattern(random).text, random.choice(clients), *_news(random, deployment.entries))
+        for _ in range(rounds)
+    ]
+    update_ms, identify_ms, decide_ms = zip(*times, strict=True)
+    return DecidedRow(policy.name, update_ms, identify_ms, decide_ms)
+
+
+def _news(random: Random, entries: Entries) -> tuple[str, str, LoadEntry]:
+    """What the directory says before a round: a detector that is there still, a node, and what that does now."""
+    detector, node = random.choice(sorted(entries.detectors)), random.choice(sorted(entries.nodes))
+    return detector, node, _wavering(random, entries.loads[node])
 
 
 def _anew(

@@ -8,17 +8,18 @@ its metric. Less than `EQUAL` apart counts as equal: a byte more or less is the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final
 
+from middleware.protocol import Hints
 from middleware.timestamps import SECOND
 from policies.distribution.policy import NAMED
 from policies.topology.generating import RANDOM_KINDS, random_topology
 from policies.topology.topology import Topology
 from simulations.experiments.metrics import RunFigures, figures_of, impact_of, reliability_of
-from simulations.network.scenario import Scenario
+from simulations.network.scenario import Asked, Scenario
 from simulations.network.scenarios import random_scenario
 
 METRICS: Final[Mapping[str, str]] = {
@@ -30,8 +31,14 @@ METRICS: Final[Mapping[str, str]] = {
 }
 """By policy, what it wants to be best at."""
 
-LASTS: Final = 30 * SECOND
+LASTS: Final = 80 * SECOND
 """How long events are published, ns."""
+
+LOSS_LASTS: Final = 30 * SECOND
+"""The same where nodes are lost, each in a run of its own, ns."""
+
+SUBSCRIPTIONS: Final = (3, 7)
+"""How many subscriptions there are, from and below."""
 
 FIRST: Final = 3 * SECOND
 """When the first subscription comes, ns after the start."""
@@ -39,11 +46,24 @@ FIRST: Final = 3 * SECOND
 APART: Final = 2 * SECOND
 """How long after one another subscriptions come, ns."""
 
-LATE: Final = 17 * SECOND
-"""When the one more comes whose impact is measured, ns after the start: the others have settled."""
+COUNT_FROM: Final = 50 * SECOND
+"""From when on it is counted, ns after the start: all subscriptions are there, it is known what they do, and the
+policies have looked at most detectors once more and moved what they would have placed elsewhere."""
 
-COUNT_FROM: Final = 20 * SECOND
-"""From when on it is counted, ns after the start: all subscriptions are there, and have what they read."""
+LOSS_FROM: Final = 20 * SECOND
+"""The same where nodes are lost: all subscriptions are there."""
+
+BEFORE: Final = (8, 13)
+"""How many subscriptions are there before the one whose impact is measured, from and below."""
+
+LATE: Final = 40 * SECOND
+"""When the one more comes whose impact is measured, ns after the start: of the others it is known what they do."""
+
+IMPACT_FROM: Final = 42 * SECOND
+"""From when on its impact is counted, ns after the start."""
+
+IMPACT_LASTS: Final = 70 * SECOND
+"""How long events are published where the impact is counted, ns: a detector is not moved as soon as that."""
 
 EQUAL: Final = 0.01
 """What counts as equal, as a share."""
@@ -63,27 +83,29 @@ class Compared:
     figures: Mapping[str, Mapping[str, float]]
     refused: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
-    def best(self, policy: str) -> bool:
-        """Whether a policy is best at its metric, or as good as the best."""
-        metric = METRICS[policy]
-        own = self.figures[metric][policy]
-        others = [value for name, value in self.figures[metric].items() if name != policy]
+    def behind(self, policy: str, metric: str) -> float:
+        """By what share of it the best policy is better at a metric; 0 for the best itself.
+
+        Reliability and impact are shares themselves, of what is detected without a loss and of all there was before,
+        so of these it is the difference.
+        """
+        figures = self.figures[metric]
+        own = figures[policy]
         if metric == "reliability":
-            return own >= max(others) * (1 - EQUAL)
-        return own <= min(others) * (1 + EQUAL) + 1e-9
+            return max(figures.values()) - own
+        best = min(figures.values())
+        if metric == "impact" or own == best:
+            return own - best
+        return (own - best) / best if best else float("inf")
 
-    def shortfall(self, policy: str) -> float:
-        """By what share of it the best is better; 0 where it is best itself."""
-        metric = METRICS[policy]
-        own = self.figures[metric][policy]
-        if metric == "reliability":
-            best = max(self.figures[metric].values())
-            return max(best - own, 0.0)
-        best = min(self.figures[metric].values())
-        return max(own - best, 0.0) / max(best, 1e-9)
+    def best(self, policy: str, metric: str | None = None) -> bool:
+        """Whether a policy is best at a metric, its own unless another is given, or as good as the best."""
+        return self.behind(policy, metric or METRICS[policy]) <= EQUAL
 
 
-def scenario_of(seed: int, *, duration: int = LASTS) -> tuple[Scenario, Random]:
+def scenario_of(
+    seed: int, *, duration: int = LASTS, subscriptions: tuple[int, int] = SUBSCRIPTIONS
+) -> tuple[Scenario, Random]:
     """A scenario by chance, and the chance that is left.
 
     Subscriptions come one after the other while events are published, so that of those there are already it is known
@@ -105,33 +127,53 @@ def scenario_of(seed: int, *, duration: int = LASTS) -> tuple[Scenario, Random]:
         topology.subscribers.values(),
         topology.links,
     )
-    scenario = random_scenario(seed, topology=alike, subscriptions=random.randrange(3, 7), duration=duration)
+    scenario = random_scenario(seed, topology=alike, subscriptions=random.randrange(*subscriptions), duration=duration)
     asked = tuple(replace(each, at=FIRST + place * APART) for place, each in enumerate(scenario.subscriptions))
     return replace(scenario, subscriptions=asked, lead=5 * SECOND), random
 
 
-def compare(seed: int, *, metrics: tuple[str, ...] = tuple(METRICS.values()), duration: int = LASTS) -> Compared:
+def impact_scenario_of(seed: int) -> tuple[Scenario, Asked]:
+    """What is there before, and the subscription whose impact is measured.
+
+    What is there has policies by chance, and nodes by chance that it stays on: what others do because of the one more,
+    or by chance at the same time, is no impact of it.
+    """
+    scenario, random = scenario_of(seed, duration=IMPACT_LASTS, subscriptions=BEFORE)
+    *there, more = scenario.subscriptions
+    nodes = sorted(scenario.topology.nodes)
+    pinned = []
+    for each in there:
+        policy = random.choice(list(NAMED.values()))
+        hints = Hints(nodes=tuple(random.sample(nodes, policy.replicas)))
+        pinned.append(replace(each, distribution=policy.name, hints=hints))
+    return replace(scenario, subscriptions=tuple(pinned)), replace(more, at=LATE)
+
+
+def compare(
+    seed: int, *, metrics: Sequence[str] = tuple(METRICS.values()), policies: Sequence[str] = tuple(NAMED)
+) -> Compared:
     """One scenario under each policy."""
-    scenario, random = scenario_of(seed, duration=duration)
     figures: dict[str, dict[str, float]] = {metric: {} for metric in metrics}
     refused: dict[str, Mapping[str, str]] = {}
-    if figures.keys() & _MEASURES.keys():
-        for policy in NAMED:
-            own = replace(scenario, distribution=policy)
-            run = figures_of(own, COUNT_FROM)
+    measured = [metric for metric in metrics if metric in _MEASURES]
+    if measured:
+        scenario, _ = scenario_of(seed)
+        for policy in policies:
+            run = figures_of(replace(scenario, distribution=policy), COUNT_FROM)
             if run.refused:
                 refused[policy] = run.refused
-            for metric, measure in _MEASURES.items():
-                if metric in metrics:
-                    figures[metric][policy] = measure(own, run)
+            for metric in measured:
+                figures[metric][policy] = _MEASURES[metric](run)
+    if "reliability" in metrics:
+        scenario, _ = scenario_of(seed, duration=LOSS_LASTS)
+        for policy in policies:
+            own = replace(scenario, distribution=policy)
+            figures["reliability"][policy] = reliability_of(own, figures_of(own, LOSS_FROM))
     if "impact" in metrics:
-        *there, more = scenario.subscriptions
-        mixed = tuple(replace(each, distribution=random.choice(list(NAMED))) for each in there)
-        before = replace(scenario, subscriptions=mixed)
-        base = figures_of(before, COUNT_FROM)
-        late = replace(more, at=LATE)
-        for policy in NAMED:
-            figures["impact"][policy] = impact_of(before, replace(late, distribution=policy), base, COUNT_FROM)
+        before, more = impact_scenario_of(seed)
+        base = figures_of(before, IMPACT_FROM)
+        for policy in policies:
+            figures["impact"][policy] = impact_of(before, replace(more, distribution=policy), base, IMPACT_FROM)
     return Compared(seed, figures, refused)
 
 
@@ -148,9 +190,9 @@ def compare_many(seeds: range, metrics: tuple[str, ...], processes: int) -> Iter
             yield done.result()
 
 
-_MEASURES: Final[Mapping[str, Callable[[Scenario, RunFigures], float]]] = {
-    "latency": lambda _, run: run.latency or 0.0,
-    "bandwidth": lambda _, run: float(run.bytes),
-    "load": lambda _, run: run.load,
-    "reliability": reliability_of,
+_MEASURES: Final[Mapping[str, Callable[[RunFigures], float]]] = {
+    "latency": lambda run: run.latency or 0.0,
+    "bandwidth": lambda run: float(run.bytes),
+    "load": lambda run: run.load,
 }
+"""What is read off a run without a loss."""

@@ -1,8 +1,9 @@
 """What a run on the simulated network comes to, by the metrics that the named policies are called after.
 
 * *latency*: from the last event of a match to the subscriber, mean over all notifications, ns.
-* *bandwidth*: bytes summed over links while events are published: events, composite events, heartbeats and what nodes
-  say to each other. The directory is left out: it is the same whatever the policy, and grows with those who read it.
+* *bandwidth*: bytes summed over links while events are published: events, composite events, heartbeats, what nodes say
+  to each other, and the acknowledgements. The directory is left out: what is said there grows with those who read it,
+  and they are the same whatever the policy.
 * *load*: instances touched a second on the busiest node.
 * *reliability*: the share of what is detected without a loss that is detected although a node is lost in the middle,
   mean over the nodes, each of which is lost in turn.
@@ -26,6 +27,7 @@ from simulations.network.network import Network
 from simulations.network.outcome import Outcome
 from simulations.network.running import Simulation
 from simulations.network.scenario import Asked, Crash, Scenario
+from simulations.network.sizes import ACKNOWLEDGEMENT
 
 COUNTED: Final = ("e", "c", "a")
 """The areas of topics whose bytes count."""
@@ -109,15 +111,14 @@ def reliability_of(scenario: Scenario, without_loss: RunFigures) -> float:
 def impact_of(scenario: Scenario, more: Asked, before: RunFigures, since: int) -> float:
     """What one more subscription adds, to bytes and to the busiest node, each as a share of what was there before."""
     after = figures_of(replace(scenario, subscriptions=(*scenario.subscriptions, more)), since)
-    return (after.bytes - before.bytes) / max(before.bytes, 1) + max(after.load - before.load, 0.0) / max(
-        before.load, 1.0
-    )
+    more_load = max(after.load - before.load, 0.0)
+    return (after.bytes - before.bytes) / (before.bytes or 1) + more_load / (before.load or 1.0)
 
 
 def _bytes(network: Network) -> int:
-    return sum(
-        each.traffic[area][1] for each in network.channels.all.values() for area in COUNTED if area in each.traffic
-    )
+    """Bytes over links so far, those of acknowledgements included: all messages of these areas are at QoS 1."""
+    counted = [each.traffic[area] for each in network.channels.all.values() for area in COUNTED if area in each.traffic]
+    return sum(size + messages * ACKNOWLEDGEMENT for messages, size in counted)
 
 
 def _touched(network: Network) -> dict[tuple[str, str], int]:

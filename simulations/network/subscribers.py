@@ -16,7 +16,6 @@ from middleware.protocol import Answer, SubscriptionEntry, decode
 from middleware.timestamps import SECOND
 from middleware.topics import administration_topic, composite_topic
 from middleware.wire import decode as decode_frame
-from policies.distribution.policy import parse_policy
 from policies.topology.model import Place
 from simulations.network.clients import SimulatedClient
 from simulations.network.scenario import Asked
@@ -100,7 +99,7 @@ class SimulatedSubscriber(SimulatedClient):
         """Have a pattern detected; by this distribution policy, where it names none."""
         made = self.subscriptions[asked.name] = Subscribed(asked)
         wanted = asked.distribution or distribution
-        by_policy = parse_policy(wanted).decomposition if wanted and asked.detection == "guaranteed" else "none"
+        by_policy = "" if wanted and asked.detection == "guaranteed" else "none"
         entry = SubscriptionEntry(
             self.client,
             asked.pattern,

@@ -85,7 +85,7 @@ def test_a_rate_is_the_decayed_mean(told: list[tuple[int, int]]) -> None:
 
 def test_it_follows_a_change_with_the_time_constant() -> None:
     meter = DetectorMeter(NOW)
-    now = steady(meter, NOW, 120, 100)
+    now = steady(meter, NOW, 12 * TIME_CONSTANT // SECOND, 100)
     steady(meter, now, TIME_CONSTANT // SECOND, 400)
     measured = meter.measured()
     assert measured is not None
@@ -104,7 +104,7 @@ def test_nothing_is_said_before_it_is_warm() -> None:
 def test_silence_is_forgotten() -> None:
     meter = DetectorMeter(NOW)
     now = steady(meter, NOW, 20, 10)
-    for second in range(1, 301):
+    for second in range(1, 30 * TIME_CONSTANT // SECOND + 1):
         meter.read(now + second * SECOND, 600)
     measured = meter.measured()
     assert measured is not None

@@ -12,7 +12,7 @@ from middleware.errors import DistcedError
 from middleware.protocol import DetectorEntry, Hints, NodeEntry
 from policies.distribution import sizes
 from policies.distribution.policy import NAMED, parse_policy
-from policies.distribution.reading import Stream
+from policies.distribution.reading import AT_DIRECTORY, Stream
 from policies.distribution.situation import Situation
 from policies.distribution.suggesting import Request, Suggestion, suggest
 from policies.topology.files import parse_topology
@@ -230,7 +230,7 @@ def test_a_detector_that_is_read_tells_more_to_those_who_listen_already() -> Non
     # Two sources, the slower one heard nine times a second, instead of once.
     told = 2 * (5 + sizes.HEARTBEATS) - sizes.QUIET
     rate = there.measures.of(identity).rate
-    assert louder == pytest.approx(told * (sizes.FRAME + sizes.MESSAGE) + rate * sizes.RECORD)
+    assert louder == pytest.approx(told * (sizes.FRAME + sizes.MESSAGE) + rate * (sizes.RECORD + 2 * sizes.INSIDE))
     assert added[3] - added[0] == pytest.approx(3 * 2 * louder)
 
 
@@ -273,18 +273,18 @@ def bytes_by_hand(situation: Situation, request: Request, found: Suggestion, nod
     }  # fmt: skip
     for node in nodes:
         at, read = topology.nodes[node].site, read_everywhere[node]
-        homes = set()
+        beats = {(AT_DIRECTORY, sum(not each.home for each in situation.sources.values()))}
         for name, source in situation.sources.items():
             for each in set(source.types) & types:
-                homes.add(source.home)
+                if source.home:
+                    beats.add((Stream("heartbeat", source.home, source.publisher or name), 1))
                 if Stream("event", each, name) not in read:
                     flow = topology.publishers[name].rates[each] * (sizes.EVENT + sizes.MESSAGE)
                     total += flow * links(situation.site_of_home(source.home), at)
-        for home in homes:
-            if Stream("heartbeat", "", home) not in read:
-                beating = sum(each.home == home for each in situation.sources.values())
-                flow = beating * sizes.HEARTBEATS * (sizes.HEARTBEAT + sizes.MESSAGE)
-                total += flow * links(situation.site_of_home(home), at)
+        for stream, publishers in beats:
+            if stream not in read:
+                flow = publishers * sizes.HEARTBEATS * (sizes.HEARTBEAT + sizes.MESSAGE)
+                total += flow * links(situation.site_of_home(stream.type), at)
         total += sum(output * links(at, situation.site_of(place)) for place in request.subscribers)
     return total
 

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
 from random import Random
+from xml.etree import ElementTree
 
 from rich.console import Console
+from typer.testing import CliRunner
 
+from detectors.compilation import compile_pattern
 from policies.distribution.policy import NAMED
 from policies.distribution.situation import Situation
-from simulations.benchmarks.place import deploy, measure
+from policies.distribution.suggesting import Request, suggest
+from policies.distribution.ways import ways
+from policies.topology.model import Place
+from simulations.benchmarks.place import deploy, fresh_pattern, measure
+from simulations.benchmarks.place_node import DecidingNode
 from simulations.benchmarks.place_report import as_dict, plots, show
+from simulations.console import bench
 
 
 def test_figures() -> None:
@@ -23,13 +32,51 @@ def test_figures() -> None:
         assert len(each.total_ms) == len(each.anew_ms) == 2
         assert each.candidates >= 6
         assert 1 <= each.sites <= 2
-    assert told[-1] == ("placing", 5, 5)
+    assert ("placing", 5, 5) in told
+    assert told[-1] == ("deciding", 5, 5)
+    assert [each.policy for each in figures.decided] == list(NAMED)
+    for node in figures.decided:
+        assert len(node.total_ms) == 2
+        assert min(node.identify_ms) > 0
+        assert min(node.decide_ms) > 0
     assert json.loads(json.dumps(as_dict(figures)))["rows"][0]["policy"] == "min-latency"
     console = Console(file=io.StringIO(), width=200)
     show(console, figures)
     assert isinstance(console.file, io.StringIO)
     assert "12 detectors on 6 nodes" in console.file.getvalue()
+    assert "a node decides" in console.file.getvalue()
     assert plots(figures)["place.svg"].startswith("<svg")
+
+
+def test_the_verb_place(tmp_path: Path) -> None:
+    arguments = ["place", "--detectors", "8", "--nodes", "4", "--rounds", "1", "--seed", "2"]
+    result = CliRunner().invoke(bench, [*arguments, "--report", str(tmp_path), "--json"])
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert (told["detectors"], told["nodes"]) == (8, 4)
+    assert [each["policy"] for each in told["rows"]] == list(NAMED)
+    assert [each["policy"] for each in told["decided"]] == list(NAMED)
+    for each in told["rows"] + told["decided"]:
+        assert each["total_best_ms"] == each["total_median_ms"] == each["total_worst_ms"] == each["total_ms"][0]
+    ElementTree.parse(tmp_path / "place.svg")
+
+
+def test_a_node_decides_as_its_policy_suggests() -> None:
+    """What is measured of a node is a decision about the same directory."""
+    deployment = deploy(Random(4), 10, 5)
+    node = DecidingNode(deployment.entries, deployment.topology)
+    name, entry = next(iter(sorted(deployment.entries.loads.items())))
+    detector, client = min(deployment.entries.detectors), min(deployment.topology.subscribers)
+    pattern = fresh_pattern(Random(5)).text
+    assert all(each >= 0 for each in node.decide("min-bandwidth", pattern, client, detector, name, entry))
+    situation = Situation.of(deployment.entries, deployment.topology)
+    subscriber = (Place("subscriber", client),)
+    graphs = ways(compile_pattern(pattern), NAMED["min-bandwidth"], deployment.catalogue, situation=situation,
+                  subscribers=subscriber)  # fmt: skip
+    request = Request(graphs[0].roots[0], tuple(graphs), subscriber)
+    suggested = suggest(NAMED["min-bandwidth"], situation, request)
+    assert node.decided is not None
+    assert (node.decided.node, node.decided.reason) == (suggested.node, suggested.reason)
 
 
 def test_the_deployment_is_the_same_for_the_same_seed() -> None:

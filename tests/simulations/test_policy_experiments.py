@@ -1,0 +1,234 @@
+"""The experiments with distribution policies: figures by hand, and a few of the scenarios by chance.
+
+On the hand-made scenario the publisher and the subscriber are at one site, the only node at another, with one link
+between them; so every message crosses it, and can be counted.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from middleware.errors import DistcedError
+from middleware.events import Event
+from middleware.eventtypes import event_type
+from middleware.timestamps import MILLISECOND, SECOND
+from middleware.topics import composite_topic, event_topic
+from middleware.wire import encode
+from policies.distribution.policy import NAMED
+from policies.topology.files import parse_topology
+from policies.topology.model import LOCAL_LATENCY
+from simulations.console import bench
+from simulations.experiments.comparing import METRICS, Compared, compare, compare_many, impact_scenario_of
+from simulations.experiments.metrics import RunFigures, figures_of, impact_of, reliability_of
+from simulations.experiments.report import as_dict, parse_metrics, plots, show, standings
+from simulations.network.scenario import START, Asked, Scenario, Send, Stream
+from simulations.network.sizes import ACKNOWLEDGEMENT, message_size
+
+LASTS, SINCE = 8, 2
+"""Seconds; an event of each type comes in the middle of each."""
+
+TOPOLOGY = parse_topology(
+    """
+    directory = "here"
+    [sites.here]
+    [sites.there]
+    [nodes.n]
+    site = "there"
+    [publishers.p]
+    site = "here"
+    types = ["A", "B"]
+    [subscribers.s]
+    site = "here"
+    [[links]]
+    between = ["here", "there"]
+    latency = "20ms"
+    """
+)
+
+
+def event(name: str, second: int) -> Event:
+    instant = START + second * SECOND + SECOND // 2
+    return Event(name, instant, instant, f"s{name}", second, {})
+
+
+def stream(name: str) -> Stream:
+    sends = [Send(second * SECOND + SECOND // 2, (each,), each.hi)
+             for second in range(LASTS) for each in [event(name, second)]]  # fmt: skip
+    end = LASTS * SECOND
+    return Stream(f"s{name}", "p", (name,), (*sends, Send(end, (), START + end)))
+
+
+def scenario(*patterns: str) -> Scenario:
+    return Scenario(
+        TOPOLOGY,
+        (event_type("A", {}), event_type("B", {})),
+        (stream("A"), stream("B")),
+        tuple(Asked(f"q{number}", "s", pattern) for number, pattern in enumerate(patterns)),
+        duration=LASTS * SECOND,
+        patience=2 * SECOND,
+    )
+
+
+def measured(*patterns: str) -> RunFigures:
+    return figures_of(scenario(*patterns), SINCE * SECOND)
+
+
+def bytes_of_event(name: str, second: int) -> int:
+    """On the link, with the acknowledgement."""
+    each = event(name, second)
+    payload = encode([each], type=name, source=each.source, watermark=each.hi)
+    return message_size(event_topic(name, each.source), len(payload), 1) + ACKNOWLEDGEMENT
+
+
+# By hand.
+
+
+def test_latency_and_load_by_hand() -> None:
+    found = measured("[A]")
+    # From the publisher to its server, over the link to the node, to the node's server, and back over the link.
+    assert found.latency == pytest.approx(4 * LOCAL_LATENCY + 2 * 20 * MILLISECOND, abs=MILLISECOND / 10)
+    # Each A is tried at the start, and nothing waits for more.
+    assert found.load == pytest.approx(1.0)
+    assert found.hosts == ("n",)
+    assert [len(each) for each in found.found.values()] == [LASTS]
+    assert not found.refused
+
+
+def test_each_of_two_steps_is_touched() -> None:
+    # Each A at the start, and each B the A that waits.
+    assert measured("[A] ; [B where 1 == 1]").load == pytest.approx(2.0, abs=0.2)
+
+
+def test_bytes_by_hand() -> None:
+    one, other, both = measured("[A]"), measured("[B]"), measured("[A]", "[B]")
+    events = sum(bytes_of_event("A", second) for second in range(SINCE, LASTS))
+    assert one.bytes > events
+    # What is left is the composite events, and heartbeats, of which there are none between events.
+    detector_topic = composite_topic("c" + "0" * 16)
+    least = (LASTS - SINCE) * (message_size(detector_topic, 0, 1) + ACKNOWLEDGEMENT)
+    assert events + least < one.bytes < events + 2.5 * least
+    # Both read streams of their own, and each tells for itself.
+    assert both.bytes == pytest.approx(one.bytes + other.bytes, abs=8)
+
+
+def test_impact_by_hand() -> None:
+    before = measured("[A]")
+    more = scenario("[A]", "[B]").subscriptions[1]
+    # As many bytes again, and as much on the only node.
+    assert impact_of(scenario("[A]"), more, before, SINCE * SECOND) == pytest.approx(2.0, abs=0.02)
+    again = scenario("[A]", "[A]").subscriptions[1]
+    # The same detector serves both: nothing is touched, and no event is read once more.
+    assert 0.1 < impact_of(scenario("[A]"), again, before, SINCE * SECOND) < 0.7
+
+
+def test_reliability_by_hand() -> None:
+    # The only node is lost at the sixth second of eight: six of eight events have been found by then.
+    assert reliability_of(scenario("[A]"), measured("[A]")) == pytest.approx(6 / 8)
+    # Nothing is expected, nothing is lost.
+    nothing = RunFigures(None, 0, 0.0, {"q0": frozenset()}, ("n",), {})
+    assert reliability_of(scenario("[A]"), nothing) == 1.0
+
+
+# Comparing.
+
+
+def test_best_and_equal() -> None:
+    figures = {
+        "latency": {"min-latency": 100.9, "min-bandwidth": 100.0, "min-load": 102.0},
+        "bandwidth": {"min-latency": 4.0, "min-bandwidth": 0.0, "min-load": 0.0},
+        "impact": {"min-impact": 0.109, "min-load": 0.1},
+        "reliability": {"min-load": 1.0, "max-reliability": 0.98},
+    }
+    found = Compared(1, figures)
+    assert found.best("min-latency")
+    assert not found.best("min-load", "latency")
+    assert found.behind("min-load", "latency") == pytest.approx(0.02)
+    assert found.best("min-load", "bandwidth")
+    assert found.behind("min-latency", "bandwidth") == float("inf")
+    assert found.best("min-impact")
+    assert found.behind("max-reliability", "reliability") == pytest.approx(0.02)
+    assert not found.best("max-reliability")
+
+
+def test_what_was_there_before_stays_where_it_is() -> None:
+    before, more = impact_scenario_of(3)
+    assert 8 <= len(before.subscriptions) <= 12
+    for each in before.subscriptions:
+        assert len(each.hints.nodes) == NAMED[each.distribution].replicas
+    assert not more.hints.nodes
+    assert more.at is not None
+    assert more.at > max(each.at or 0 for each in before.subscriptions)
+    assert impact_scenario_of(3) == (before, more)
+
+
+@pytest.mark.parametrize("seed", [3, 24])
+def test_policies_are_best_at_their_own(seed: int) -> None:
+    found = compare(seed, metrics=("latency", "bandwidth", "load"))
+    assert not found.refused
+    for policy in ("min-latency", "min-bandwidth", "min-load"):
+        assert found.best(policy), found.figures[METRICS[policy]]
+
+
+def test_the_least_impact() -> None:
+    found = compare(8, metrics=("impact",))
+    assert found.best("min-impact"), found.figures
+
+
+# The report.
+
+
+def test_the_report() -> None:
+    compared = [
+        Compared(seed, {"load": {name: (1.0 if name == "min-load" or (seed, name) == (2, "min-impact") else 3.0)
+                                 for name in NAMED}})
+        for seed in (2, 1)
+    ]  # fmt: skip
+    found = standings(compared)
+    assert [each.seed for each in found.scenarios] == [1, 2]
+    assert found.metrics == ("load",)
+    own, other = found.of("min-load", "load"), found.of("min-impact", "load")
+    assert (own.wins, own.behind, own.own, own.lost_to) == (2, 0.0, True, {})
+    assert (other.wins, other.behind, other.own) == (1, 1.0, False)
+    assert found.share("min-load") == 1.0
+    assert found.share("min-impact") is None
+    assert found.holds
+    worse = standings([*compared, Compared(3, {"load": {name: 2.0 - (name == "min-impact") for name in NAMED}})])
+    assert worse.share("min-load") == pytest.approx(2 / 3)
+    assert worse.of("min-load", "load").lost_to == {"min-impact": 1}
+    assert not worse.holds
+    assert json.loads(json.dumps(as_dict(worse)))["own"] == {"min-load": pytest.approx(2 / 3)}
+    console = Console(file=io.StringIO(), width=200)
+    show(console, worse)
+    assert isinstance(console.file, io.StringIO)
+    assert "min-impact 1" in console.file.getvalue()
+    assert "66.7%" in console.file.getvalue()
+    for content in plots(worse).values():
+        ElementTree.fromstring(content)
+
+
+def test_metrics_as_people_write_them() -> None:
+    assert parse_metrics("") == tuple(METRICS.values())
+    assert parse_metrics("load, latency,load") == ("load", "latency")
+    with pytest.raises(DistcedError, match=r"not a metric.*speed.*latency, bandwidth, impact, load, reliability"):
+        parse_metrics("load,speed")
+
+
+def test_the_verb_policies(tmp_path: Path) -> None:
+    arguments = ["policies", "--scenarios", "1", "--seed", "3", "--metrics", "load", "--json"]
+    result = CliRunner().invoke(bench, [*arguments, "--report", str(tmp_path)])
+    told = json.loads(result.stdout)
+    assert result.exit_code == (0 if told["holds"] else 1)
+    assert told["scenarios"] == 1
+    assert told["figures"][0]["seed"] == 3
+    assert {each["policy"] for each in told["rows"]} == set(NAMED)
+    assert {each.name for each in tmp_path.iterdir()} == {"policies.svg", "policies-load.svg"}
+    # Two processes find the same.
+    (again,) = compare_many(range(3, 4), ("load",), 2)
+    assert dict(again.figures["load"]) == told["figures"][0]["figures"]["load"]
