@@ -340,7 +340,7 @@ class Routing:
             # Of an earlier life of this node.
             return True
         return (
-            serving_host(known, self.directory.nodes) is None
+            serving_host(known, self.directory.expected_nodes) is None
             and chosen(identity, self.directory.common_nodes) == self.name
         )
 

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from middleware.errors import DistcedError
 from policies.distribution.policy import NAMED
-from simulations.experiments.comparing import EQUAL, METRICS, Compared
+from simulations.experiments.comparing import EQUAL, IMPACT_EQUAL, METRICS, Compared
 from simulations.plots import bars
 
 WANTED: Final = 0.95
@@ -118,7 +118,7 @@ def as_dict(found: Standings) -> dict[str, Any]:
         "scenarios": len(found.scenarios),
         "refused": found.refused,
         "wanted": WANTED,
-        "equal": EQUAL,
+        "equal": {metric: IMPACT_EQUAL if metric == "impact" else EQUAL for metric in found.metrics},
         "holds": found.holds,
         "own": {policy: share for policy in NAMED if (share := found.share(policy)) is not None},
         "rows": [
@@ -148,9 +148,10 @@ def show(console: Console, found: Standings) -> None:
         words = ", ".join(f"{other} {count}" for other, count in lost.items())
         table.add_row(policy, *cells, "" if share is None else f"{share:.1%}", words)
     console.print(table)
-    said = f"{len(found.scenarios)} scenarios. Of each policy: in how many none is better by more than {EQUAL:.0%}, and"
     console.print(
-        f"\n{said} by how much the best is better on average; of impact and reliability in percentage points."
+        f"\n{len(found.scenarios)} scenarios. Of each policy: in how many none is better by more than {EQUAL:.0%} "
+        f"(impact: by more than {IMPACT_EQUAL:.0%} of what was there before), and by how much the best is better on "
+        "average; of impact and reliability in percentage points."
     )
     if found.refused:
         console.print(f"In {found.refused} of them something was refused under some policy.")
