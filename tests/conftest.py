@@ -7,9 +7,11 @@ itself has no small share and is left out of plain runs.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 PROPERTIES = Path(__file__).parent / "properties"
@@ -46,3 +48,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def at_length(request: pytest.FixtureRequest) -> bool:
     """Whether this is a long run: how far an exhaustive test goes."""
     return runs_long(request.config)
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was() -> Iterator[None]:
+    """Verbs that run in this process set what is logged; the next test begins without that."""
+    yield
+    structlog.reset_defaults()
