@@ -204,9 +204,9 @@ def _count_at_node(url: str, count: int, ready: Any, answer: Any, profiler: Any)
         times: list[float] = []
         counts, receive = node.node.counts, node.node.receive
 
-        def timed(topic: str, payload: bytes, now: int) -> Any:
+        def timed(topic: str, payload: bytes, now: int, home: str = "") -> Any:
             times.append(time.perf_counter())
-            return receive(topic, payload, now)
+            return receive(topic, payload, now, home)
 
         node.node.receive = timed  # type: ignore[method-assign]
         if profiler is not None:
