@@ -251,9 +251,10 @@ class Choice:
             assumed.arrived[part] = figures.wait(node) + self.situation.to_node(assumed.homes[part], node)
             assumed.parts[part] = Part(figures.does, figures.told)
             assumed.loads[node] = assumed.loads.get(node, 0.0) + load
-            assumed.reads.setdefault(node, set()).update(figures.streams)
             read, read_cost = figures.reading(node)
-            assumed.bytes, assumed.cost = assumed.bytes + read, assumed.cost + read_cost
+            assumed.bytes += read + figures.louder[0]
+            assumed.cost += read_cost + figures.louder[1]
+            assumed.reads.setdefault(node, set()).update(figures.streams)
         return assumed
 
     def _on(self, way: int, node: str, home: str) -> _Alone:

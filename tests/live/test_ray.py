@@ -99,19 +99,17 @@ def test_nodes_run_as_actors_and_come_back_when_they_are_killed(
         processes = nodes.processes()
         assert set(processes.values()) <= started
 
-        # The others take up what it hosted at once, and it comes back as an empty node.
+        # It comes back as an empty node. What it hosted is taken over by the others, or made anew where it was if it is
+        # back within a moment.
         killed = subscription.node
         since = client.nodes[killed].since
         os.kill(processes[killed], signal.SIGKILL)
-        eventually(lambda: all(each.node != killed for each in everybody))
         eventually(lambda: killed in client.nodes and client.nodes[killed].since > since)
         eventually(detected)
         again = nodes.processes()
         assert again[killed] != processes[killed]
         assert {name for name in again if again[name] == processes[name]} == set(again) - {killed}
-        statistics = nodes.statistics()
-        assert sum(each["detectors"] for each in statistics.values()) == 7
-        assert statistics[killed]["detectors"] == 0
+        eventually(lambda: sum(each["detectors"] for each in nodes.statistics().values()) == 7)
 
         # When nobody is left they take up what was their own.
         for process in again.values():
