@@ -30,6 +30,14 @@ MappingOption: TypeAlias = Annotated[
 ]
 
 
+class EngineOption(StrEnum):
+    """What detects; the names are those of `detectors.engines`."""
+
+    AUTO = "auto"
+    STEPWISE = "stepwise"
+    COLUMNAR = "columnar"
+
+
 class Consumption(StrEnum):
     """How events are consumed."""
 
@@ -127,6 +135,9 @@ def run(
         Path | None, typer.Option("--rejected", metavar="FILE", help="Write the rows that gave no event, and why.")
     ] = None,
     consumption: ConsumptionOption = Consumption.ORDERED,
+    engine: Annotated[
+        EngineOption, typer.Option("--engine", help="What detects; by itself columnar where there are many events.")
+    ] = EngineOption.AUTO,
     as_json: AsJson = False,
 ) -> int:
     """Run patterns over recorded events; print what they find.
@@ -157,6 +168,7 @@ def run(
         finish=finish,
         rejected=rejected,
         consumption="epoch" if consumption == Consumption.EPOCH else "ordered",
+        engine=engine.value,
         as_json=as_json,
     )
     run_patterns(wanted)

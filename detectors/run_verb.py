@@ -14,6 +14,7 @@ from typing import IO, Final, TypeAlias
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from detectors.compilation import Consumption
+from detectors.engines import EngineName
 from detectors.pattern_source import compile_source, read_source
 from detectors.running import Replay, declared_types, misfits
 from detectors.running_report import Summary, event_as_dict
@@ -49,6 +50,7 @@ class Run:
     finish: bool
     rejected: Path | None
     consumption: Consumption
+    engine: EngineName
     as_json: bool
 
 
@@ -63,7 +65,7 @@ def run_patterns(wanted: Run) -> Summary:
     patterns = compile_source(source, registry, consumption=wanted.consumption)
     show_notes(patterns.notes)
     reader = read_events(wanted.recording, mapping)
-    replay = Replay(patterns.compiled, reader, finish=wanted.finish)
+    replay = Replay(patterns.compiled, reader, finish=wanted.finish, engine=wanted.engine)
     with _writing(wanted) as write, _progress(wanted) as progress:
         started = time.perf_counter()
         task = progress.add_task("reading", total=None)

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 from detectors.compilation import Compiled, Consumption
+from detectors.engines import EngineName, chosen, make_engine
 from detectors.pattern_source import PatternSource, compile_source, read_source
-from detectors.stepwise.engine import StepwiseEngine
 from middleware.errors import DistcedError, EventError, PatternError
 from middleware.events import CompositeEvent, Event
 from middleware.eventtypes import EventType, TypeRegistry
@@ -83,9 +83,11 @@ class Replay(Iterable[CompositeEvent]):
         source: Iterable[Event],
         *,
         finish: bool = False,
+        engine: EngineName = "auto",
     ) -> None:
         """
         Args:
+            engine: which one detects; by itself the columnar one where there are many events.
             finish: let time go on after the last event, until every time event has fired.
         """
         # Equal patterns give the same composite events, which are found once.
@@ -95,6 +97,8 @@ class Replay(Iterable[CompositeEvent]):
         self.last = INSTANT_MIN
         self._source = source
         self._finish = finish
+        self._engine = engine
+        chosen(engine, 0)
         self._read = False
 
     def read(self, watch: Callable[[int], None] = lambda _: None) -> None:
@@ -125,7 +129,7 @@ class Replay(Iterable[CompositeEvent]):
     def steps(self) -> Iterator[Step]:
         """The composite events, stretch by stretch of the recording."""
         self.read()
-        engine = StepwiseEngine(self.patterns)
+        engine = make_engine(self.patterns, engine=chosen(self._engine, len(self.events)))
         self.counts.found.clear()
         events, start = self.events, 0
         while start < len(events):
@@ -138,7 +142,7 @@ class Replay(Iterable[CompositeEvent]):
             yield self._step(end, found)
             start = end
         found = engine.advance(self.last)
-        self.counts.running = any(unit.matcher.next_due() is not None for unit in engine.units)
+        self.counts.running = engine.next_due() is not None
         if self._finish:
             found += engine.finish()
         yield self._step(len(events), found)
@@ -166,6 +170,7 @@ def run(
     types: Iterable[EventType] | None = None,
     consumption: Consumption = "ordered",
     finish: bool = False,
+    engine: EngineName = "auto",
 ) -> list[CompositeEvent]:
     """The composite events that patterns find in recorded events, in order of detection.
 
@@ -178,10 +183,11 @@ def run(
         consumption: events `"ordered"`, one by one, or those of one instant together, `"epoch"`; not for what is
             compiled already.
         finish: let time go on after the last event, until every time event has fired.
+        engine: `"stepwise"` or `"columnar"`, which find the same; by itself the columnar one for many events.
 
     Rows that give no event are left out; `replay` tells of them.
     """
-    return list(replay(pattern, source, mapping, types=types, consumption=consumption, finish=finish)[0])
+    return list(replay(pattern, source, mapping, types=types, consumption=consumption, finish=finish, engine=engine)[0])
 
 
 def replay(
@@ -192,6 +198,7 @@ def replay(
     types: Iterable[EventType] | None = None,
     consumption: Consumption = "ordered",
     finish: bool = False,
+    engine: EngineName = "auto",
 ) -> tuple[Replay, EventReader | None]:
     """The same as `run`, not yet run, with the reader that keeps rejected rows; None where events were given."""
     if isinstance(mapping, str | Path):
@@ -201,7 +208,7 @@ def replay(
     patterns = _compiled(pattern, registry, consumption)
     events = read(source, mapping)
     reader = events if isinstance(events, EventReader) else None
-    return Replay(patterns, events, finish=finish), reader
+    return Replay(patterns, events, finish=finish, engine=engine), reader
 
 
 def read(source: Source, mapping: Mapping | None = None) -> Iterable[Event]:

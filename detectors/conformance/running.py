@@ -9,16 +9,13 @@ from typing import Final, Literal, TypeAlias
 
 from detectors.compilation import Compiled, compile_pattern, register_derived
 from detectors.conformance.cases import Case, ConformanceError, Constituents, Match
+from detectors.engines import Kinds, make_engine
 from detectors.language.parser import parse_file
-from detectors.stepwise.engine import StepwiseEngine
 from middleware.errors import DistcedError
 from middleware.events import Attribute, CompositeEvent, Event
-from middleware.eventtypes import Kind, TypeRegistry
+from middleware.eventtypes import TypeRegistry
 
 Status: TypeAlias = Literal["passed", "failed", "unsupported"]
-
-Kinds: TypeAlias = Callable[[str], Mapping[str, Kind] | None]
-"""The kinds of a type's attributes, where they are known."""
 
 Run: TypeAlias = Callable[[Sequence[Compiled], Sequence[Event], Kinds], list[CompositeEvent]]
 """Detects patterns in events that are given in the order of consumption, until every time event has fired."""
@@ -140,11 +137,16 @@ def _kinds(case: Case) -> Kinds:
 
 
 def _stepwise(patterns: Sequence[Compiled], events: Sequence[Event], kinds: Kinds) -> list[CompositeEvent]:
-    engine = StepwiseEngine(patterns, kinds)
+    engine = make_engine(patterns, kinds, engine="stepwise")
     return engine.feed(events) + engine.finish()
 
 
-ENGINES: Final[dict[str, Run]] = {"stepwise": _stepwise}
+def _columnar(patterns: Sequence[Compiled], events: Sequence[Event], kinds: Kinds) -> list[CompositeEvent]:
+    engine = make_engine(patterns, kinds, engine="columnar")
+    return engine.feed(events) + engine.finish()
+
+
+ENGINES: Final[dict[str, Run]] = {"stepwise": _stepwise, "columnar": _columnar}
 
 
 def _match(composite: CompositeEvent) -> Match:

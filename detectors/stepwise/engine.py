@@ -61,6 +61,7 @@ class StepwiseEngine:
         pending: events of the instant that is not over yet, in order.
         clock: up to this instant, ns, everything has happened; time events due until then have fired.
         late: how many events came behind an instant that was over; counted where one instant is run after the other.
+        by_instants: whether one instant is run after the other.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class StepwiseEngine:
         for unit in self.units:
             for type_name, part in unit.delegated.items():
                 self._from_outside.setdefault(part.detector, []).append((unit, type_name, part))
-        self._by_instants = bool(self._from_outside) or any(
+        self.by_instants = bool(self._from_outside) or any(
             unit.readers or unit.matcher.automaton.epochs for unit in self.units
         )
         self._with_timers = [unit for unit in self.units if unit.matcher.automaton.timers]
@@ -97,7 +98,7 @@ class StepwiseEngine:
 
     def feed(self, events: Iterable[Event]) -> list[CompositeEvent]:
         """Consume events in order; the composite events found by them, each with the `hi` of its last event."""
-        if self._by_instants:
+        if self.by_instants:
             for event in events:
                 self._feed_instant(event)
         elif self._records:
@@ -132,7 +133,7 @@ class StepwiseEngine:
         """Time has passed: no event with `hi <= watermark` will come any more. What this lets happen is found."""
         if watermark <= self.clock:
             return []
-        if self._by_instants:
+        if self.by_instants:
             self._run_until(watermark)
         else:
             self._offer_pending(watermark)
@@ -143,7 +144,7 @@ class StepwiseEngine:
 
     def settle(self) -> list[CompositeEvent]:
         """Do not wait for more events of the instant at hand: best effort consumes on arrival."""
-        if self.pending and self._by_instants:
+        if self.pending and self.by_instants:
             self._run_until(self.pending[0].hi)
         else:
             self._offer_pending(INSTANT_MAX)
@@ -190,6 +191,10 @@ class StepwiseEngine:
         Counted from 0 again where the engine goes on from a snapshot.
         """
         return sum(unit.matcher.touched for unit in self.units)
+
+    def next_due(self) -> int | None:
+        """The instant the next time event is due, ns; None if none is set off."""
+        return min((due for unit in self._with_timers if (due := unit.matcher.next_due()) is not None), default=None)
 
     def live_instances(self) -> int:
         """How many instances there are."""

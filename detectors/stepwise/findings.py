@@ -49,7 +49,19 @@ class Findings:
         reported: the constituents, and the `lo`, of composite events that may be found again, by id.
     """
 
-    def __init__(self, automaton: Automaton, scope: Scope, part_type: str | None, *, records: bool = False) -> None:
+    def __init__(
+        self,
+        automaton: Automaton,
+        scope: Scope,
+        part_type: str | None,
+        *,
+        records: bool = False,
+        filtered: bool = False,
+    ) -> None:
+        """
+        Args:
+            filtered: the final filter has been asked already.
+        """
         self.automaton = automaton
         self._records = records
         self.found: list[CompositeEvent] = []
@@ -74,7 +86,7 @@ class Findings:
         self._type = automaton.canonical_id if output is None else output.type_name
         values = () if output is None else output.attributes
         self._attributes = tuple((name, compile_value(value, scope)) for name, value in values)
-        condition = None if output is None else output.condition
+        condition = None if output is None or filtered else output.condition
         self._condition = True if condition is None else compile_condition(condition, scope)
 
     def keep_records(self) -> None:

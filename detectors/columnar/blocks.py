@@ -1,0 +1,54 @@
+"""Extra blocks: the words of an instance that few patterns need, as many as its pattern has."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from detectors.columnar.compiling import compiled, inlined
+from detectors.columnar.layout import C_EXTRAS, LATEST, NONE, ROOT, U_EXTRA, U_TIMERS, U_VARIABLES, U_WINDOWS
+from detectors.columnar.values import NULL
+
+
+@inlined
+def root(program, state, unit):
+    """The extra block of a start."""
+    memory, extras = program.memory, state.extras
+    size = memory[unit + U_EXTRA]
+    if size == 0:
+        return np.int64(-1)
+    windows = memory[unit + U_WINDOWS]
+    instants = windows + memory[unit + U_TIMERS] + memory[unit + U_VARIABLES]
+    for word in range(windows):
+        extras[ROOT + word] = LATEST
+    for word in range(windows, instants):
+        extras[ROOT + word] = NONE
+    for word in range(instants, size):
+        extras[ROOT + word] = NULL
+    return np.int64(ROOT)
+
+
+@inlined
+def new_extra(state, size):
+    """An extra block of this length."""
+    free = state.spare[size]
+    if free >= 0:
+        state.spare[size] = state.extras[free]
+        return free
+    made = state.counters[C_EXTRAS]
+    state.counters[C_EXTRAS] = made + size
+    return made
+
+
+@inlined
+def free_extra(state, extra, size):
+    """Give an extra block back."""
+    state.extras[extra] = state.spare[size]
+    state.spare[size] = extra
+
+
+@compiled
+def copied(program, state, unit, extra, made):
+    """Copy an extra block, if there is one."""
+    for word in range(program.memory[unit + U_EXTRA]):
+        state.extras[made + word] = state.extras[extra + word]
+    return np.int64(made)

@@ -1,0 +1,166 @@
+"""State from one engine to the other: instances as rows of numbers, and as the objects of the stepwise engine.
+
+Both engines run the same automata, so nothing has to be translated but the form. With this the columnar engine goes
+into the snapshots of the stepwise one and comes out of them, and may leave to it what it does not do itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from detectors.columnar import layout
+from detectors.columnar.coding import Capture
+from detectors.columnar.layout import DEAD, STATE_MASK, TAG_MASK, UNIT_SHIFT
+from detectors.columnar.looping import Loop
+from detectors.columnar.matches import bindings_of, event_at, registers_of
+from detectors.columnar.program import Unit
+from detectors.stepwise.inner_events import TimeEvent
+from detectors.stepwise.instance import Instance
+from detectors.stepwise.matcher import Matcher
+from middleware.events import TIME, Attribute, Event
+
+
+def hand_over(loop: Loop, matchers: Mapping[int, Matcher]) -> None:
+    """Put fresh matchers, by unit, into the state of a loop."""
+    state, store = loop.state, loop.store
+    times = state.times
+    units = {unit.address: unit for unit in loop.assembler.units}
+    chains: dict[int, Any] = {}
+    for unit in loop.assembler.units:
+        matcher = matchers[unit.number]
+        matcher.resume(loop.latest_of(unit.number), int(state.counters[layout.C_NUMBERS]))
+        matcher.late = loop.late
+        matcher.findings.reported = dict(loop.findings[unit.number].reported)
+    for row in state.rows[: int(state.counters[layout.C_ROWS])]:
+        where = int(row[layout.R_STATE])
+        if where in (DEAD, -1):
+            continue
+        unit = units[where >> UNIT_SHIFT]
+        automaton = unit.automaton
+        block = state.extras[int(row[layout.R_EXTRA]) :][: unit.extra] if unit.extra else state.extras[:0]
+        windows = len(automaton.windows)
+        matchers[unit.number].add(
+            Instance(
+                (where & STATE_MASK) - unit.first_state,
+                _key(loop, unit, int(row[layout.R_TAG]) & TAG_MASK, int(row[layout.R_KEY])),
+                _chain(loop, int(row[layout.R_LINK]), chains),
+                int(row[layout.R_LO]),
+                int(row[layout.R_HI]),
+                event_at(int(row[layout.R_LAST]), store, times),
+                bindings_of(unit, block, store, times),
+                registers_of(unit, block, loop.texts),
+                tuple(None if each == layout.LATEST else int(each) for each in block[:windows]),
+                tuple(None if each == layout.NONE else int(each) for each in block[windows : unit.variables]),
+                (),
+                frozenset(),
+            )
+        )
+
+
+def take_over(loop: Loop, matchers: Mapping[int, Matcher]) -> None:
+    """Put a fresh loop into the state of matchers."""
+    taker = _Taker(loop)
+    latest: Event | None = None
+    for unit in loop.assembler.units:
+        matcher = matchers[unit.number]
+        loop.findings[unit.number].reported = dict(matcher.findings.reported)
+        loop.late = max(loop.late, matcher.late)
+        numbers = int(loop.state.counters[layout.C_NUMBERS])
+        loop.state.counters[layout.C_NUMBERS] = max(numbers, matcher.numbers)
+        if matcher.latest is not None:
+            if matcher.latest.rank == TIME:
+                loop.fired[unit.number] = matcher.latest
+            if latest is None or matcher.latest.key > latest.key:
+                latest = matcher.latest
+        for instance in matcher.instances():
+            taker.take(unit, instance)
+    loop.latest = latest
+    loop.settle()
+
+
+class _Taker:
+    """Makes rows of instances."""
+
+    def __init__(self, loop: Loop) -> None:
+        self.loop = loop
+        self._positions: dict[int, int] = {}
+        self._links: dict[int, int] = {}
+        # Numbers go by identity, so nothing that was numbered may be freed meanwhile.
+        self._held: list[Any] = []
+
+    def take(self, unit: Unit, instance: Instance) -> None:
+        loop = self.loop
+        words = [each if each is not None else layout.LATEST for each in instance.windows]
+        words += [each if each is not None else layout.NONE for each in instance.timers]
+        words += [layout.NONE if event is None else self.position(event) for event in instance.bindings]
+        bound = dict(zip(unit.automaton.variables, instance.bindings, strict=True))
+        for capture in unit.captures:
+            words += loop.texts.packed(_captured(bound, capture))
+        for value in instance.registers[: len(unit.registers)]:
+            words += loop.texts.packed(value)
+        tag, key = loop.packed_key(unit, instance.key)
+        last = self.position(instance.last) if instance.last is not None else layout.NONE
+        link = self.link(instance.chain)
+        loop.put(unit, instance.state, link, instance.lo, instance.hi, last, key, tag, np.array(words, np.int64))
+
+    def position(self, event: Event) -> int:
+        """The position of an event; of a time event -1 less its number."""
+        known = self._positions.get(id(event))
+        if known is None:
+            if isinstance(event, TimeEvent):
+                known = self.loop.note_time(event.hi, event.seq, int(event.type[1:]))
+            else:
+                known = self.loop.store.keep(event)
+            self._positions[id(event)] = known
+            self._held.append(event)
+        return known
+
+    def link(self, chain: Any) -> int:
+        """The number of the last link of a chain; -1 for none."""
+        waiting = []
+        while chain is not None and id(chain) not in self._links:
+            waiting.append(chain)
+            chain = chain[0]
+        number = -1 if chain is None else self._links[id(chain)]
+        for each in reversed(waiting):
+            number = self.loop.add_link(number, self.position(each[1]))
+            self._links[id(each)] = number
+            self._held.append(each)
+        return number
+
+
+def _captured(bound: Mapping[str, Event | None], capture: Capture) -> Attribute:
+    variable, what = capture
+    event = bound.get(variable)
+    if event is None:
+        return None
+    if what in ("lo()", "hi()"):
+        return event.lo if what == "lo()" else event.hi
+    return event.attributes.get(what)
+
+
+def _key(loop: Loop, unit: Unit, tag: int, payload: int) -> object:
+    """The key as the stepwise engine has it: booleans apart from numbers, several values as a tuple."""
+    if not unit.automaton.key:
+        return None
+    if len(unit.automaton.key) == 1:
+        value = loop.texts.unpacked(tag, payload)
+        return (value,) if isinstance(value, bool) else value
+    values = (loop.texts.unpacked(*each) for each in loop.key_values(unit.automaton.key, payload))
+    return tuple((value,) if isinstance(value, bool) else value for value in values)
+
+
+def _chain(loop: Loop, link: int, known: dict[int, Any]) -> Any:
+    """A chain as the stepwise engine has it; links that are shared stay so."""
+    links = loop.state.links
+    waiting = []
+    while link >= 0 and link not in known:
+        waiting.append(link)
+        link = int(links[link, 0])
+    chain = known.get(link)
+    for each in reversed(waiting):
+        chain = known[each] = (chain, loop.store.event(int(links[each, 1])))
+    return chain

@@ -1,0 +1,16 @@
+"""One hash of two numbers, by a multiplication with the golden ratio."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from detectors.columnar.compiling import inlined
+
+MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+@inlined
+def mix(left, right):
+    """One hash of two numbers."""
+    mixed = (np.uint64(left) * MIX ^ np.uint64(right)) * MIX
+    return np.int64((mixed ^ (mixed >> np.uint64(32))) >> np.uint64(1))

@@ -1,0 +1,226 @@
+"""Where things stand in the memory of the columnar engine: the words of its records, by name.
+
+A program is one array of 32-bit words, in which records point to one another; what needs 64 bits is in a pool beside
+it. Instances, chains and whatever else changes are rows of 64-bit words. So the compiled loop is the same for every
+pattern, is compiled once, and a further pattern is a few words at the end.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+NONE: Final = -(2**63)
+"""No instant, no position."""
+
+LATEST: Final = 2**63 - 1
+
+# A pattern's automaton.
+U_NUMBER: Final = 0
+"""Its number."""
+U_FLAGS: Final = 1
+U_WINDOW: Final = 2
+"""Its whole window in the pool of wide numbers, ns; -1 for none."""
+U_WINDOWS: Final = 3
+"""How many windows, time events and variables it has; then the words of an instance's extra block: `lo` of each window,
+due instant of each time event, position of each variable's event, tag and bits of each slot."""
+U_TIMERS: Final = 4
+U_VARIABLES: Final = 5
+U_EXTRA: Final = 6
+U_FILTER: Final = 7
+"""The code of the final filter; 0 for none."""
+U_KEYS: Final = 8
+"""The column of its key, where it has one."""
+U_FIRST_STATE: Final = 9
+"""The number of its first state among those of all."""
+U_TIMER_VISITS: Final = 10
+"""By state and time event what the time event does there; 0 for nothing."""
+UNIT: Final = 11
+
+KEYED: Final = 1
+MERGES: Final = 2
+"""Instances may become equal, so those that come about are compared."""
+CHOSEN: Final = 4
+"""Two matches of one moment with the same constituents are one: its composite events have no attributes."""
+SHOWN: Final = 8
+"""Matches take along what was bound and counted."""
+
+# What events of one type do in one state, or in a start state.
+V_STATE: Final = 0
+"""The state; -1 for a start."""
+V_FLAGS: Final = 1
+V_UNIT: Final = 2
+V_NEED: Final = 3
+"""How many instances and matches one instance may bring forth at most."""
+V_TESTS: Final = 4
+"""The list of reasons to be in the domain."""
+V_MOVES: Final = 5
+"""The list of moves."""
+V_LOOP: Final = 6
+"""The move that changes an instance in place, as in `~[B]* [B]`; 0 for none."""
+VISIT: Final = 7
+
+STRONG: Final = 1
+EVERYTHING: Final = 2
+ALIKE: Final = 4
+
+# A reason to be in a domain.
+D_CODE: Final = 0
+"""Its condition; 0 for none."""
+D_INITS: Final = 1
+"""The list of pairs (slot, code) of registers that begin anew before it is asked."""
+TEST: Final = 2
+
+# A move.
+M_LABEL: Final = 0
+"""The condition; 0 for none."""
+M_FLAGS: Final = 1
+M_VARIABLE: Final = 2
+"""The word of the variable's event in the extra block; -1 for none."""
+M_CAPTURES: Final = 3
+"""The list of pairs (slot, column): what is taken over from the event; `lo` and `hi` as columns -1 and -2."""
+M_INITS: Final = 4
+M_UPDATES: Final = 5
+"""Lists of pairs (slot, code)."""
+M_WINDOWS: Final = 6
+"""The list of triples (word, length in the pool, whether it is entered)."""
+M_TARGETS: Final = 7
+"""The list of targets."""
+MOVE: Final = 8
+
+HIDDEN: Final = 2
+SIMPLE: Final = 4
+
+# A state an instance goes on in.
+T_STATE: Final = 0
+T_FLAGS: Final = 1
+T_CLEARS: Final = 2
+"""The list of pairs (word, whether a time event) of what is over."""
+T_ARMS: Final = 3
+"""The list of triples (word, timer, when): `when` in the pool where it is a delay, else -1 less its number."""
+TARGET: Final = 4
+
+ACCEPTING: Final = 1
+GOES_ON: Final = 2
+
+# A row of an instance.
+R_NEXT: Final = 0
+R_STATE: Final = 1
+"""The state, above the unit's address; -1 where the row is free."""
+R_LINK: Final = 2
+R_LO: Final = 3
+R_HI: Final = 4
+R_LAST: Final = 5
+"""The position of the event matched last; below 0 a time event, -1 less its number."""
+R_KEY: Final = 6
+R_TAG: Final = 7
+"""The tag of the key, and above it how often the row has been used."""
+R_EXTRA: Final = 8
+ROW: Final = 9
+
+TAG_BITS: Final = 3
+
+# A row of a match.
+F_UNIT: Final = 0
+F_MOMENT: Final = 1
+F_LO: Final = 2
+F_HI: Final = 3
+F_LINK: Final = 4
+F_EXTRA: Final = 5
+F_KEY: Final = 6
+F_TAG: Final = 7
+FOUND: Final = 8
+
+# Instructions: an operation and an argument each.
+OP_END: Final = 0
+OP_CONSTANT: Final = 1
+OP_COLUMN: Final = 2
+OP_SLOT: Final = 3
+OP_LO: Final = 4
+OP_HI: Final = 5
+OP_NOT: Final = 6
+OP_TRUTH: Final = 7
+OP_AND: Final = 8
+"""Go on behind the argument where the condition on top does not hold, else drop it."""
+OP_OR: Final = 9
+OP_EQ: Final = 10
+OP_NE: Final = 11
+OP_LT: Final = 12
+OP_LE: Final = 13
+OP_GT: Final = 14
+OP_GE: Final = 15
+OP_ADD: Final = 16
+OP_SUB: Final = 17
+OP_MUL: Final = 18
+OP_DIV: Final = 19
+OP_MOD: Final = 20
+OP_NEG: Final = 21
+OP_CALL: Final = 22
+"""A function of the language: its number, above the number of arguments in 8 bits."""
+LARGEST: Final = 2048
+"""The most words of an extra block."""
+
+DUE: Final = 64
+"""Not an operation: what a call to Python asks for where a time event's instant is to be worked out."""
+
+STACK: Final = 250
+"""How deep an expression may be nested."""
+
+# Counters.
+C_EVENT: Final = 0
+"""Where the loop stopped: event, visit and instance."""
+C_VISIT: Final = 1
+C_PREVIOUS: Final = 2
+C_CURRENT: Final = 3
+C_PHASE: Final = 4
+C_FREE: Final = 5
+"""The first free row; -1 for none."""
+C_ROWS: Final = 6
+C_LIVE: Final = 7
+C_LINKS: Final = 8
+C_EXTRAS: Final = 9
+C_ALARMS: Final = 10
+C_FOUND: Final = 11
+C_BORN: Final = 12
+C_BUCKETS: Final = 13
+C_SEEN: Final = 14
+"""How many of the moment are in the table of what was seen, and the stamp of the moment."""
+C_STAMP: Final = 15
+C_NUMBERS: Final = 16
+C_TOUCHED: Final = 17
+C_FIRST: Final = 18
+"""The position of the batch's first event."""
+C_CALLBACK: Final = 19
+"""The address of the function that does in Python what the loop cannot."""
+C_DUE: Final = 20
+"""The instant of the time events that are at hand, ns."""
+C_TIMES: Final = 21
+"""How many time events have fired of which instances or matches may know."""
+C_CROWD: Final = 22
+"""From how many rows or links on it is looked what is still referred to."""
+C_SLACK: Final = 23
+"""So many more may be born and found before it has to be looked whether there is room."""
+C_MOST_EXTRA: Final = 24
+"""The most words of an extra block, and the most time events, of any pattern."""
+C_MOST_TIMERS: Final = 25
+COUNTERS: Final = 26
+
+# Words that hold two things.
+UNIT_SHIFT: Final = 32
+STATE_MASK: Final = (1 << UNIT_SHIFT) - 1
+TAG_MASK: Final = (1 << TAG_BITS) - 1
+
+DEAD: Final = -2
+"""The state of an instance that a time event has moved or failed, until its row is come by."""
+
+ROOT: Final = 0
+ASIDE: Final = LARGEST
+"""Where extra blocks stand that are no instance's: that of a start, and one in which registers begin anew to look."""
+
+# The two phases of an event: what waits for it, and what it begins.
+WAITING: Final = 0
+STARTING: Final = 1
+
+# Why the loop stopped.
+DONE: Final = 0
+ROOM: Final = 1
+"""Something is full."""

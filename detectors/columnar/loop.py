@@ -1,0 +1,247 @@
+"""The compiled loop: events are offered to instances, rules 1 to 3 of design, section 1, over rows of numbers.
+
+The same as the stepwise engine's matcher, told once for all automata: what differs from pattern to pattern is read from
+the program. A loop written and compiled for each pattern was rejected: it is some two times as fast, takes seconds to
+compile, and there may be 400,000 patterns.
+
+Where something is full, the loop stops *before* the next instance, says where it stands, and is called again when there
+is more room; so nothing is ever done twice.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from detectors.columnar.alarms import pop
+from detectors.columnar.blocks import free_extra, root
+from detectors.columnar.compiling import compiled, inlined
+from detectors.columnar.layout import (
+    ALIKE,
+    C_ALARMS,
+    C_BORN,
+    C_CURRENT,
+    C_DUE,
+    C_EVENT,
+    C_FIRST,
+    C_LIVE,
+    C_NUMBERS,
+    C_PHASE,
+    C_PREVIOUS,
+    C_SEEN,
+    C_TIMES,
+    C_TOUCHED,
+    C_VISIT,
+    DEAD,
+    DONE,
+    EVERYTHING,
+    KEYED,
+    LATEST,
+    NONE,
+    R_EXTRA,
+    R_LO,
+    R_NEXT,
+    R_STATE,
+    R_TAG,
+    ROOM,
+    STARTING,
+    STATE_MASK,
+    U_EXTRA,
+    U_FIRST_STATE,
+    U_FLAGS,
+    U_NUMBER,
+    U_TIMER_VISITS,
+    U_TIMERS,
+    U_WINDOW,
+    UNIT_SHIFT,
+    V_FLAGS,
+    V_MOVES,
+    V_NEED,
+    V_STATE,
+    V_UNIT,
+    WAITING,
+)
+from detectors.columnar.moment import next_moment
+from detectors.columnar.rows import discard, find, key_of, room, settle
+from detectors.columnar.rules import follow, in_domain, labelled, take
+from detectors.columnar.values import NULL
+
+
+@compiled
+def run(program, events, state, until):
+    """Consume the events of a batch from where the loop stands to `until`; why it stopped."""
+    counters = state.counters
+    while counters[C_EVENT] < until:
+        event = counters[C_EVENT]
+        hi = events.hi[event]
+        if counters[C_ALARMS] > 0 and state.alarms[0, 0] < hi and fire(program, events, state, hi - 1) == ROOM:
+            return ROOM
+        if counters[C_DUE] != NONE:
+            next_moment(state)
+            counters[C_DUE] = NONE
+        kind = events.types[event]
+        lists = events.lists
+        if counters[C_PHASE] == WAITING:
+            if offer(program, events, state, event, lists[kind, 0]) == ROOM:
+                return ROOM
+            counters[C_PHASE] = STARTING
+            counters[C_VISIT] = 0
+        if lists[kind, 1] != 0 and begin(program, events, state, event, lists[kind, 1]) == ROOM:
+            return ROOM
+        if counters[C_BORN] > 0:
+            settle(program, state)
+        counters[C_PHASE] = WAITING
+        counters[C_VISIT] = 0
+        if counters[C_SEEN] > 0:
+            next_moment(state)
+        counters[C_EVENT] = event + 1
+    return DONE
+
+
+@inlined
+def offer(program, events, state, event, visits):
+    """Offer an event to the instances that wait for its type."""
+    if visits == 0:
+        return DONE
+    counters, memory, rows = state.counters, program.memory, state.rows
+    lo, hi = events.lo[event], events.hi[event]
+    position = counters[C_FIRST] + event
+    number = memory[visits]
+    while counters[C_VISIT] < number:
+        visit = memory[visits + 1 + counters[C_VISIT]]
+        unit = memory[visit + V_UNIT]
+        place = memory[visit + V_STATE]
+        keyed = memory[unit + U_FLAGS] & KEYED != 0
+        entry = np.int64(place)
+        if keyed:
+            if not key_of(program, events, state, unit, event):
+                counters[C_VISIT] += 1
+                continue
+            entry = find(state, place, state.tags[0], state.stack[0])
+            if entry < 0:
+                counters[C_VISIT] += 1
+                continue
+        wide = memory[unit + U_WINDOW]
+        window = program.wide[wide] if wide >= 0 else LATEST
+        previous, current = counters[C_PREVIOUS], counters[C_CURRENT]
+        if previous == 0 and current == 0:
+            previous, current = np.int64(-1), state.table[entry, 2] if keyed else state.heads[entry]
+        else:
+            # Where it stopped; one more than the rows.
+            previous, current = previous - 1, current - 1
+        while current >= 0:
+            if not room(state, memory[visit + V_NEED]):
+                counters[C_PREVIOUS], counters[C_CURRENT] = previous + 1, current + 1
+                return ROOM
+            following = rows[current, R_NEXT]
+            if rows[current, R_STATE] == DEAD:
+                gone = True
+            elif wide >= 0 and np.uint64(hi) - np.uint64(rows[current, R_LO]) > np.uint64(window):
+                # Whatever it takes is beyond its window.
+                gone = True
+            else:
+                counters[C_TOUCHED] += 1
+                gone = take(program, events, state, visit, unit, current, event, position, lo, hi)
+            if gone:
+                if previous >= 0:
+                    rows[previous, R_NEXT] = following
+                elif keyed:
+                    state.table[entry, 2] = following
+                else:
+                    state.heads[entry] = following
+                discard(program, state, current)
+            else:
+                previous = current
+            current = following
+        counters[C_PREVIOUS] = counters[C_CURRENT] = 0
+        counters[C_VISIT] += 1
+    return DONE
+
+
+@inlined
+def begin(program, events, state, event, visits):
+    """Begin what an event begins: start states are always active, and stay."""
+    counters, memory = state.counters, program.memory
+    lo, hi = events.lo[event], events.hi[event]
+    position = counters[C_FIRST] + event
+    number = memory[visits]
+    while counters[C_VISIT] < number:
+        visit = memory[visits + 1 + counters[C_VISIT]]
+        unit = memory[visit + V_UNIT]
+        if not room(state, memory[visit + V_NEED]):
+            return ROOM
+        counters[C_VISIT] += 1
+        counters[C_TOUCHED] += 1
+        key, tag = np.int64(0), np.int64(NULL)
+        if memory[unit + U_FLAGS] & KEYED != 0:
+            if not key_of(program, events, state, unit, event):
+                continue
+            key, tag = state.stack[0], state.tags[0]
+        flags = memory[visit + V_FLAGS]
+        blank = root(program, state, unit)
+        if flags & (EVERYTHING | ALIKE) == 0 and not in_domain(
+            program, events, state, visit, unit, blank, event, lo, hi
+        ):
+            continue
+        moves = memory[visit + V_MOVES]
+        for each in range(memory[moves]):
+            move = memory[moves + 1 + each]
+            if labelled(program, events, state, move, unit, blank, event, lo, hi):
+                follow(
+                    program,
+                    events,
+                    state,
+                    unit,
+                    move,
+                    -1,
+                    blank,
+                    np.int64(-1),
+                    lo,
+                    hi,
+                    event,
+                    position,
+                    lo,
+                    hi,
+                    key,
+                    tag,
+                )
+    return DONE
+
+
+@compiled
+def fire(program, events, state, until):
+    """Let every time event that is due at or before `until` happen, in order."""
+    counters, memory, rows, alarms = state.counters, program.memory, state.rows, state.alarms
+    while counters[C_ALARMS] > 0 and alarms[0, 0] <= until:
+        due, row, timer = alarms[0, 0], alarms[0, 2], alarms[0, 4]
+        if rows[row, R_STATE] < 0 or rows[row, R_TAG] != alarms[0, 3]:
+            pop(state)
+            continue
+        unit = rows[row, R_STATE] >> UNIT_SHIFT
+        local = (rows[row, R_STATE] & STATE_MASK) - memory[unit + U_FIRST_STATE]
+        visit = memory[memory[unit + U_TIMER_VISITS] + local * memory[unit + U_TIMERS] + timer]
+        if visit == 0:
+            pop(state)
+            continue
+        if not room(state, memory[visit + V_NEED]) or counters[C_TIMES] == len(state.times):
+            return ROOM
+        pop(state)
+        if due != counters[C_DUE]:
+            next_moment(state)
+            counters[C_DUE] = due
+        counters[C_NUMBERS] += 1
+        counters[C_TOUCHED] += 1
+        position = -1 - counters[C_TIMES]
+        fired = counters[C_TIMES]
+        state.times[fired, 0], state.times[fired, 1], state.times[fired, 2] = due, counters[C_NUMBERS], timer
+        counters[C_TIMES] += 1
+        state.fired[memory[unit + U_NUMBER], 0] = due
+        state.fired[memory[unit + U_NUMBER], 1] = counters[C_NUMBERS]
+        if take(program, events, state, visit, unit, row, np.int64(-1), position, due, due):
+            size = memory[unit + U_EXTRA]
+            if size > 0:
+                free_extra(state, rows[row, R_EXTRA], size)
+                rows[row, R_EXTRA] = -1
+            rows[row, R_STATE] = DEAD
+            counters[C_LIVE] -= 1
+        settle(program, state)
+    return DONE

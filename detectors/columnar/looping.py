@@ -1,0 +1,364 @@
+"""The compiled loop and what it runs on: patterns that stand by themselves, over batches of events.
+
+What is here is told to consume a batch, makes room where the loop stops for want of it, and lets go of what nobody
+refers to any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from detectors.columnar import alarms, layout, loop, moment, rows
+from detectors.columnar.callback import Callback
+from detectors.columnar.columns import Batch, Column
+from detectors.columnar.keeping import collect, crowded
+from detectors.columnar.matches import Matches, Reading, findings_of, take
+from detectors.columnar.memory import Events, Words, empty_state, longer
+from detectors.columnar.program import Assembler, Unit
+from detectors.columnar.store import Store
+from detectors.columnar.values import FLOAT, INTEGER, NULL, TEXT, Texts
+from detectors.compilation import Compiled
+from detectors.stepwise.inner_events import TimeEvent
+from detectors.stepwise.instance import BEFORE_ALL
+from middleware.events import Attribute, CompositeEvent, Event
+from middleware.eventtypes import Kind
+
+Kinds = Callable[[str], Mapping[str, Kind] | None]
+
+
+class Loop:
+    """Patterns that stand by themselves, run by the compiled loop.
+
+    Attributes:
+        patterns: what is run.
+        state: the instances and all else that changes.
+        store: the events that are referred to.
+        clock: up to this instant, ns, time events have fired.
+        late: how many events came behind what was consumed; they are not for the loop.
+        base: what others touched before, for the same patterns.
+        fired: by unit a time event that was consumed last, where another engine has said so.
+    """
+
+    def __init__(self, patterns: Sequence[Compiled], kinds: Kinds) -> None:
+        self.patterns = tuple(patterns)
+        self.texts = Texts()
+        self.assembler = Assembler(self.texts)
+        self.state = empty_state()
+        self.store = Store()
+        self._latest: Event | None = None
+        self._ends: tuple[Batch, int] | None = None
+        self.clock = BEFORE_ALL
+        for pattern in self.patterns:
+            unit = self.assembler.add(pattern.automaton)
+            most = ((layout.C_MOST_EXTRA, unit.extra), (layout.C_MOST_TIMERS, len(unit.automaton.timers)))
+            for counter, count in most:
+                self.state.counters[counter] = max(int(self.state.counters[counter]), count)
+        self.findings = [findings_of(unit, kinds) for unit in self.assembler.units]
+        self.kept = any(unit.kept for unit in self.assembler.units)
+        self.has_timers = any(pattern.automaton.timers for pattern in self.patterns)
+        self._kinds = kinds
+        self._callback = Callback(self.state, self.texts, self.assembler.whens)
+        self.state.counters[layout.C_CALLBACK] = self._callback.address
+        self.late = 0
+        self.base = 0
+        self.fired: dict[int, Event] = {}
+        self._dictionaries: dict[int, tuple[Any, Any]] = {}
+        self._keys: dict[tuple[str, ...], dict[tuple[int, ...], int]] = {}
+        self._values: dict[tuple[str, ...], list[tuple[int, ...]]] = {}
+        self._grow(heads=self.assembler.states, units=len(self.patterns))
+
+    def feed(self, batch: Batch) -> Matches:
+        """Consume a batch in the order of consumption, behind all that was consumed."""
+        state = self.state
+        lists = np.zeros((max(len(batch.type_names), 1), 2), np.int32)
+        for number, name in enumerate(batch.type_names):
+            lists[number] = self.assembler.lists(name)
+        events = self._columns(batch, lists)
+        counters = state.counters
+        counters[layout.C_FIRST] = self.store.add(batch)
+        counters[layout.C_EVENT] = counters[layout.C_SLACK] = 0
+        self._until_done(lambda: loop.run(self.assembler.program(), events, self.state, len(batch)))
+        if len(batch):
+            self._ends = (batch, len(batch) - 1)
+        return self._taken()
+
+    def advance(self, watermark: int) -> Matches:
+        """Let every time event fire that is due until then."""
+        self.clock = max(self.clock, watermark)
+        nothing = self._columns(Batch.of_events([]), np.zeros((1, 2), np.int32))
+        self._until_done(lambda: loop.fire(self.assembler.program(), nothing, self.state, watermark))
+        return self._taken()
+
+    def events_of(self, matches: Matches) -> list[CompositeEvent]:
+        """Matches as composite events, each once."""
+        return matches.settle_into(self.findings) if self.kept else matches.events()
+
+    def follows(self, events: Sequence[Event]) -> bool:
+        """Whether events are in order, behind all that was consumed."""
+        if self.has_timers and events and events[0].hi <= self.clock:
+            return False
+        before = self.latest.key if self.latest is not None else None
+        for event in events:
+            key = event.key
+            if before is not None and key <= before:
+                return False
+            before = key
+        return True
+
+    def next_due(self) -> int | None:
+        """The instant the next time event is due, ns; None if none is set off."""
+        due = int(alarms.next_due(self.state))
+        return None if due == layout.NONE else due
+
+    @property
+    def touched(self) -> int:
+        """How many pairs of an instance and an event were looked at so far."""
+        return self.base + int(self.state.counters[layout.C_TOUCHED])
+
+    @property
+    def live(self) -> int:
+        """How many instances there are."""
+        return int(self.state.counters[layout.C_LIVE])
+
+    def reading(self) -> Reading:
+        """What is needed to make objects of numbers, as it is now."""
+        return Reading(self.assembler.units, self.findings, self.store.frozen(), self.texts)
+
+    def _until_done(self, step: Callable[[], int]) -> None:
+        while step() == layout.ROOM:
+            self._callback.check()
+            self._grow()
+        self._callback.check()
+
+    def _taken(self) -> Matches:
+        matches = take(self.assembler.program(), self.state, self.reading())
+        if crowded(self.state):
+            collect(self.assembler.program(), self.state, self.store, self._floor())
+        return matches
+
+    @property
+    def latest(self) -> Event | None:
+        """The event consumed last; None before the first."""
+        if self._ends is not None:
+            batch, place = self._ends
+            self._latest, self._ends = batch.event(place), None
+        return self._latest
+
+    @latest.setter
+    def latest(self, event: Event | None) -> None:
+        self._latest, self._ends = event, None
+
+    def latest_of(self, unit: int) -> Event | None:
+        """What one pattern has consumed last, its own time events included."""
+        fired = self.fired.get(unit)
+        due = int(self.state.fired[unit, 0])
+        if due != layout.NONE and (fired is None or due > fired.hi):
+            fired = TimeEvent("@0", due, due, "@", int(self.state.fired[unit, 1]), {})
+        latest = self.latest
+        if latest is None or (fired is not None and fired.key > latest.key):
+            return fired
+        return latest
+
+    def _floor(self) -> int:
+        if self._ends is not None:
+            batch, place = self._ends
+            return int(batch.hi[place])
+        return layout.NONE if self._latest is None else self._latest.hi
+
+    # What comes from elsewhere.
+
+    def put(
+        self,
+        unit: Unit,
+        place: int,
+        link: int,
+        lo: int,
+        hi: int,
+        last: int,
+        key: int,
+        tag: int,
+        words: Words,
+    ) -> None:
+        """Take an instance; `settle` puts it in its place."""
+        counters = self.state.counters
+        if (
+            counters[layout.C_ROWS] == len(self.state.rows)
+            or counters[layout.C_BORN] == len(self.state.born)
+            or counters[layout.C_EXTRAS] + len(words) > len(self.state.extras)
+        ):
+            self._grow()
+        state = self.state
+        extra = -1
+        if len(words):
+            extra = int(counters[layout.C_EXTRAS])
+            counters[layout.C_EXTRAS] += len(words)
+            state.extras[extra : extra + len(words)] = words
+        row = int(counters[layout.C_ROWS])
+        counters[layout.C_ROWS] += 1
+        state.rows[row] = (
+            -1,
+            unit.address << layout.UNIT_SHIFT | (unit.first_state + place),
+            link,
+            lo,
+            hi,
+            last,
+            key,
+            tag,
+            extra,
+        )
+        state.born[counters[layout.C_BORN]] = row
+        counters[layout.C_BORN] += 1
+
+    def settle(self) -> None:
+        """Put what was taken in its place."""
+        counters = self.state.counters
+        while not rows.room_left(self.state, 0):
+            self._grow()
+        rows.settle(self.assembler.program(), self.state)
+        moment.next_moment(self.state)
+        counters[layout.C_SLACK] = 0
+
+    def add_link(self, before: int, position: int) -> int:
+        """A link behind another one; its number."""
+        counters = self.state.counters
+        if counters[layout.C_LINKS] == len(self.state.links):
+            self._grow()
+        return int(rows.link_behind(self.state, before, position))
+
+    def note_time(self, due: int, number: int, timer: int) -> int:
+        """The position of a time event."""
+        counters = self.state.counters
+        if counters[layout.C_TIMES] == len(self.state.times):
+            self._grow()
+        place = int(counters[layout.C_TIMES])
+        self.state.times[place] = (due, number, timer)
+        counters[layout.C_TIMES] += 1
+        return -1 - place
+
+    def packed_key(self, unit: Unit, key: object) -> tuple[int, int]:
+        """Tag and bits of a key as the stepwise engine has it."""
+        names = unit.automaton.key
+        if not names:
+            return 0, 0
+        values = key if len(names) > 1 and isinstance(key, tuple) else (key,)
+        parts = [self._packed_part(value[0] if isinstance(value, tuple) else value) for value in values]
+        if len(names) == 1:
+            return parts[0]
+        numbers = self._keys.setdefault(names, {})
+        return INTEGER, numbers.setdefault(tuple(word for part in parts for word in part), len(numbers))
+
+    def key_values(self, names: tuple[str, ...], number: int) -> list[tuple[int, int]]:
+        """Tags and bits of the values of a key of several attributes."""
+        known = self._keys[names]
+        if len(self._values.get(names, ())) != len(known):
+            self._values[names] = list(known)
+        words = self._values[names][number]
+        return list(zip(words[::2], words[1::2], strict=True))
+
+    def _packed_part(self, value: Attribute) -> tuple[int, int]:
+        if isinstance(value, float) and value.is_integer() and abs(value) < 2.0**63:
+            value = int(value)
+        return self.texts.packed(value)
+
+    def _grow(self, heads: int = 0, units: int = 0) -> None:
+        """Make room where there is little left."""
+        state, counters = self.state, self.state.counters
+        made: dict[str, Any] = {}
+        used = {
+            "rows": counters[layout.C_ROWS],
+            "links": counters[layout.C_LINKS],
+            "extras": counters[layout.C_EXTRAS] + layout.LARGEST,
+            "alarms": counters[layout.C_ALARMS],
+            "found": counters[layout.C_FOUND],
+            "born": counters[layout.C_BORN],
+            "times": counters[layout.C_TIMES],
+        }
+        for name, count in used.items():
+            array = getattr(state, name)
+            if 2 * int(count) >= len(array):
+                made[name] = longer(array, 2 * len(array))
+        if heads > len(state.heads):
+            made["heads"] = longer(state.heads, max(2 * len(state.heads), heads), -1)
+        if units > len(state.fired):
+            made["fired"] = longer(state.fired, max(2 * len(state.fired), units), layout.NONE)
+        if 4 * int(counters[layout.C_BUCKETS] + counters[layout.C_BORN]) >= len(state.table):
+            made["table"] = rows.rehashed(state.table, 2 * len(state.table))
+        if 4 * int(counters[layout.C_SEEN] + counters[layout.C_BORN]) >= len(state.seen):
+            made["seen"] = moment.seen_again(state.seen, int(counters[layout.C_STAMP]), 2 * len(state.seen))
+        if not made and not heads:
+            # What one instance may bring forth is more than all there is.
+            made = {name: longer(getattr(state, name), 2 * len(getattr(state, name))) for name in used}
+            made["table"] = rows.rehashed(state.table, 2 * len(state.table))
+            made["seen"] = moment.seen_again(state.seen, int(counters[layout.C_STAMP]), 2 * len(state.seen))
+        self.state = state._replace(**made)
+
+    # Columns.
+
+    def _columns(self, batch: Batch, lists: Any) -> Events:
+        names = self.assembler.columns.names
+        count = len(batch)
+        tags = np.empty((max(len(names), 1), count), np.uint8)
+        payload = np.empty((max(len(names), 1), count), np.int64)
+        for place, name in enumerate(names):
+            if isinstance(name, str):
+                self._fill(tags[place], payload[place], batch.column(name))
+            else:
+                self._fill_key(tags[place], payload[place], batch, name)
+        return Events(batch.types, lists, batch.lo, batch.hi, tags, payload)
+
+    def _fill(self, tags: Any, payload: Any, column: Column | None) -> None:
+        if column is None:
+            tags[:] = NULL
+            payload[:] = 0
+            return
+        tags[:] = column.tags
+        payload[:] = column.payload
+        if column.texts is not None:
+            mine = self._numbered(column.texts)
+            texts = tags == TEXT
+            if texts.all():
+                payload[:] = mine[column.payload]
+            else:
+                payload[texts] = mine[column.payload[texts]]
+        payload[tags == NULL] = 0
+
+    def _numbered(self, texts: Sequence[str]) -> Any:
+        known = self._dictionaries.get(id(texts))
+        if known is None or known[0] is not texts or len(known[1]) != len(texts):
+            known = (texts, np.array(self.texts.numbers(texts) or [0], np.int64))
+            self._dictionaries = {id(texts): known} if len(self._dictionaries) > 64 else self._dictionaries
+            self._dictionaries[id(texts)] = known
+        return known[1]
+
+    def _fill_key(self, tags: Any, payload: Any, batch: Batch, names: tuple[str, ...]) -> None:
+        """The values of a key as numbers that are equal iff the values are; of several attributes one number."""
+        if len(names) == 1:
+            self._fill(tags, payload, batch.column(names[0]))
+            self._without_floats(tags, payload)
+            return
+        parts = []
+        for name in names:
+            part_tags, part_payload = np.empty(len(batch), np.uint8), np.empty(len(batch), np.int64)
+            self._fill(part_tags, part_payload, batch.column(name))
+            self._without_floats(part_tags, part_payload)
+            parts += [part_tags.astype(np.int64), part_payload]
+        numbers = self._keys.setdefault(names, {})
+        distinct, inverse = np.unique(np.stack(parts, axis=1), axis=0, return_inverse=True)
+        mine = np.array([numbers.setdefault(tuple(each), len(numbers)) for each in distinct.tolist()], np.int64)
+        payload[:] = mine[inverse.reshape(-1)] if len(mine) else 0
+        tags[:] = INTEGER
+        for kinds in parts[::2]:
+            tags[kinds == NULL] = NULL
+
+    def _without_floats(self, tags: Any, payload: Any) -> None:
+        """Floats that are whole numbers as such: they are equal."""
+        floats = tags == FLOAT
+        if floats.any():
+            values = payload.view(np.float64)
+            whole = floats & (np.abs(values) < 2.0**63)
+            whole[whole] = values[whole] == np.floor(values[whole])
+            payload[whole] = values[whole].astype(np.int64)
+            tags[whole] = INTEGER

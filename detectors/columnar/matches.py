@@ -1,0 +1,162 @@
+"""What was found, as arrays: of each match its constituents by position, made into composite events when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from detectors.columnar import layout
+from detectors.columnar.flattening import flattened, lengths, taken_along
+from detectors.columnar.memory import State, Words
+from detectors.columnar.program import Unit
+from detectors.columnar.store import Store
+from detectors.columnar.values import Texts
+from detectors.stepwise.findings import Findings
+from detectors.stepwise.inner_events import TimeEvent
+from detectors.stepwise.plans import Planner
+from middleware.events import Attribute, CompositeEvent, Event
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is needed to make objects of numbers.
+
+    Attributes:
+        units: by number.
+        findings: by unit, what makes composite events; of those whose matches have to be told apart the one that
+            remembers.
+    """
+
+    units: Sequence[Unit]
+    findings: Sequence[Findings]
+    store: Store
+    texts: Texts
+
+
+class Matches:
+    """Matches, in the order they were found.
+
+    Attributes:
+        units: the number of each one's pattern.
+        lo, hi: the timestamps, ns.
+        moments: what completed each: the position of an event, or below 0 -1 less the number of a time event.
+        offsets: where the constituents of each begin in `positions`; one more than there are matches.
+        positions: of the constituents.
+    """
+
+    def __init__(self, reading: Reading, rows: Words, offsets: Words, positions: Words, shown: Words, times: Words):
+        self._reading = reading
+        self._rows = rows
+        self.offsets = offsets
+        self.positions = positions
+        self._shown = shown
+        self._times = times
+        addresses = {unit.address: unit.number for unit in reading.units}
+        known, inverse = np.unique(rows[:, layout.F_UNIT], return_inverse=True)
+        numbers = np.array([addresses[int(address)] for address in known], np.int64)
+        self.units: Words = numbers[inverse] if len(rows) else np.empty(0, np.int64)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def lo(self) -> Words:
+        """The begins of the timestamps, ns."""
+        return self._rows[:, layout.F_LO]
+
+    @property
+    def hi(self) -> Words:
+        """The ends, ns: the moments of detection."""
+        return self._rows[:, layout.F_HI]
+
+    @property
+    def moments(self) -> Words:
+        """What completed each."""
+        return self._rows[:, layout.F_MOMENT]
+
+    def constituents(self, place: int) -> Words:
+        """The positions of one match's constituents."""
+        return self.positions[self.offsets[place] : self.offsets[place + 1]]
+
+    def events(self) -> list[CompositeEvent]:
+        """All of them as composite events."""
+        found: list[CompositeEvent] = []
+        for place, findings in self._each():
+            findings.add(*self._arguments(place))
+            found += findings.take()
+        return found
+
+    def settle_into(self, remembered: Sequence[Findings]) -> list[CompositeEvent]:
+        """Tell them apart by what they become; `remembered` know of earlier ones, by unit."""
+        moments: dict[int, Event] = {}
+        touched: dict[int, Findings] = {}
+        for place in range(len(self)):
+            unit = int(self.units[place])
+            findings = touched[unit] = remembered[unit]
+            findings.now = moments.setdefault(int(self.moments[place]), self._moment(place))
+            findings.add(*self._arguments(place))
+        return [event for findings in touched.values() for event in findings.take()]
+
+    def _each(self) -> Iterator[tuple[int, Findings]]:
+        for place in range(len(self)):
+            findings = self._reading.findings[int(self.units[place])]
+            findings.now = self._moment(place)
+            yield place, findings
+
+    def _moment(self, place: int) -> Event:
+        return event_at(int(self.moments[place]), self._reading.store, self._times)
+
+    def _arguments(self, place: int) -> tuple[Any, ...]:
+        reading, row = self._reading, self._rows[place]
+        unit = reading.units[int(self.units[place])]
+        chain: Any = None
+        for position in self.constituents(place):
+            chain = (chain, reading.store.event(int(position)))
+        bindings: tuple[Event | None, ...] = (None,) * len(unit.automaton.variables)
+        registers: tuple[Attribute, ...] = (None,) * len(unit.automaton.registers)
+        begin = int(row[layout.F_EXTRA])
+        if begin >= 0:
+            block = self._shown[begin : begin + unit.extra]
+            bindings = bindings_of(unit, block, reading.store, self._times)
+            registers = registers_of(unit, block, reading.texts)
+        key = reading.texts.unpacked(int(row[layout.F_TAG]), int(row[layout.F_KEY]))
+        return chain, int(row[layout.F_LO]), int(row[layout.F_HI]), bindings, registers, key, None
+
+
+def findings_of(unit: Unit, kinds: Callable[[str], Any]) -> Findings:
+    """What makes composite events of a unit's matches."""
+    return Findings(unit.automaton, Planner(unit.automaton, kinds).scope(), None, filtered=True)
+
+
+def event_at(position: int, store: Store, times: Words) -> Event:
+    """The event at a position, or the time event that one below 0 says."""
+    if position >= 0:
+        return store.event(position)
+    due, number, timer = map(int, times[-1 - position])
+    return TimeEvent(f"@{timer}", due, due, "@", number, {})
+
+
+def bindings_of(unit: Unit, block: Words, store: Store, times: Words) -> tuple[Event | None, ...]:
+    """The events that are bound to variables."""
+    places = block[unit.variables : unit.variables + len(unit.automaton.variables)]
+    return tuple(None if place == layout.NONE else event_at(int(place), store, times) for place in places)
+
+
+def registers_of(unit: Unit, block: Words, texts: Texts) -> tuple[Attribute, ...]:
+    """The values of the registers."""
+    return tuple(texts.unpacked(int(block[slot]), int(block[slot + 1])) for slot in unit.registers)
+
+
+def take(program: Any, state: State, reading: Reading) -> Matches:
+    """The matches found so far; the state has none then."""
+    number = int(state.counters[layout.C_FOUND])
+    offsets = lengths(state, number)
+    positions = flattened(state, number, offsets)
+    shown = taken_along(program, state, number)
+    rows = state.found[:number].copy()
+    times = state.times[: int(state.counters[layout.C_TIMES])].copy()
+    state.counters[layout.C_FOUND] = 0
+    return Matches(reading, rows, offsets, positions, shown, times)

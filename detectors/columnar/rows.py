@@ -1,0 +1,220 @@
+"""Instances as rows: how they come about, where they wait, and how they go.
+
+An instance waits in a bucket, a list through the rows: one for each state and, with a key, for each value of it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from detectors.columnar.alarms import push
+from detectors.columnar.blocks import free_extra
+from detectors.columnar.compiling import allocating, compiled, inlined
+from detectors.columnar.hashing import MIX, mix
+from detectors.columnar.layout import (
+    C_ALARMS,
+    C_BORN,
+    C_BUCKETS,
+    C_EXTRAS,
+    C_FOUND,
+    C_FREE,
+    C_LINKS,
+    C_LIVE,
+    C_MOST_EXTRA,
+    C_MOST_TIMERS,
+    C_NUMBERS,
+    C_ROWS,
+    C_SEEN,
+    C_SLACK,
+    DEAD,
+    KEYED,
+    MERGES,
+    NONE,
+    R_EXTRA,
+    R_HI,
+    R_KEY,
+    R_LAST,
+    R_LINK,
+    R_LO,
+    R_NEXT,
+    R_STATE,
+    R_TAG,
+    STATE_MASK,
+    TAG_BITS,
+    TAG_MASK,
+    U_EXTRA,
+    U_FLAGS,
+    U_KEYS,
+    U_TIMERS,
+    U_WINDOWS,
+    UNIT_SHIFT,
+)
+from detectors.columnar.moment import seen_before
+from detectors.columnar.values import NULL
+
+
+@inlined
+def link_behind(state, link, position):
+    """One more link of a chain, behind another."""
+    links, number = state.links, state.counters[C_LINKS]
+    state.counters[C_LINKS] = number + 1
+    before = np.uint64(links[link, 2]) if link >= 0 else np.uint64(0)
+    mixed = (before ^ np.uint64(position)) * MIX
+    links[number, 0], links[number, 1] = link, position
+    links[number, 2] = np.int64(mixed ^ (mixed >> np.uint64(29)))
+    return number
+
+
+@inlined
+def bear(state, place, unit, link, lo, hi, position, key, tag, extra):
+    """A new instance, which is put in its place when the event is over."""
+    counters, rows = state.counters, state.rows
+    row = counters[C_FREE]
+    if row >= 0:
+        counters[C_FREE] = rows[row, R_NEXT]
+        used = rows[row, R_TAG] & ~np.int64(TAG_MASK)
+    else:
+        row = counters[C_ROWS]
+        counters[C_ROWS] = row + 1
+        used = np.int64(0)
+    rows[row, R_STATE] = np.int64(unit) << UNIT_SHIFT | place
+    rows[row, R_LINK] = link
+    rows[row, R_LO] = lo
+    rows[row, R_HI] = hi
+    rows[row, R_LAST] = position
+    rows[row, R_KEY] = key
+    rows[row, R_TAG] = used | tag
+    rows[row, R_EXTRA] = extra
+    state.born[counters[C_BORN]] = row
+    counters[C_BORN] += 1
+
+
+@inlined
+def settle(program, state):
+    """Put the instances born where they belong; two that are equal in all parts are one."""
+    counters, rows, memory = state.counters, state.rows, program.memory
+    born = counters[C_BORN]
+    for each in range(born):
+        row = state.born[each]
+        unit = rows[row, R_STATE] >> UNIT_SHIFT
+        flags = memory[unit + U_FLAGS]
+        counters[C_LIVE] += 1
+        if flags & MERGES != 0 and seen_before(program, state, row):
+            discard(program, state, row)
+            continue
+        place = rows[row, R_STATE] & STATE_MASK
+        if flags & KEYED != 0:
+            entry = find_or_make(state, place, rows[row, R_TAG] & TAG_MASK, rows[row, R_KEY])
+            rows[row, R_NEXT] = state.table[entry, 2]
+            state.table[entry, 2] = row
+        else:
+            rows[row, R_NEXT] = state.heads[place]
+            state.heads[place] = row
+        timers = memory[unit + U_TIMERS]
+        if timers > 0:
+            extra = rows[row, R_EXTRA] + memory[unit + U_WINDOWS]
+            for timer in range(timers):
+                if state.extras[extra + timer] != NONE:
+                    counters[C_NUMBERS] += 1
+                    push(state, state.extras[extra + timer], counters[C_NUMBERS], row, rows[row, R_TAG], timer)
+    counters[C_BORN] = 0
+
+
+@inlined
+def room(state, need):
+    """Whether there is room for all that one instance may bring forth."""
+    left = state.counters[C_SLACK] - need
+    if left >= 0:
+        state.counters[C_SLACK] = left
+        return True
+    return room_left(state, need)
+
+
+@compiled
+def room_left(state, need):
+    """The same, after a look at how many more there is room for."""
+    counters, born = state.counters, state.counters[C_BORN]
+    slack = min(len(state.rows) - counters[C_ROWS], len(state.born) - born)
+    slack = min(slack, len(state.links) - counters[C_LINKS], len(state.found) - counters[C_FOUND])
+    slack = min(
+        slack, len(state.seen) // 2 - 2 * (counters[C_SEEN] + born), len(state.table) // 2 - counters[C_BUCKETS] - born
+    )
+    if counters[C_MOST_TIMERS] > 0:
+        slack = min(slack, (len(state.alarms) - counters[C_ALARMS]) // counters[C_MOST_TIMERS] - born)
+    if counters[C_MOST_EXTRA] > 0:
+        slack = min(slack, (len(state.extras) - counters[C_EXTRAS]) // (3 * counters[C_MOST_EXTRA]) - 1)
+    # Of what is counted down, some may be free again; but no more than was looked at may be given away.
+    counters[C_SLACK] = max(slack, 0)
+    if slack < need:
+        return False
+    counters[C_SLACK] = slack - need
+    return True
+
+
+@inlined
+def discard(program, state, row):
+    """Free the row of an instance that is gone."""
+    rows, counters = state.rows, state.counters
+    if rows[row, R_STATE] != DEAD:
+        size = program.memory[(rows[row, R_STATE] >> UNIT_SHIFT) + U_EXTRA]
+        if size > 0:
+            free_extra(state, rows[row, R_EXTRA], size)
+        counters[C_LIVE] -= 1
+    rows[row, R_STATE] = -1
+    rows[row, R_TAG] += np.int64(1) << TAG_BITS
+    rows[row, R_NEXT] = counters[C_FREE]
+    counters[C_FREE] = row
+
+
+@inlined
+def key_of(program, events, state, unit, event):
+    """Put the value of the key on the stack; whether it has one."""
+    column = program.memory[unit + U_KEYS]
+    tag = events.tags[column, event]
+    state.tags[0] = tag
+    state.stack[0] = events.payload[column, event]
+    return tag != NULL
+
+
+@inlined
+def find(state, place, tag, value):
+    """The entry of a state and a key's value; -1 where there is none."""
+    table = state.table
+    name = (np.int64(place) << TAG_BITS | tag) + 1
+    mask = len(table) - 1
+    entry = mix(name, value) & mask
+    while table[entry, 0] != 0:
+        if table[entry, 0] == name and table[entry, 1] == value:
+            return entry
+        entry = (entry + 1) & mask
+    return np.int64(-1)
+
+
+@inlined
+def find_or_make(state, place, tag, value):
+    """The entry of a state and a key's value."""
+    table = state.table
+    name = (np.int64(place) << TAG_BITS | tag) + 1
+    mask = len(table) - 1
+    entry = mix(name, value) & mask
+    while table[entry, 0] != 0:
+        if table[entry, 0] == name and table[entry, 1] == value:
+            return entry
+        entry = (entry + 1) & mask
+    table[entry, 0], table[entry, 1], table[entry, 2] = name, value, -1
+    state.counters[C_BUCKETS] += 1
+    return entry
+
+
+@allocating
+def rehashed(table, length):
+    """The first instance of each state and key in a longer table."""
+    made = np.zeros((length, 3), np.int64)
+    mask = length - 1
+    for entry in range(len(table)):
+        if table[entry, 0] != 0:
+            place = mix(table[entry, 0], table[entry, 1]) & mask
+            while made[place, 0] != 0:
+                place = (place + 1) & mask
+            made[place] = table[entry]
+    return made

@@ -1,0 +1,303 @@
+"""Rules 1 to 3 of design, section 1, over rows of numbers: offering an event to an instance, and what comes of it.
+
+The same as the stepwise engine's matcher and its changes, told once for all automata.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from detectors.columnar.blocks import copied, free_extra, new_extra
+from detectors.columnar.compiling import compiled, inlined
+from detectors.columnar.layout import (
+    ACCEPTING,
+    ALIKE,
+    ASIDE,
+    C_CALLBACK,
+    C_FOUND,
+    CHOSEN,
+    D_CODE,
+    D_INITS,
+    DUE,
+    EVERYTHING,
+    F_EXTRA,
+    F_HI,
+    F_KEY,
+    F_LINK,
+    F_LO,
+    F_MOMENT,
+    F_TAG,
+    F_UNIT,
+    GOES_ON,
+    HIDDEN,
+    LATEST,
+    M_CAPTURES,
+    M_FLAGS,
+    M_INITS,
+    M_LABEL,
+    M_TARGETS,
+    M_UPDATES,
+    M_VARIABLE,
+    M_WINDOWS,
+    MERGES,
+    NONE,
+    R_EXTRA,
+    R_HI,
+    R_KEY,
+    R_LAST,
+    R_LINK,
+    R_LO,
+    R_TAG,
+    SHOWN,
+    SIMPLE,
+    STRONG,
+    T_ARMS,
+    T_CLEARS,
+    T_FLAGS,
+    T_STATE,
+    TAG_MASK,
+    TEST,
+    U_EXTRA,
+    U_FILTER,
+    U_FLAGS,
+    U_WINDOW,
+    U_WINDOWS,
+    V_FLAGS,
+    V_LOOP,
+    V_MOVES,
+    V_TESTS,
+)
+from detectors.columnar.machine import call_out, evaluate, holds
+from detectors.columnar.moment import match_before, seen_before
+from detectors.columnar.rows import bear, link_behind
+from detectors.columnar.values import INTEGER, NULL
+
+
+@inlined
+def take(program, events, state, visit, unit, row, event, position, lo, hi):
+    """Offer an event to an instance; whether the instance is gone afterwards, moved or failed."""
+    memory, rows = program.memory, state.rows
+    flags = memory[visit + V_FLAGS]
+    apart = lo > rows[row, R_HI]
+    if flags & STRONG != 0 and not apart:
+        return False
+    extra = rows[row, R_EXTRA]
+    alike = flags & (ALIKE | EVERYTHING) == ALIKE
+    if flags & (ALIKE | EVERYTHING) == 0 and not in_domain(program, events, state, visit, unit, extra, event, lo, hi):
+        return False
+    gone = not alike
+    moves = memory[visit + V_MOVES]
+    loop = memory[visit + V_LOOP]
+    for each in range(memory[moves]):
+        move = memory[moves + 1 + each]
+        if move == loop:
+            continue
+        strong = memory[move + M_FLAGS] & STRONG != 0 and not apart
+        if strong and not alike:
+            continue
+        if not labelled(program, events, state, move, unit, extra, event, lo, hi):
+            continue
+        gone = True
+        if strong:
+            continue
+        follow(
+            program,
+            events,
+            state,
+            unit,
+            move,
+            row,
+            extra,
+            rows[row, R_LINK],
+            lo,
+            hi,
+            event,
+            position,
+            min(lo, rows[row, R_LO]),
+            hi,
+            rows[row, R_KEY],
+            rows[row, R_TAG] & TAG_MASK,
+        )
+    if loop != 0:
+        # It goes on where it is, and only what it matched last has changed.
+        least = min(lo, rows[row, R_LO])
+        wide = memory[unit + U_WINDOW]
+        if wide >= 0 and np.uint64(hi) - np.uint64(least) > np.uint64(program.wide[wide]):
+            return True
+        rows[row, R_LO], rows[row, R_HI], rows[row, R_LAST] = least, hi, position
+        return memory[unit + U_FLAGS] & MERGES != 0 and seen_before(program, state, row)
+    return gone
+
+
+@compiled
+def in_domain(program, events, state, visit, unit, extra, event, lo, hi):
+    """Whether an event is in the domain of a state for an instance."""
+    memory = program.memory
+    tests = memory[visit + V_TESTS]
+    for each in range(memory[tests]):
+        test = tests + 1 + each * TEST
+        code = memory[test + D_CODE]
+        if code == 0:
+            return True
+        known = extra
+        if memory[test + D_INITS] != 0:
+            known = copied(program, state, unit, extra, ASIDE)
+            assign(program, events, state, memory[test + D_INITS], event, lo, hi, known)
+        if holds(program, events, state, code, event, lo, hi, known):
+            return True
+    return False
+
+
+@inlined
+def labelled(program, events, state, move, unit, extra, event, lo, hi):
+    """Whether an event of the right type fulfils what else a move's label asks."""
+    memory = program.memory
+    code = memory[move + M_LABEL]
+    if code == 0:
+        return True
+    if memory[move + M_INITS] != 0:
+        extra = copied(program, state, unit, extra, ASIDE)
+        assign(program, events, state, memory[move + M_INITS], event, lo, hi, extra)
+    return holds(program, events, state, code, event, lo, hi, extra)
+
+
+@compiled
+def assign(program, events, state, pairs, event, lo, hi, extra):
+    """Give registers new values, one after the other."""
+    memory = program.memory
+    for each in range(memory[pairs]):
+        slot, code = memory[pairs + 1 + 2 * each], memory[pairs + 2 + 2 * each]
+        tag = evaluate(program, events, state, code, event, lo, hi, extra, 0)
+        state.extras[extra + slot] = tag
+        state.extras[extra + slot + 1] = state.stack[0]
+
+
+@inlined
+def follow(program, events, state, unit, move, row, extra, link, lo, hi, event, position, least, most, key, tag):
+    """Follow a transition, unless a window has closed: report what it completes, go on as a new instance.
+
+    Args:
+        row: the instance; below 0 for a start.
+        extra, link: its extra block and the last link of its chain.
+        event: the number of the event in the batch; below 0 for a time event.
+        lo, hi: of the event, ns.
+        position: of the event, or of the time event.
+        least, most: the whole timestamp afterwards, ns.
+    """
+    memory = program.memory
+    wide = memory[unit + U_WINDOW]
+    if wide >= 0 and np.uint64(most) - np.uint64(least) > np.uint64(program.wide[wide]):
+        return
+    flags = memory[move + M_FLAGS]
+    made = np.int64(-1)
+    size = memory[unit + U_EXTRA]
+    if size > 0:
+        made = copied(program, state, unit, extra, new_extra(state, size))
+        if flags & SIMPLE == 0 and not changed(program, events, state, move, unit, made, event, lo, hi, position):
+            free_extra(state, made, size)
+            return
+    if flags & HIDDEN == 0 and position >= 0:
+        link = link_behind(state, link, position)
+    targets = memory[move + M_TARGETS]
+    count = memory[targets]
+    for each in range(count):
+        target = memory[targets + 1 + each]
+        goes = memory[target + T_FLAGS]
+        if goes & ACCEPTING != 0:
+            report(program, events, state, unit, position, least, most, link, made, key, tag)
+        if goes & GOES_ON != 0:
+            own = made
+            if size > 0:
+                if each < count - 1:
+                    own = copied(program, state, unit, made, new_extra(state, size))
+                else:
+                    made = np.int64(-1)
+                arrive(program, state, target, unit, own, hi, position)
+            bear(state, memory[target + T_STATE], unit, link, least, hi, position, key, tag, own)
+    if made >= 0:
+        free_extra(state, made, size)
+
+
+@compiled
+def changed(program, events, state, move, unit, made, event, lo, hi, position):
+    """What a move changes in an extra block; whether all its windows are open."""
+    memory, extras = program.memory, state.extras
+    windows = memory[move + M_WINDOWS]
+    if windows != 0:
+        for each in range(memory[windows]):
+            item = windows + 1 + 3 * each
+            word = made + memory[item]
+            start = lo if memory[item + 2] != 0 else min(lo, extras[word])
+            if np.uint64(hi) - np.uint64(start) > np.uint64(program.wide[memory[item + 1]]):
+                return False
+            extras[word] = start
+    if memory[move + M_INITS] != 0:
+        assign(program, events, state, memory[move + M_INITS], event, lo, hi, made)
+    if memory[move + M_VARIABLE] >= 0:
+        extras[made + memory[move + M_VARIABLE]] = position
+    captures = memory[move + M_CAPTURES]
+    if captures != 0:
+        for each in range(memory[captures]):
+            slot, column = made + memory[captures + 1 + 2 * each], memory[captures + 2 + 2 * each]
+            if column == -1:
+                extras[slot], extras[slot + 1] = INTEGER, lo
+            elif column == -2:
+                extras[slot], extras[slot + 1] = INTEGER, hi
+            elif event >= 0:
+                extras[slot], extras[slot + 1] = events.tags[column, event], events.payload[column, event]
+            else:
+                extras[slot], extras[slot + 1] = NULL, 0
+    if memory[move + M_UPDATES] != 0:
+        assign(program, events, state, memory[move + M_UPDATES], event, lo, hi, made)
+    return True
+
+
+@compiled
+def arrive(program, state, target, unit, extra, hi, position):
+    """What is over on arrival in a state, and what is set off."""
+    memory, extras = program.memory, state.extras
+    clears = memory[target + T_CLEARS]
+    if clears != 0:
+        for each in range(memory[clears]):
+            extras[extra + memory[clears + 1 + 2 * each]] = NONE if memory[clears + 2 + 2 * each] != 0 else LATEST
+    if position < 0:
+        # A time event happens once.
+        extras[extra + memory[unit + U_WINDOWS] + state.times[-1 - position, 2]] = NONE
+    arms = memory[target + T_ARMS]
+    if arms != 0:
+        for each in range(memory[arms]):
+            item = arms + 1 + 3 * each
+            when = memory[item + 2]
+            if when >= 0:
+                delay = program.wide[when]
+                extras[extra + memory[item]] = hi + delay if hi <= LATEST - delay else NONE
+            else:
+                state.stack[0] = hi
+                call_out(state.counters[C_CALLBACK], np.int64(DUE) | np.int64(-1 - when) << 8, 0)
+                extras[extra + memory[item]] = state.stack[0]
+
+
+@inlined
+def report(program, events, state, unit, position, lo, hi, link, made, key, tag):
+    """A match is complete, unless the final filter rules it out."""
+    memory, counters, found = program.memory, state.counters, state.found
+    code = memory[unit + U_FILTER]
+    if code != 0 and not holds(program, events, state, code, np.int64(-1), lo, hi, made):
+        return
+    flags = memory[unit + U_FLAGS]
+    number = counters[C_FOUND]
+    if flags & (MERGES | CHOSEN) == MERGES | CHOSEN:
+        known = match_before(state, unit, link, number)
+        if known >= 0:
+            # The one that began first counts.
+            found[known, F_LO] = min(found[known, F_LO], lo)
+            return
+    counters[C_FOUND] = number + 1
+    found[number, F_UNIT], found[number, F_MOMENT] = unit, position
+    found[number, F_LO], found[number, F_HI] = lo, hi
+    found[number, F_LINK] = link
+    found[number, F_KEY], found[number, F_TAG] = key, tag
+    found[number, F_EXTRA] = -1
+    size = memory[unit + U_EXTRA]
+    if flags & SHOWN != 0 and size > 0:
+        found[number, F_EXTRA] = copied(program, state, unit, made, new_extra(state, size))

@@ -1,0 +1,80 @@
+"""Attribute values as numbers: a tag that says the kind, and 64 bits that say which.
+
+Texts are numbers into a dictionary that everybody of one engine shares, so that two are equal iff their numbers are.
+What a kind cannot do by itself in the compiled loop (to order texts, to leave 64 bits) is done on the values themselves
+by `middleware.sets.values`, so that it means the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from struct import pack as pack_bytes
+from struct import unpack as unpack_bytes
+from typing import Final
+
+from middleware.events import Attribute
+
+NULL: Final = 0
+BOOLEAN: Final = 1
+INTEGER: Final = 2
+FLOAT: Final = 3
+TEXT: Final = 4
+
+
+class Texts:
+    """The dictionary of texts.
+
+    Attributes:
+        texts: by number. It only grows; an engine lives with what its events and patterns have shown.
+    """
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def number(self, text: str) -> int:
+        """The number of a text."""
+        found = self._numbers.get(text)
+        if found is None:
+            found = self._numbers[text] = len(self.texts)
+            self.texts.append(text)
+        return found
+
+    def numbers(self, texts: Iterable[str]) -> list[int]:
+        """The numbers of several."""
+        return [self.number(text) for text in texts]
+
+    def packed(self, value: Attribute) -> tuple[int, int]:
+        """A value as tag and bits."""
+        kind = value.__class__
+        if kind is int:
+            return INTEGER, value  # type: ignore[return-value]
+        if kind is str:
+            return TEXT, self.number(value)  # type: ignore[arg-type]
+        if kind is float:
+            return FLOAT, bits(value)  # type: ignore[arg-type]
+        if value is None:
+            return NULL, 0
+        return BOOLEAN, int(value)
+
+    def unpacked(self, tag: int, payload: int) -> Attribute:
+        """The value of a tag and bits."""
+        if tag == INTEGER:
+            return payload
+        if tag == TEXT:
+            return self.texts[payload]
+        if tag == FLOAT:
+            return number_of(payload)
+        return None if tag == NULL else bool(payload)
+
+
+def bits(number: float) -> int:
+    """The 64 bits of a float, as a signed integer."""
+    found: int = unpack_bytes("<q", pack_bytes("<d", number))[0]
+    return found
+
+
+def number_of(payload: int) -> float:
+    """The float of 64 bits."""
+    found: float = unpack_bytes("<d", pack_bytes("<q", payload))[0]
+    return found

@@ -1,0 +1,91 @@
+"""The columnar engine beside the stepwise one: random patterns in random batches, with time passing and state handed
+over in between, and with events that come late."""
+
+from __future__ import annotations
+
+from random import Random
+
+from detectors.columnar.engine import ColumnarEngine
+from detectors.compilation import Compiled
+from detectors.stepwise.engine import StepwiseEngine
+from detectors.stepwise.snapshot import restore, snapshot
+from middleware.errors import PatternError
+from middleware.events import Event
+from tests.comparing import compiled
+from tests.generate import PatternMaker, make_events
+from tests.streams import told
+
+
+def differences(seed: int) -> bool:
+    """Run both on what a seed says, and hold one to the other; False where there was nothing for the compiled loop."""
+    random = Random(seed)
+    patterns = _patterns(random)
+    if not patterns:
+        return False
+    events = make_events(random, random.randrange(14), span=random.choice((4, 10, 30)))
+    late = random.random() < 0.3
+    if late and len(events) > 1:
+        for _ in range(2):
+            place = random.randrange(len(events) - 1)
+            events[place], events[place + 1] = events[place + 1], events[place]
+    stepwise, columnar = StepwiseEngine(patterns), ColumnarEngine(patterns)
+    expected, found, script = [], [], list[object]()
+    while events:
+        size = random.randrange(1, 5)
+        batch, events = events[:size], events[size:]
+        script.append(batch)
+        expected += stepwise.feed(batch)
+        found += columnar.feed(batch)
+        chance = random.random()
+        if chance < 0.3:
+            instant = _instant(random, batch, events, late=late)
+            script.append(("advance", instant))
+            expected += stepwise.advance(instant)
+            found += columnar.advance(instant)
+        elif chance < 0.4:
+            script.append("settle")
+            expected += stepwise.settle()
+            found += columnar.settle()
+        elif chance < 0.6:
+            script.append("hand over")
+            columnar = _handed_over(random, patterns, columnar)
+    expected += stepwise.finish()
+    found += columnar.finish()
+    said = f"seed {seed}: {[each.text for each in patterns]}, {script}"
+    assert told(found) == told(expected), said
+    assert late or columnar.behind == stepwise.behind, said
+    return columnar.loop is not None
+
+
+def _patterns(random: Random) -> list[Compiled]:
+    patterns = []
+    for _ in range(random.choice((1, 1, 1, 2, 3))):
+        publication = PatternMaker(random).publication(random.randrange(1, 8))
+        try:
+            patterns.append(compiled(publication, epochs=random.random() < 0.1))
+        except PatternError:
+            continue
+    distinct = list({each.automaton.canonical_id: each for each in patterns}.values())
+    published = {each.automaton.output.type_name for each in distinct if each.automaton.output is not None}
+    # Such as read one another in a circle are refused.
+    return distinct if not any(each.names() & published for each in distinct) else distinct[:1]
+
+
+def _instant(random: Random, batch: list[Event], rest: list[Event], *, late: bool) -> int:
+    """Up to when time passes: not beyond what is to come, unless that is to be late."""
+    if late:
+        return random.randrange(31)
+    instant = max(event.hi for event in batch) - random.randrange(2)
+    return min(instant, rest[0].hi - 1) if rest else instant
+
+
+def _handed_over(random: Random, patterns: list[Compiled], engine: ColumnarEngine) -> ColumnarEngine:
+    """Another engine in the same state, by way of the stepwise one, and maybe of a snapshot."""
+    between = engine.stepwise()
+    if random.random() < 0.5:
+        content = snapshot(between)
+        between = StepwiseEngine(patterns)
+        restore(between, content)
+    made = ColumnarEngine(patterns)
+    made.go_on_from(between)
+    return made

@@ -1,0 +1,213 @@
+"""The columnar engine: every case in batches of any size, state from one engine to the other, batches of columns."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+import pytest
+
+pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
+
+import numpy as np
+
+from detectors.columnar import keeping, layout
+from detectors.columnar.columns import Batch, Column
+from detectors.columnar.engine import ColumnarEngine
+from detectors.columnar.program import supports
+from detectors.compilation import Compiled, compile_pattern
+from detectors.conformance import Case, Kinds, load_cases, run_case
+from detectors.stepwise.engine import StepwiseEngine
+from detectors.stepwise.snapshot import restore, snapshot
+from middleware.errors import EventError
+from middleware.events import CompositeEvent, Event
+from middleware.timestamps import INSTANT_MAX, INSTANT_MIN
+from tests.columnar import differences
+from tests.streams import told
+
+ROOT = Path(__file__).parents[2]
+CASES = [case for file in sorted((ROOT / "tests/conformance").glob("*.toml")) for case in load_cases(file)]
+RUN = [case for case in CASES if not case.error]
+
+
+def by_name(case: Case) -> str:
+    return case.name
+
+
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("case", RUN, ids=by_name)
+def test_cases_in_batches_of_any_size(case: Case, size: int) -> None:
+    def run(patterns: Sequence[Compiled], events: Sequence[Event], kinds: Kinds) -> list[CompositeEvent]:
+        engine = ColumnarEngine(patterns, kinds)
+        found = []
+        for start in range(0, len(events), size):
+            found += engine.feed(events[start : start + size])
+        return found + engine.finish()
+
+    outcome = run_case(case, run=run)
+    assert outcome.passed, outcome.report()
+
+
+@pytest.mark.parametrize("case", RUN, ids=by_name)
+def test_cases_with_the_state_handed_over_after_every_event(case: Case) -> None:
+    def run(patterns: Sequence[Compiled], events: Sequence[Event], kinds: Kinds) -> list[CompositeEvent]:
+        engine: ColumnarEngine | StepwiseEngine = ColumnarEngine(patterns, kinds)
+        found = []
+        for event in events:
+            found += engine.feed([event])
+            if isinstance(engine, ColumnarEngine):
+                content = snapshot(engine.stepwise())
+                engine = StepwiseEngine(patterns, kinds)
+                restore(engine, content)
+            else:
+                before, engine = engine, ColumnarEngine(patterns, kinds)
+                engine.go_on_from(before)
+        return found + engine.finish()
+
+    outcome = run_case(case, run=run)
+    assert outcome.passed, outcome.report()
+
+
+def test_most_of_the_language_is_run_by_the_loop() -> None:
+    patterns = [
+        compile_pattern(case.pattern, definitions=case.let) for case in RUN if not case.types and not case.derive
+    ]
+    assert sum(supports(each.automaton) for each in patterns) > 0.7 * len(patterns)
+
+
+def test_random_patterns_and_streams() -> None:
+    """A share of what `make properties` runs at length."""
+    compared = sum(differences(seed) for seed in range(1500))
+    assert compared > 700
+
+
+def test_matches_are_positions_until_somebody_asks() -> None:
+    engine = ColumnarEngine([compile_pattern("[A as x] ; [B where k == x.k] -> Pair(k = x.k)")])
+    types = np.array([0, 1, 0, 1], np.int32)
+    attributes = {"k": np.array([1, 2, 2, 2])}
+    matches = engine.feed_batch(Batch.of_arrays(types, ["A", "B"], np.array([1, 2, 3, 4]), attributes))
+    assert len(matches) == 1
+    assert matches.constituents(0).tolist() == [2, 3]
+    assert (matches.lo.tolist(), matches.hi.tolist(), matches.units.tolist()) == ([3], [4], [0])
+    (pair,) = matches.events()
+    assert (pair.type, pair.attributes, [each.seq for each in pair.events]) == ("Pair", {"k": 2}, [2, 3])
+
+
+def test_what_nobody_refers_to_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long stream leaves no more behind than what is alive, and finds what the stepwise engine finds."""
+    monkeypatch.setattr(keeping, "LEAST", 64)
+    random = Random(3)
+    text = "([A as x], [B where k == x.k] | [T]) @ T = 30ns ; [C where v > x.v] within 100ns by k"
+    engine, other = ColumnarEngine([compile_pattern(text)]), StepwiseEngine([compile_pattern(text)])
+    assert engine.loop is not None
+    engine.loop.state.counters[layout.C_CROWD] = 64
+    found, expected = [], []
+    for start in range(0, 20_000, 50):
+        events = [
+            Event(random.choice("ABCD"), at, at, "s", at, {"k": random.randrange(5), "v": random.randrange(9)})
+            for at in range(start, start + 50)
+        ]
+        found += engine.feed(events)
+        expected += other.feed(events)
+    assert told(found) == told(expected)
+    assert len(found) > 500
+    counters = engine.loop.state.counters
+    assert max(counters[layout.C_ROWS], counters[layout.C_LINKS], counters[layout.C_TIMES]) < 2000
+    assert len(engine.loop.store) < 2000
+
+
+def test_columns_of_every_kind() -> None:
+    text = "[A as x] ; [B where v == x.v] -> Same(v = x.v)"
+    values = [1, 1.0, True, "1", None, 2**62, 0.5, "", float("inf"), -(2**63)]
+    events = [Event("A", i, i, "s", i, {"v": value}) for i, value in enumerate(values)]
+    events += [Event("B", 100 + i, 100 + i, "s", 100 + i, {"v": value}) for i, value in enumerate(values)]
+    found = ColumnarEngine([compile_pattern(text)]).feed(events)
+    assert told(found) == told(StepwiseEngine([compile_pattern(text)]).feed(events))
+    assert len(found) == len(values)
+
+
+def test_columns_out_of_arrays() -> None:
+    column = Column.of(np.array([0.5, np.nan, 2.0]))
+    assert column.values() == [0.5, None, 2.0]
+    assert Column.of(np.array([True, False])).values() == [True, False]
+    assert Column.coded(np.array([1, -1, 0]), ["a", "b"]).values() == ["b", None, "a"]
+    with pytest.raises(EventError, match="beyond 64 bits"):
+        Column.of(np.array([2**63], np.uint64))
+    with pytest.raises(EventError, match="different lengths"):
+        Batch.of_arrays(np.zeros(2, np.int32), ["A"], np.arange(2), {"k": np.arange(3)})
+
+
+@pytest.mark.parametrize(
+    "guard",
+    [
+        "v + x.v > 9223372036854775807",
+        "v * x.v == 4611686018427387904.0",
+        "v / x.v >= 0.5",
+        "v % x.v == 1",
+        "-v < x.v",
+        "v / 0 == 1 or v == x.v",
+        "v == x.v + 0.0",
+        "max(v, x.v, 3) == 3",
+        "upper(name) == x.name",
+        "name < x.name",
+        "name + x.name == 'ab'",
+        "coalesce(w, v) == x.v",
+        "not (v == x.v) and not flag",
+        "flag == x.flag or flag > x.flag",
+        "hi(x) - lo() < -2",
+        "abs(v - x.v) <= 1 and round(0.5 * v) == 2",
+    ],
+)
+def test_guards_mean_the_same(guard: str) -> None:
+    random = Random(guard)
+    values = [0, 1, 2, 3, -1, 0.5, 2.0, 2**53, 2**53 + 1, 2**62, INSTANT_MAX, INSTANT_MIN, 1e300, None, True, "b"]
+    names = ["a", "A", "b", "", None, 3]
+    events = [
+        Event(
+            random.choice("AB"),
+            at,
+            at,
+            "s",
+            at,
+            {"v": random.choice(values), "name": random.choice(names), "flag": random.choice((True, False, None))},
+        )
+        for at in range(400)
+    ]
+    pattern = compile_pattern(f"[A as x] ; ~[B <= B]* [B where {guard} as y <= B] within 60ns -> Out(sum = x.v + y.v)")
+    expected = StepwiseEngine([pattern]).feed(events)
+    engine = ColumnarEngine([pattern])
+    assert engine.loop is not None
+    assert told(engine.feed(events)) == told(expected)
+
+
+def test_an_error_in_what_python_does_for_the_loop_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = ColumnarEngine([compile_pattern("[A where upper(name) == 'X']")])
+    monkeypatch.setattr("detectors.columnar.callback.FUNCTION_NAMES", ())
+    with pytest.raises(IndexError):
+        engine.feed([Event("A", 1, 1, "s", 1, {"name": "x"})])
+
+
+def test_with_bounds_checked(tmp_path: Path) -> None:
+    """The loop compiled with numba's checks, in a process of its own: nothing is read or written beyond an array."""
+    environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    script = "from tests.columnar import differences; print(sum(differences(seed) for seed in range(3000, 3300)))"
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 100
+
+
+def test_nothing_is_paid_where_it_is_not_used() -> None:
+    script = "import sys, detectors.running, detectors.engines; print('numba' in sys.modules or 'numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, timeout=60)
+    assert done.stdout.strip() == "False", done.stderr
+
+
+def test_the_example_in_the_docs(capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/engines.md").read_text(encoding="utf-8"), re.DOTALL)
+    exec(compile(code, "docs/engines.md", "exec"), {})
+    assert capsys.readouterr().out.splitlines()[0] == re.findall(r"# (2 \[.*\])", code)[0]

@@ -1,0 +1,18 @@
+"""The columnar engine finds what the stepwise one finds, on random patterns, in any batches, across hand-overs."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
+
+from tests.columnar import differences
+
+
+@given(st.integers(min_value=0, max_value=2**32))
+@settings(phases=(Phase.explicit, Phase.reuse, Phase.generate))
+def test_both_engines_find_the_same(seed: int) -> None:
+    for number in range(20):
+        differences(seed * 20 + number)
