@@ -23,6 +23,7 @@ from middleware.sets.expressions import (
     Name,
     Unary,
     children,
+    operands,
     walk,
 )
 from middleware.sets.values import FUNCTIONS
@@ -101,11 +102,11 @@ class _Writer:
         """What holds only if it is true."""
         match expression:
             case Binary(operator="and" | "or" as operator):
-                operands = _operands(expression, operator)
+                joined = operands(expression, operator)
                 ends: list[int] = []
-                for place, operand in enumerate(operands):
+                for place, operand in enumerate(joined):
                     self.condition(operand)
-                    if place < len(operands) - 1:
+                    if place < len(joined) - 1:
                         self.emit(layout.OP_AND if operator == "and" else layout.OP_OR)
                         ends.append(len(self.words) - 1)
                 for end in ends:
@@ -161,19 +162,6 @@ def captures_of(expression: Expression) -> set[Capture]:
         elif isinstance(node, Moment) and node.variable:
             found.add((node.variable, f"{node.end}()"))
     return found
-
-
-def _operands(expression: Expression, operator: str) -> list[Expression]:
-    """What a chain of `and` or of `or` joins, from left to right."""
-    operands: list[Expression] = []
-    waiting = [expression]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, Binary) and node.operator == operator:
-            waiting += [node.right, node.left]
-        else:
-            operands.append(node)
-    return operands
 
 
 def fits(expression: Expression) -> bool:

@@ -29,6 +29,7 @@ def hand_over(loop: Loop, matchers: Mapping[int, Matcher]) -> None:
     times = state.times
     units = {unit.address: unit for unit in loop.assembler.units}
     chains: dict[int, Any] = {}
+    memory = loop.assembler.program().memory
     for unit in loop.assembler.units:
         matcher = matchers[unit.number]
         matcher.resume(loop.latest_of(unit.number), int(state.counters[layout.C_NUMBERS]))
@@ -44,7 +45,7 @@ def hand_over(loop: Loop, matchers: Mapping[int, Matcher]) -> None:
         windows = len(automaton.windows)
         matchers[unit.number].add(
             Instance(
-                (where & STATE_MASK) - unit.first_state,
+                int(memory[(where & STATE_MASK) + layout.S_LOCAL]),
                 _key(loop, unit, int(row[layout.R_TAG]) & TAG_MASK, int(row[layout.R_KEY])),
                 _chain(loop, int(row[layout.R_LINK]), chains),
                 int(row[layout.R_LO]),

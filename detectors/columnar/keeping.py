@@ -41,7 +41,6 @@ def collect(program: Program, state: State, store: Store, latest: int) -> None:
 def sweep(program, state, latest):
     """Drop instances whose window has closed for every event to come, and put all others in their places anew."""
     rows, counters, memory = state.rows, state.counters, program.memory
-    state.heads[:] = -1
     state.table[:] = 0
     counters[layout.C_BUCKETS] = 0
     for row in range(counters[layout.C_ROWS]):
@@ -55,14 +54,10 @@ def sweep(program, state, latest):
             if wide >= 0 and latest > lo and np.uint64(latest) - np.uint64(lo) > np.uint64(program.wide[wide]):
                 discard(program, state, row)
                 continue
-            place = where & STATE_MASK
-            if memory[unit + layout.U_FLAGS] & layout.KEYED != 0:
-                entry = find_or_make(state, place, rows[row, layout.R_TAG] & TAG_MASK, rows[row, layout.R_KEY])
-                rows[row, layout.R_NEXT] = state.table[entry, 2]
-                state.table[entry, 2] = row
-            else:
-                rows[row, layout.R_NEXT] = state.heads[place]
-                state.heads[place] = row
+            group = memory[(where & STATE_MASK) + layout.S_GROUP]
+            entry = find_or_make(state, group, rows[row, layout.R_TAG] & TAG_MASK, rows[row, layout.R_KEY])
+            rows[row, layout.R_NEXT] = state.table[entry, 2]
+            state.table[entry, 2] = row
 
 
 @allocating

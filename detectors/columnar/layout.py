@@ -30,11 +30,7 @@ U_FILTER: Final = 7
 """The code of the final filter; 0 for none."""
 U_KEYS: Final = 8
 """The column of its key, where it has one."""
-U_FIRST_STATE: Final = 9
-"""The number of its first state among those of all."""
-U_TIMER_VISITS: Final = 10
-"""By state and time event what the time event does there; 0 for nothing."""
-UNIT: Final = 11
+UNIT: Final = 9
 
 KEYED: Final = 1
 MERGES: Final = 2
@@ -44,20 +40,31 @@ CHOSEN: Final = 4
 SHOWN: Final = 8
 """Matches take along what was bound and counted."""
 
+# A state in which instances wait.
+S_LOCAL: Final = 0
+"""Its number in its automaton."""
+S_GROUP: Final = 1
+"""The number of its group: states that wait for the same types, told apart by the same attribute or by none."""
+S_VISITS: Final = 2
+"""The list of pairs (type, visit): what events of each type do there."""
+S_TIMERS: Final = 3
+"""Visits by time event; 0 where nothing happens."""
+S_VALUE: Final = 4
+"""What its instances are found by: -1 for the value of the key, else the number of a constant."""
+STATE: Final = 5
+
 # What events of one type do in one state, or in a start state.
-V_STATE: Final = 0
-"""The state; -1 for a start."""
-V_FLAGS: Final = 1
-V_UNIT: Final = 2
-V_NEED: Final = 3
+V_FLAGS: Final = 0
+V_UNIT: Final = 1
+V_NEED: Final = 2
 """How many instances and matches one instance may bring forth at most."""
-V_TESTS: Final = 4
+V_TESTS: Final = 3
 """The list of reasons to be in the domain."""
-V_MOVES: Final = 5
+V_MOVES: Final = 4
 """The list of moves."""
-V_LOOP: Final = 6
+V_LOOP: Final = 5
 """The move that changes an instance in place, as in `~[B]* [B]`; 0 for none."""
-VISIT: Final = 7
+VISIT: Final = 6
 
 STRONG: Final = 1
 EVERYTHING: Final = 2
@@ -92,6 +99,7 @@ SIMPLE: Final = 4
 
 # A state an instance goes on in.
 T_STATE: Final = 0
+"""Its record."""
 T_FLAGS: Final = 1
 T_CLEARS: Final = 2
 """The list of pairs (word, whether a time event) of what is over."""
@@ -105,7 +113,7 @@ GOES_ON: Final = 2
 # A row of an instance.
 R_NEXT: Final = 0
 R_STATE: Final = 1
-"""The state, above the unit's address; -1 where the row is free."""
+"""The record of its state, and above it that of its pattern; -1 where the row is free."""
 R_LINK: Final = 2
 R_LO: Final = 3
 R_HI: Final = 4
@@ -129,6 +137,22 @@ F_EXTRA: Final = 5
 F_KEY: Final = 6
 F_TAG: Final = 7
 FOUND: Final = 8
+
+# What may begin a match, by the values it asks for, and an entry of those that ask for the same.
+I_NAME: Final = 0
+I_FIRST: Final = 1
+I_SECOND: Final = 2
+I_OFFSET: Final = 3
+I_LENGTH: Final = 4
+I_CAPACITY: Final = 5
+
+E_VISIT: Final = 0
+E_MOVE: Final = 1
+E_EXACT: Final = 2
+"""Whether hash and ranges say all there is to say of its condition, and of the domain."""
+E_FIRST: Final = 3
+E_SECOND: Final = 4
+"""The columns of its ranges; -1 for none."""
 
 # Instructions: an operation and an argument each.
 OP_END: Final = 0

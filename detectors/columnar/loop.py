@@ -33,9 +33,12 @@ from detectors.columnar.layout import (
     C_VISIT,
     DEAD,
     DONE,
+    E_MOVE,
+    E_VISIT,
     EVERYTHING,
+    I_LENGTH,
+    I_OFFSET,
     KEYED,
-    LATEST,
     NONE,
     R_EXTRA,
     R_LO,
@@ -43,26 +46,26 @@ from detectors.columnar.layout import (
     R_STATE,
     R_TAG,
     ROOM,
+    S_TIMERS,
+    S_VISITS,
     STARTING,
     STATE_MASK,
+    TAG_BITS,
     U_EXTRA,
-    U_FIRST_STATE,
     U_FLAGS,
+    U_KEYS,
     U_NUMBER,
-    U_TIMER_VISITS,
-    U_TIMERS,
     U_WINDOW,
     UNIT_SHIFT,
     V_FLAGS,
-    V_MOVES,
     V_NEED,
-    V_STATE,
     V_UNIT,
     WAITING,
 )
 from detectors.columnar.moment import next_moment
-from detectors.columnar.rows import discard, find, key_of, room, settle
+from detectors.columnar.rows import discard, find, room, settle
 from detectors.columnar.rules import follow, in_domain, labelled, take
+from detectors.columnar.starts import passes, slot_of
 from detectors.columnar.values import NULL
 
 
@@ -81,7 +84,7 @@ def run(program, events, state, until):
         kind = events.types[event]
         lists = events.lists
         if counters[C_PHASE] == WAITING:
-            if offer(program, events, state, event, lists[kind, 0]) == ROOM:
+            if offer(program, events, state, event, lists[kind, 0], lists[kind, 2]) == ROOM:
                 return ROOM
             counters[C_PHASE] = STARTING
             counters[C_VISIT] = 0
@@ -98,56 +101,55 @@ def run(program, events, state, until):
 
 
 @inlined
-def offer(program, events, state, event, visits):
+def offer(program, events, state, event, groups, kind):
     """Offer an event to the instances that wait for its type."""
-    if visits == 0:
+    if groups == 0:
         return DONE
     counters, memory, rows = state.counters, program.memory, state.rows
     lo, hi = events.lo[event], events.hi[event]
     position = counters[C_FIRST] + event
-    number = memory[visits]
+    number = memory[groups]
     while counters[C_VISIT] < number:
-        visit = memory[visits + 1 + counters[C_VISIT]]
-        unit = memory[visit + V_UNIT]
-        place = memory[visit + V_STATE]
-        keyed = memory[unit + U_FLAGS] & KEYED != 0
-        entry = np.int64(place)
-        if keyed:
-            if not key_of(program, events, state, unit, event):
-                counters[C_VISIT] += 1
-                continue
-            entry = find(state, place, state.tags[0], state.stack[0])
-            if entry < 0:
-                counters[C_VISIT] += 1
-                continue
-        wide = memory[unit + U_WINDOW]
-        window = program.wide[wide] if wide >= 0 else LATEST
+        item = groups + 1 + 2 * counters[C_VISIT]
+        column = memory[item + 1]
+        tag, value = np.int64(NULL), np.int64(0)
+        if column >= 0:
+            tag, value = np.int64(events.tags[column, event]), events.payload[column, event]
+        entry = np.int64(-1)
+        if column < 0 or tag != NULL:
+            entry = find(state, memory[item], tag, value)
+        if entry < 0:
+            counters[C_VISIT] += 1
+            continue
         previous, current = counters[C_PREVIOUS], counters[C_CURRENT]
         if previous == 0 and current == 0:
-            previous, current = np.int64(-1), state.table[entry, 2] if keyed else state.heads[entry]
+            previous, current = np.int64(-1), state.table[entry, 2]
         else:
             # Where it stopped; one more than the rows.
             previous, current = previous - 1, current - 1
         while current >= 0:
-            if not room(state, memory[visit + V_NEED]):
-                counters[C_PREVIOUS], counters[C_CURRENT] = previous + 1, current + 1
-                return ROOM
             following = rows[current, R_NEXT]
-            if rows[current, R_STATE] == DEAD:
-                gone = True
-            elif wide >= 0 and np.uint64(hi) - np.uint64(rows[current, R_LO]) > np.uint64(window):
-                # Whatever it takes is beyond its window.
-                gone = True
-            else:
-                counters[C_TOUCHED] += 1
-                gone = take(program, events, state, visit, unit, current, event, position, lo, hi)
+            where = rows[current, R_STATE]
+            gone = where == DEAD
+            if not gone:
+                unit = where >> UNIT_SHIFT
+                wide = memory[unit + U_WINDOW]
+                if wide >= 0 and np.uint64(hi) - np.uint64(rows[current, R_LO]) > np.uint64(program.wide[wide]):
+                    # Whatever it takes is beyond its window.
+                    gone = True
+                else:
+                    visit = visit_of(program, where & STATE_MASK, kind)
+                    if visit != 0:
+                        if not room(state, memory[visit + V_NEED]):
+                            counters[C_PREVIOUS], counters[C_CURRENT] = previous + 1, current + 1
+                            return ROOM
+                        counters[C_TOUCHED] += 1
+                        gone = take(program, events, state, visit, unit, current, event, position, lo, hi)
             if gone:
                 if previous >= 0:
                     rows[previous, R_NEXT] = following
-                elif keyed:
-                    state.table[entry, 2] = following
                 else:
-                    state.heads[entry] = following
+                    state.table[entry, 2] = following
                 discard(program, state, current)
             else:
                 previous = current
@@ -158,53 +160,73 @@ def offer(program, events, state, event, visits):
 
 
 @inlined
-def begin(program, events, state, event, visits):
+def visit_of(program, place, kind):
+    """What events of a type do in a state; 0 where it does not look at them."""
+    memory = program.memory
+    visits = memory[place + S_VISITS]
+    for each in range(memory[visits]):
+        if memory[visits + 1 + 2 * each] == kind:
+            return memory[visits + 2 + 2 * each]
+    return np.int32(0)
+
+
+@inlined
+def begin(program, events, state, event, signatures):
     """Begin what an event begins: start states are always active, and stay."""
-    counters, memory = state.counters, program.memory
+    counters, memory, lookup, entries = state.counters, program.memory, program.lookup, program.entries
     lo, hi = events.lo[event], events.hi[event]
     position = counters[C_FIRST] + event
-    number = memory[visits]
+    number = memory[signatures]
     while counters[C_VISIT] < number:
-        visit = memory[visits + 1 + counters[C_VISIT]]
-        unit = memory[visit + V_UNIT]
-        if not room(state, memory[visit + V_NEED]):
-            return ROOM
+        item = signatures + 1 + 3 * counters[C_VISIT]
+        first, second = memory[item + 1], memory[item + 2]
+        name = np.int64(memory[item]) << (2 * TAG_BITS)
+        one, other = np.int64(0), np.int64(0)
+        if first >= 0:
+            name |= np.int64(events.tags[first, event])
+            one = events.payload[first, event]
+            if second >= 0:
+                name |= np.int64(events.tags[second, event]) << TAG_BITS
+                other = events.payload[second, event]
+        slot = slot_of(lookup, name + 1, one, other)
+        offset, length = lookup[slot, I_OFFSET], lookup[slot, I_LENGTH]
+        while counters[C_CURRENT] < length:
+            entry = offset + counters[C_CURRENT]
+            known = passes(program, events, entry, event)
+            if known != 0:
+                visit, move = entries[entry, E_VISIT], entries[entry, E_MOVE]
+                if not room(state, memory[visit + V_NEED]):
+                    return ROOM
+                counters[C_TOUCHED] += 1
+                start(program, events, state, visit, move, known, event, position, lo, hi)
+            counters[C_CURRENT] += 1
+        counters[C_CURRENT] = 0
         counters[C_VISIT] += 1
-        counters[C_TOUCHED] += 1
-        key, tag = np.int64(0), np.int64(NULL)
-        if memory[unit + U_FLAGS] & KEYED != 0:
-            if not key_of(program, events, state, unit, event):
-                continue
-            key, tag = state.stack[0], state.tags[0]
+    return DONE
+
+
+@inlined
+def start(program, events, state, visit, move, known, event, position, lo, hi):
+    """Begin a match with a move out of a start state, if the event is one for it."""
+    memory = program.memory
+    unit = memory[visit + V_UNIT]
+    key, tag = np.int64(0), np.int64(NULL)
+    if memory[unit + U_FLAGS] & KEYED != 0:
+        column = memory[unit + U_KEYS]
+        key, tag = events.payload[column, event], np.int64(events.tags[column, event])
+        if tag == NULL:
+            return
+    blank = root(program, state, unit)
+    if known != 2:
         flags = memory[visit + V_FLAGS]
-        blank = root(program, state, unit)
         if flags & (EVERYTHING | ALIKE) == 0 and not in_domain(
             program, events, state, visit, unit, blank, event, lo, hi
         ):
-            continue
-        moves = memory[visit + V_MOVES]
-        for each in range(memory[moves]):
-            move = memory[moves + 1 + each]
-            if labelled(program, events, state, move, unit, blank, event, lo, hi):
-                follow(
-                    program,
-                    events,
-                    state,
-                    unit,
-                    move,
-                    -1,
-                    blank,
-                    np.int64(-1),
-                    lo,
-                    hi,
-                    event,
-                    position,
-                    lo,
-                    hi,
-                    key,
-                    tag,
-                )
-    return DONE
+            return
+        if not labelled(program, events, state, move, unit, blank, event, lo, hi):
+            return
+    none = np.int64(-1)
+    follow(program, events, state, unit, move, none, blank, none, lo, hi, event, position, lo, hi, key, tag)
 
 
 @compiled
@@ -217,8 +239,7 @@ def fire(program, events, state, until):
             pop(state)
             continue
         unit = rows[row, R_STATE] >> UNIT_SHIFT
-        local = (rows[row, R_STATE] & STATE_MASK) - memory[unit + U_FIRST_STATE]
-        visit = memory[memory[unit + U_TIMER_VISITS] + local * memory[unit + U_TIMERS] + timer]
+        visit = memory[memory[(rows[row, R_STATE] & STATE_MASK) + S_TIMERS] + timer]
         if visit == 0:
             pop(state)
             continue

@@ -68,12 +68,12 @@ class Loop:
         self._dictionaries: dict[int, tuple[Any, Any]] = {}
         self._keys: dict[tuple[str, ...], dict[tuple[int, ...], int]] = {}
         self._values: dict[tuple[str, ...], list[tuple[int, ...]]] = {}
-        self._grow(heads=self.assembler.states, units=len(self.patterns))
+        self._grow(units=len(self.patterns))
 
     def feed(self, batch: Batch) -> Matches:
         """Consume a batch in the order of consumption, behind all that was consumed."""
         state = self.state
-        lists = np.zeros((max(len(batch.type_names), 1), 2), np.int32)
+        lists = np.zeros((max(len(batch.type_names), 1), 3), np.int32)
         for number, name in enumerate(batch.type_names):
             lists[number] = self.assembler.lists(name)
         events = self._columns(batch, lists)
@@ -88,7 +88,7 @@ class Loop:
     def advance(self, watermark: int) -> Matches:
         """Let every time event fire that is due until then."""
         self.clock = max(self.clock, watermark)
-        nothing = self._columns(Batch.of_events([]), np.zeros((1, 2), np.int32))
+        nothing = self._columns(Batch.of_events([]), np.zeros((1, 3), np.int32))
         self._until_done(lambda: loop.fire(self.assembler.program(), nothing, self.state, watermark))
         return self._taken()
 
@@ -196,11 +196,15 @@ class Loop:
             extra = int(counters[layout.C_EXTRAS])
             counters[layout.C_EXTRAS] += len(words)
             state.extras[extra : extra + len(words)] = words
+        program = self.assembler.program()
+        value = int(program.memory[unit.states[place] + layout.S_VALUE])
+        if value >= 0:
+            tag, key = map(int, program.constants[value])
         row = int(counters[layout.C_ROWS])
         counters[layout.C_ROWS] += 1
         state.rows[row] = (
             -1,
-            unit.address << layout.UNIT_SHIFT | (unit.first_state + place),
+            unit.address << layout.UNIT_SHIFT | unit.states[place],
             link,
             lo,
             hi,
@@ -263,7 +267,7 @@ class Loop:
             value = int(value)
         return self.texts.packed(value)
 
-    def _grow(self, heads: int = 0, units: int = 0) -> None:
+    def _grow(self, units: int = 0) -> None:
         """Make room where there is little left."""
         state, counters = self.state, self.state.counters
         made: dict[str, Any] = {}
@@ -280,15 +284,13 @@ class Loop:
             array = getattr(state, name)
             if 2 * int(count) >= len(array):
                 made[name] = longer(array, 2 * len(array))
-        if heads > len(state.heads):
-            made["heads"] = longer(state.heads, max(2 * len(state.heads), heads), -1)
         if units > len(state.fired):
             made["fired"] = longer(state.fired, max(2 * len(state.fired), units), layout.NONE)
         if 4 * int(counters[layout.C_BUCKETS] + counters[layout.C_BORN]) >= len(state.table):
             made["table"] = rows.rehashed(state.table, 2 * len(state.table))
         if 4 * int(counters[layout.C_SEEN] + counters[layout.C_BORN]) >= len(state.seen):
             made["seen"] = moment.seen_again(state.seen, int(counters[layout.C_STAMP]), 2 * len(state.seen))
-        if not made and not heads:
+        if not made and not units:
             # What one instance may bring forth is more than all there is.
             made = {name: longer(getattr(state, name), 2 * len(getattr(state, name))) for name in used}
             made["table"] = rows.rehashed(state.table, 2 * len(state.table))
@@ -307,7 +309,7 @@ class Loop:
                 self._fill(tags[place], payload[place], batch.column(name))
             else:
                 self._fill_key(tags[place], payload[place], batch, name)
-        return Events(batch.types, lists, batch.lo, batch.hi, tags, payload)
+        return Events(batch.types, lists, batch.lo, batch.hi, tags, payload, payload.view(np.float64))
 
     def _fill(self, tags: Any, payload: Any, column: Column | None) -> None:
         if column is None:

@@ -19,11 +19,15 @@ class Program(NamedTuple):
         memory: the records, as `layout` has them (int32).
         wide: numbers that need 64 bits.
         constants: tag and bits of the constants of expressions, a row each.
+        lookup, entries, bounds: what may begin a match, as `starts` has them.
     """
 
     memory: NDArray[np.int32]
     wide: Words
     constants: Words
+    lookup: Words
+    entries: NDArray[np.int32]
+    bounds: NDArray[np.float64]
 
 
 class Events(NamedTuple):
@@ -31,9 +35,10 @@ class Events(NamedTuple):
 
     Attributes:
         types: by event.
-        lists: for each type two lists in the program, of what waits for it and what it begins, and the columns.
+        lists: for each type the list of groups that wait for it, of pairs (group, column), the list of signatures of
+            what it may begin, of triples (signature, column, column), and its number.
         lo, hi: ns.
-        tags, payload: by column and event.
+        tags, payload: by column and event; `floats` is `payload` read as floats.
     """
 
     types: NDArray[np.int32]
@@ -42,6 +47,7 @@ class Events(NamedTuple):
     hi: Words
     tags: NDArray[np.uint8]
     payload: Words
+    floats: NDArray[np.float64]
 
 
 class State(NamedTuple):
@@ -49,9 +55,8 @@ class State(NamedTuple):
 
     Attributes:
         rows: the instances.
-        heads: for each state of a pattern without a key, its first instance; -1 for none.
-        table: for each state and value of a key the first instance: the state above the tag and one more than that, the
-            bits of the value, the first instance.
+        table: the buckets, for each group of states and value that its instances are found by: the group above the tag
+            and one more than that, the bits of the value, the first instance; -1 for none.
         links: the chains: the link before, the position of the event, a hash of the whole.
         extras: the extra blocks.
         spare: by length the first free extra block; its first word leads to the next.
@@ -66,7 +71,6 @@ class State(NamedTuple):
     """
 
     rows: Words
-    heads: Words
     table: Words
     links: Words
     extras: Words
@@ -88,7 +92,6 @@ def empty_state() -> State:
     stack = np.zeros(layout.STACK + 6, np.int64)
     state = State(
         rows=np.empty((256, layout.ROW), np.int64),
-        heads=np.full(16, -1, np.int64),
         table=np.zeros((256, 3), np.int64),
         links=np.empty((256, 3), np.int64),
         extras=np.empty(4 * layout.LARGEST, np.int64),

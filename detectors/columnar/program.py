@@ -12,19 +12,22 @@ from typing import Final
 
 import numpy as np
 
-from detectors.automata.automaton import Automaton, Move, Position, timer_type
+from detectors.automata.automaton import TIMER_PREFIX, Automaton, Move, Position, timer_type
 from detectors.columnar import layout
+from detectors.columnar.atoms import atoms_of
 from detectors.columnar.coding import Capture, Names, captures_of, fits
-from detectors.columnar.memory import Program, Words
+from detectors.columnar.memory import Program, Words, longer
+from detectors.columnar.starts import Starts
 from detectors.columnar.values import Texts
 from detectors.language.tree import Output, Relative, When
 from detectors.stepwise.findings import may_repeat
 from middleware.events import Attribute
+from middleware.sets import values
 from middleware.sets.describable import ConditionByType
 from middleware.sets.expressions import FALSE, TRUE, Expression, Literal, Name, transform
 
-FREE_NAMES: Final = 1
-"""Addresses begin behind this, for 0 stands for nothing."""
+MOST_SIGNATURES: Final = 64
+"""Beyond so many pairs of attributes that start conditions of one type ask for, new ones go by one attribute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ class Unit:
     Attributes:
         number: its number.
         address: of its record.
-        first_state: the number of its first state among those of all.
+        states: the records of its states, by their number; 0 for those in which nothing waits.
         captures: the slot of what is kept of the events bound to variables, counted from the extra block's begin.
         variables: the word of the first variable; timers and windows stand before.
         registers: the slot of each register, in order.
@@ -45,7 +48,7 @@ class Unit:
     number: int
     automaton: Automaton
     address: int
-    first_state: int
+    states: tuple[int, ...]
     captures: dict[Capture, int]
     variables: int
     registers: tuple[int, ...]
@@ -74,6 +77,31 @@ class Columns:
         return found
 
 
+@dataclass(slots=True)
+class _Type:
+    """A type of events.
+
+    Attributes:
+        groups: the groups that wait for it, with their columns.
+        signatures: those of its start conditions, by their columns.
+        lists: where the two stand in the memory; None where they have changed since.
+    """
+
+    number: int
+    groups: list[tuple[int, int]] = field(default_factory=list)
+    signatures: dict[tuple[int, int], int] = field(default_factory=dict)
+    lists: tuple[int, int] | None = None
+
+
+@dataclass(slots=True)
+class _Open:
+    """A state, or a start state, that looks at types it does not name."""
+
+    unit: Unit
+    place: int
+    named: frozenset[str]
+
+
 class Assembler:
     """Puts automata together to one program.
 
@@ -81,7 +109,6 @@ class Assembler:
         columns: what is read of events.
         whens: when the time events are due that are not set off by a delay, by number.
         units: by number.
-        states: how many states there are in all.
     """
 
     def __init__(self, texts: Texts) -> None:
@@ -89,46 +116,176 @@ class Assembler:
         self.columns = Columns()
         self.whens: list[When] = []
         self.units: list[Unit] = []
-        self.states = 0
-        self._memory: list[int] = [0] * FREE_NAMES
+        self._memory = np.zeros(1024, np.int32)
+        # Address 0 stands for nothing.
+        self._used = 1
         self._wide: list[int] = []
         self._wides: dict[int, int] = {}
         self._constants: list[tuple[int, int]] = []
         self._places: dict[tuple[int, int], int] = {}
-        self._lists: dict[str, tuple[int, int]] = {}
+        self._types: dict[str, _Type] = {}
+        self._groups: dict[tuple[frozenset[str] | None, int], int] = {}
+        self._open_groups: list[tuple[int, int]] = []
+        self._open_states: list[_Open] = []
+        self._open_starts: list[_Open] = []
+        self._signatures = 0
+        self._starts = Starts()
         self._names: dict[int, Names] = {}
-        self._program: Program | None = None
 
     def add(self, automaton: Automaton) -> Unit:
         """Add an automaton; `supports` says whether that can be."""
         unit = self._unit(automaton)
         self.units.append(unit)
-        self.states += len(automaton.states)
-        self._lists.clear()
-        self._fill_timers(unit)
+        reached = sorted({state for arrival in automaton.arrivals for state in arrival})
+        for place in reached:
+            if unit.states[place]:
+                self._fill_state(unit, place)
+        for place in automaton.starts:
+            forms = [automaton.positions[move.position].domain for move in automaton.states[place].moves]
+            named = frozenset(name for form in forms for name in form.by_type if name[0] != TIMER_PREFIX)
+            for name in sorted(named):
+                self._fill_start(unit, place, name)
+            if any(form.others != FALSE for form in forms):
+                each = _Open(unit, place, named)
+                self._open_starts.append(each)
+                for name in self._types.keys() - named:
+                    self._fill_start(unit, place, name)
         return unit
 
     def program(self) -> Program:
         """The program as it is now."""
-        if self._program is None or len(self._program.memory) != len(self._memory):
-            constants = np.array(self._constants or [(0, 0)], np.int64)
-            wide: Words = np.array(self._wide or [0], np.int64)
-            self._program = Program(np.array(self._memory, np.int32), wide, constants)
-        return self._program
+        constants = np.array(self._constants or [(0, 0)], np.int64)
+        wide: Words = np.array(self._wide or [0], np.int64)
+        starts = self._starts
+        return Program(self._memory, wide, constants, starts.lookup, starts.entries, starts.bounds)
 
-    def lists(self, type_name: str) -> tuple[int, int]:
-        """The lists of what events of a type do: to what waits for them, and to begin with; 0 for nothing."""
-        found = self._lists.get(type_name)
-        if found is None:
-            waiting: list[int] = []
-            starting: list[int] = []
-            for unit in self.units:
-                reached = {state for arrival in unit.automaton.arrivals for state in arrival}
-                waiting += [each for state in sorted(reached) if (each := self._visit(unit, state, type_name))]
-                starts = unit.automaton.starts
-                starting += [each for state in starts if (each := self._visit(unit, state, type_name, start=True))]
-            found = self._lists[type_name] = (self._list(waiting), self._list(starting))
-        return found
+    def lists(self, type_name: str) -> tuple[int, int, int]:
+        """The lists of what waits for a type and of what it begins; 0 for nothing; and the number of the type."""
+        known = self._type(type_name)
+        if known.lists is None:
+            groups = [word for pair in (*known.groups, *self._open_groups) for word in pair]
+            signatures = [word for columns, number in known.signatures.items() for word in (number, *columns)]
+            known.lists = (
+                self._list(groups, len(groups) // 2) if groups else 0,
+                self._list(signatures, len(signatures) // 3) if signatures else 0,
+            )
+        return (*known.lists, known.number)
+
+    def _type(self, name: str) -> _Type:
+        known = self._types.get(name)
+        if known is None:
+            known = self._types[name] = _Type(len(self._types))
+            for each in self._open_states:
+                if name not in each.named:
+                    self._add_visit(each.unit, each.place, name)
+            for each in self._open_starts:
+                if name not in each.named:
+                    self._fill_start(each.unit, each.place, name)
+        return known
+
+    # States.
+
+    def _fill_state(self, unit: Unit, place: int) -> None:
+        """Say what is done in a state, and where its instances wait."""
+        automaton = unit.automaton
+        address = unit.states[place]
+        forms = [automaton.positions[move.position].domain for move in automaton.states[place].moves]
+        named = frozenset(name for form in forms for name in form.by_type if name[0] != TIMER_PREFIX)
+        looked = [name for name in sorted(named) if any(form.by_type.get(name, FALSE) != FALSE for form in forms)]
+        is_open = any(form.others != FALSE for form in forms)
+        column, value = -1, self._constant(None)
+        if automaton.key:
+            column, value = self.columns.place(automaton.key), -1
+        elif not is_open and len(looked) == 1:
+            column, value = self._told_by(unit, forms, looked[0], column, value)
+        types = None if is_open else frozenset(looked)
+        self._memory[address + layout.S_LOCAL] = place
+        self._memory[address + layout.S_GROUP] = self._group(types, column)
+        self._memory[address + layout.S_VALUE] = value
+        visits = [(self._type(name).number, self._visit(unit, place, name)) for name in looked]
+        if is_open:
+            self._open_states.append(_Open(unit, place, named))
+            visits += [
+                (each.number, self._visit(unit, place, name)) for name, each in self._types.items() if name not in named
+            ]
+        words = [word for pair in visits if pair[1] for word in pair]
+        self._memory[address + layout.S_VISITS] = self._list(words, len(words) // 2)
+        timers = range(len(automaton.timers))
+        if timers:
+            table = [self._visit(unit, place, timer_type(timer), timer=True) for timer in timers]
+            self._memory[address + layout.S_TIMERS] = self._place(table)
+
+    def _told_by(
+        self, unit: Unit, forms: Sequence[ConditionByType], name: str, column: int, value: int
+    ) -> tuple[int, int]:
+        """The attribute that every reason to be in the domain asks for the same value; else none."""
+        registers = self._names[unit.number].registers
+        conditions = [form.by_type.get(name, FALSE) for form in forms]
+        asked = [atoms_of(each, registers).equal for each in conditions if each != FALSE]
+        for attribute, wanted in asked[0].items():
+            if all(attribute in each and values.same(each[attribute], wanted) for each in asked[1:]):
+                return self.columns.place((attribute,)), self._constant(_plain(wanted))
+        return column, value
+
+    def _add_visit(self, unit: Unit, place: int, name: str) -> None:
+        """One more type in a state that looks at types it does not name."""
+        visit = self._visit(unit, place, name)
+        if visit:
+            pointer = unit.states[place] + layout.S_VISITS
+            visits = int(self._memory[pointer])
+            count = int(self._memory[visits])
+            words = self._memory[visits + 1 : visits + 1 + 2 * count].tolist()
+            self._memory[pointer] = self._list([*words, self._types[name].number, visit], count + 1)
+
+    def _group(self, types: frozenset[str] | None, column: int) -> int:
+        """The number of the group of states that wait for these types; of any for None."""
+        number = self._groups.get((types, column))
+        if number is None:
+            number = self._groups[types, column] = len(self._groups)
+            if types is None:
+                self._open_groups.append((number, column))
+            for name in self._types if types is None else types:
+                known = self._type(name)
+                known.lists = None
+                if types is not None:
+                    known.groups.append((number, column))
+        return number
+
+    # Starts.
+
+    def _fill_start(self, unit: Unit, place: int, name: str) -> None:
+        """Have what may begin in a start state found by what it asks of an event of this type."""
+        visit = self._visit(unit, place, name, start=True)
+        if not visit:
+            return
+        automaton, known = unit.automaton, self._type(name)
+        flags = int(self._memory[visit + layout.V_FLAGS])
+        looked_at = flags & (layout.ALIKE | layout.EVERYTHING) != 0
+        moves = [move for move in automaton.states[place].moves if _label(automaton, move, name) != FALSE]
+        addresses = int(self._memory[visit + layout.V_MOVES])
+        for number, move in enumerate(moves):
+            atoms = atoms_of(_label(automaton, move, name), self._names[unit.number].registers)
+            names = sorted(atoms.equal)[:2]
+            columns = [self.columns.place((each,)) for each in names]
+            pair = (columns[0] if columns else -1, columns[1] if len(columns) > 1 else -1)
+            if pair not in known.signatures and len(known.signatures) >= MOST_SIGNATURES and pair[1] >= 0:
+                names, pair = names[:1], (pair[0], -1)
+            signature = known.signatures.get(pair)
+            if signature is None:
+                signature = known.signatures[pair] = self._signatures
+                self._signatures += 1
+                known.lists = None
+            packed = [self.texts.packed(_plain(atoms.equal[each])) for each in names] + [(0, 0), (0, 0)]
+            (one_tag, one), (other_tag, other), *_ = packed
+            tags = one_tag | other_tag << layout.TAG_BITS
+            ranges = [(self.columns.place(each), *atoms.ranges[each]) for each in sorted(atoms.ranges)[:2]]
+            exact = atoms.whole and looked_at and len(names) == len(atoms.equal) and len(ranges) == len(atoms.ranges)
+            ranges += [(-1, 0.0, 0.0)] * (2 - len(ranges))
+            (first, least, most), (second, other_least, other_most) = ranges
+            address = int(self._memory[addresses + 1 + number])
+            entry = (visit, address, int(exact), first, second)
+            bounds = (least, most, other_least, other_most)
+            self._starts.add((signature << 2 * layout.TAG_BITS | tags) + 1, one, other, entry, bounds)
 
     # Records.
 
@@ -170,13 +327,14 @@ class Assembler:
         record[layout.U_EXTRA] = extra
         record[layout.U_FILTER] = self._filter(output, names)
         record[layout.U_KEYS] = self.columns.place(automaton.key) if automaton.key else 0
-        record[layout.U_FIRST_STATE] = self.states
         address = self._place(record)
+        reached = {state for arrival in automaton.arrivals for state in arrival if automaton.states[state].moves}
+        places = range(len(automaton.states))
         return Unit(
             number,
             automaton,
             address,
-            self.states,
+            tuple(self._place([0] * layout.STATE) if place in reached else 0 for place in places),
             captures,
             windows + timers,
             registers,
@@ -184,17 +342,6 @@ class Assembler:
             shown,
             kept,
         )
-
-    def _fill_timers(self, unit: Unit) -> None:
-        timers = len(unit.automaton.timers)
-        if not timers:
-            return
-        table = [
-            self._visit(unit, state, timer_type(timer), timer=True)
-            for state in range(len(unit.automaton.states))
-            for timer in range(timers)
-        ]
-        self._memory[unit.address + layout.U_TIMER_VISITS] = self._place(table)
 
     def _visit(self, unit: Unit, place: int, type_name: str, *, start: bool = False, timer: bool = False) -> int:
         """What events of a type do in a state; 0 where it does not look at them."""
@@ -231,7 +378,6 @@ class Assembler:
         flags = (layout.STRONG if state.strong and not timer else 0) | (layout.EVERYTHING if everything else 0)
         flags |= layout.ALIKE if alike else 0
         record = [0] * layout.VISIT
-        record[layout.V_STATE] = -1 if start else unit.first_state + place
         record[layout.V_FLAGS] = flags
         record[layout.V_UNIT] = unit.address
         record[layout.V_NEED] = need
@@ -287,7 +433,7 @@ class Assembler:
                 arms += [windows + timer, timer, -1 - len(self.whens)]
                 self.whens.append(when)
         record = [0] * layout.TARGET
-        record[layout.T_STATE] = unit.first_state + place
+        record[layout.T_STATE] = unit.states[place]
         record[layout.T_FLAGS] = (layout.ACCEPTING if state.accepting else 0) | (layout.GOES_ON if state.moves else 0)
         record[layout.T_CLEARS] = self._list(over, len(over) // 2) if over else 0
         record[layout.T_ARMS] = self._list(arms, len(arms) // 3) if arms else 0
@@ -326,16 +472,19 @@ class Assembler:
 
     # Memory.
 
-    def _place(self, words: Iterable[int]) -> int:
-        address = len(self._memory)
-        self._memory += words
+    def _place(self, words: Sequence[int]) -> int:
+        address = self._used
+        self._used += len(words)
+        while self._used > len(self._memory):
+            self._memory = longer(self._memory, 2 * len(self._memory))
+        self._memory[address : self._used] = words
         return address
 
     def _list(self, words: Sequence[int], length: int | None = None) -> int:
         return self._place([len(words) if length is None else length, *words])
 
     def _code(self, words: list[int], jumps: Sequence[int]) -> int:
-        address = len(self._memory)
+        address = self._used
         for jump in jumps:
             words[jump] += address
         return self._place(words)
@@ -365,6 +514,18 @@ def supports(automaton: Automaton) -> bool:
 
 def _condition(form: ConditionByType, type_name: str, *, timer: bool) -> Expression:
     return form.by_type.get(type_name, FALSE if timer else form.others)
+
+
+def _label(automaton: Automaton, move: Move, type_name: str) -> Expression:
+    """The condition under which a move takes an event of a type."""
+    return automaton.positions[move.position].label.condition(type_name)
+
+
+def _plain(value: Attribute) -> Attribute:
+    """A number as columns of keys have it: a whole one as an integer."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2.0**63:
+        return int(value)
+    return value
 
 
 def _may_merge(automaton: Automaton) -> bool:

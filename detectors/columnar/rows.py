@@ -1,6 +1,9 @@
 """Instances as rows: how they come about, where they wait, and how they go.
 
-An instance waits in a bucket, a list through the rows: one for each state and, with a key, for each value of it.
+An instance waits in a bucket, a list through the rows. States that wait for the same types share buckets, whatever
+pattern they are of; they are told apart by the value of a key, or by a value that their domain asks an attribute for.
+So an event comes by the instances it may concern and no others, however many patterns there are: Cayuga's AN and AI
+indexes in one (cayuga-algebra-cesar, section 4.3).
 """
 
 from __future__ import annotations
@@ -27,7 +30,6 @@ from detectors.columnar.layout import (
     C_SEEN,
     C_SLACK,
     DEAD,
-    KEYED,
     MERGES,
     NONE,
     R_EXTRA,
@@ -39,18 +41,18 @@ from detectors.columnar.layout import (
     R_NEXT,
     R_STATE,
     R_TAG,
+    S_GROUP,
+    S_VALUE,
     STATE_MASK,
     TAG_BITS,
     TAG_MASK,
     U_EXTRA,
     U_FLAGS,
-    U_KEYS,
     U_TIMERS,
     U_WINDOWS,
     UNIT_SHIFT,
 )
 from detectors.columnar.moment import seen_before
-from detectors.columnar.values import NULL
 
 
 @inlined
@@ -66,9 +68,12 @@ def link_behind(state, link, position):
 
 
 @inlined
-def bear(state, place, unit, link, lo, hi, position, key, tag, extra):
+def bear(program, state, place, unit, link, lo, hi, position, key, tag, extra):
     """A new instance, which is put in its place when the event is over."""
     counters, rows = state.counters, state.rows
+    value = program.memory[place + S_VALUE]
+    if value >= 0:
+        tag, key = program.constants[value, 0], program.constants[value, 1]
     row = counters[C_FREE]
     if row >= 0:
         counters[C_FREE] = rows[row, R_NEXT]
@@ -102,14 +107,10 @@ def settle(program, state):
         if flags & MERGES != 0 and seen_before(program, state, row):
             discard(program, state, row)
             continue
-        place = rows[row, R_STATE] & STATE_MASK
-        if flags & KEYED != 0:
-            entry = find_or_make(state, place, rows[row, R_TAG] & TAG_MASK, rows[row, R_KEY])
-            rows[row, R_NEXT] = state.table[entry, 2]
-            state.table[entry, 2] = row
-        else:
-            rows[row, R_NEXT] = state.heads[place]
-            state.heads[place] = row
+        group = memory[(rows[row, R_STATE] & STATE_MASK) + S_GROUP]
+        entry = find_or_make(state, group, rows[row, R_TAG] & TAG_MASK, rows[row, R_KEY])
+        rows[row, R_NEXT] = state.table[entry, 2]
+        state.table[entry, 2] = row
         timers = memory[unit + U_TIMERS]
         if timers > 0:
             extra = rows[row, R_EXTRA] + memory[unit + U_WINDOWS]
@@ -167,20 +168,10 @@ def discard(program, state, row):
 
 
 @inlined
-def key_of(program, events, state, unit, event):
-    """Put the value of the key on the stack; whether it has one."""
-    column = program.memory[unit + U_KEYS]
-    tag = events.tags[column, event]
-    state.tags[0] = tag
-    state.stack[0] = events.payload[column, event]
-    return tag != NULL
-
-
-@inlined
-def find(state, place, tag, value):
-    """The entry of a state and a key's value; -1 where there is none."""
+def find(state, group, tag, value):
+    """The bucket of a group and a value; -1 where there is none."""
     table = state.table
-    name = (np.int64(place) << TAG_BITS | tag) + 1
+    name = (np.int64(group) << TAG_BITS | tag) + 1
     mask = len(table) - 1
     entry = mix(name, value) & mask
     while table[entry, 0] != 0:
@@ -191,10 +182,10 @@ def find(state, place, tag, value):
 
 
 @inlined
-def find_or_make(state, place, tag, value):
-    """The entry of a state and a key's value."""
+def find_or_make(state, group, tag, value):
+    """The bucket of a group and a value."""
     table = state.table
-    name = (np.int64(place) << TAG_BITS | tag) + 1
+    name = (np.int64(group) << TAG_BITS | tag) + 1
     mask = len(table) - 1
     entry = mix(name, value) & mask
     while table[entry, 0] != 0:

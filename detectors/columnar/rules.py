@@ -213,7 +213,7 @@ def follow(program, events, state, unit, move, row, extra, link, lo, hi, event, 
                 else:
                     made = np.int64(-1)
                 arrive(program, state, target, unit, own, hi, position)
-            bear(state, memory[target + T_STATE], unit, link, least, hi, position, key, tag, own)
+            bear(program, state, memory[target + T_STATE], unit, link, least, hi, position, key, tag, own)
     if made >= 0:
         free_extra(state, made, size)
 

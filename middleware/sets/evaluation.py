@@ -28,6 +28,7 @@ from middleware.sets.expressions import (
     Moment,
     Name,
     Unary,
+    operands,
 )
 
 Bindings: TypeAlias = Sequence[Event | None]
@@ -84,19 +85,6 @@ def compile_value(expression: Expression, scope: Scope) -> Value:
     return writer.function(writer.value(expression))
 
 
-def _operands(expression: Expression, operator: str) -> list[Expression]:
-    """What a chain of `and` or of `or` joins, from left to right."""
-    operands: list[Expression] = []
-    waiting = [expression]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, Binary) and node.operator == operator:
-            waiting += [node.right, node.left]
-        else:
-            operands.append(node)
-    return operands
-
-
 class _Writer:
     """Writes the body of one function.
 
@@ -121,7 +109,7 @@ class _Writer:
                 return str(value is True)
             case Binary(operator="and" | "or" as operator):
                 # All in one pair of parentheses, for Python reads no more than 200 of them inside one another.
-                return f"({f' {operator} '.join(map(self.condition, _operands(expression, operator)))})"
+                return f"({f' {operator} '.join(map(self.condition, operands(expression, operator)))})"
             case Unary(operator="not", operand=operand):
                 return f"(not {self.condition(operand)})"
             case Binary(operator=operator) if operator in COMPARISONS:

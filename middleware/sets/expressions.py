@@ -158,6 +158,19 @@ def children(expression: Expression) -> tuple[Expression, ...]:
             return ()
 
 
+def operands(expression: Expression, operator: str) -> list[Expression]:
+    """What a chain of `and` or of `or` joins, from left to right; another expression by itself."""
+    found: list[Expression] = []
+    waiting = [expression]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Binary) and node.operator == operator:
+            waiting += [node.right, node.left]
+        else:
+            found.append(node)
+    return found
+
+
 def walk(expression: Expression) -> Iterator[Expression]:
     """The expression and everything inside it, outermost first."""
     yield expression

@@ -28,8 +28,12 @@ def least_bytes(candidate: Candidate) -> Rank:
 
 
 def least_impact(candidate: Candidate) -> Rank:
-    """Links and the busiest node have the least more to do than before, each as a share of that."""
-    return (candidate.impact, candidate.bytes, candidate.own)
+    """Links and the busiest node have the least more to do than before, each as a share of that.
+
+    What differs by less than a hundredth differs by less than the estimates are good for; then the node that is used
+    the least is the safest, for a load that is expected may turn out to be twice as much.
+    """
+    return (round(candidate.impact, 2), candidate.own, candidate.bytes)
 
 
 def least_load(candidate: Candidate) -> Rank:

@@ -71,19 +71,23 @@ class Reckoned:
         more = max(self.peak - self.peak_before, 0.0)
         return self.bytes / (self.bytes_before or 1.0) + more / (self.peak_before or 1.0)
 
-    def rank(self) -> tuple[float, ...]:
-        """By what the policy is after, in the words of the documentation."""
+    def rank(self, impact: float) -> tuple[float, ...]:
+        """By what the policy is after, in the words of the documentation.
+
+        Args:
+            impact: the same as its own but for rounding, which decides between one hundredth and the next.
+        """
         match self.policy.name:
             case "min-latency":
                 return (self.delay, self.bytes, self.own)
             case "min-bandwidth":
                 return (self.bytes, self.delay, self.own)
             case "min-impact":
-                return (self.impact, self.bytes, self.own)
+                return (round(impact, 2), self.own, self.bytes)
             case "min-load":
                 return (self.peak, self.own, self.bytes)
             case _:
-                return (-self.sites, self.impact, self.bytes, self.own)
+                return (-self.sites, round(impact, 2), self.own, self.bytes)
 
 
 def hops(situation: Situation, origin: str, target: str) -> int:
@@ -197,7 +201,8 @@ def test_what_is_suggested_is_best_of_everything_there_is(seed: int, pattern: st
             own = every[each.way, frozenset(each.nodes)]
             for name in ("delay", "farthest", "bytes", "own", "peak", "bytes_before", "peak_before", "impact"):
                 assert getattr(each, name) == pytest.approx(getattr(own, name), rel=1e-6, abs=1e-6), name
-        ranks = [(each.overloaded, rounded(every[each.way, frozenset(each.nodes)].rank())) for each in candidates]
+        reckoned = [(each, every[each.way, frozenset(each.nodes)]) for each in candidates]
+        ranks = [(each.overloaded, rounded(own.rank(each.impact))) for each, own in reckoned]
         for before, after in pairwise(ranks):
             assert before <= after or before == pytest.approx(after), policy.name
 

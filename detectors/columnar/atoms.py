@@ -1,0 +1,72 @@
+"""The static part of a condition: what of it speaks of the event at hand and constants alone.
+
+cayuga-algebra-cesar, section 4.1: an atomic predicate is static where it compares an attribute with a constant. Of a
+conjunction the static equalities say where it is looked up, and the static ranges which of what is found there is worth
+a look. Ranges are over floats: what is beyond a bound in the order of floats is beyond it, and up to 2^53 integers are
+floats without a loss.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container
+from dataclasses import dataclass, field
+from typing import Final
+
+from middleware.events import Attribute
+from middleware.sets.expressions import TRUE, Binary, Expression, Literal, Name, operands
+
+EXACT: Final = 2**52
+"""Constants up to this are told from everything beyond, whole numbers included that floats do not tell apart."""
+MIRRORED: Final = {"==": "==", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+@dataclass(slots=True)
+class Atoms:
+    """What of a conjunction is static.
+
+    Attributes:
+        equal: the value each of these attributes has to have.
+        ranges: the least and the greatest value of each of these attributes; numbers, or there is no match.
+        whole: whether that is all there is to it.
+    """
+
+    equal: dict[str, Attribute] = field(default_factory=dict)
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+    whole: bool = True
+
+
+def atoms_of(condition: Expression, registers: Container[str]) -> Atoms:
+    """The static part of a condition; names of registers are no attributes."""
+    found = Atoms()
+    for operand in operands(condition, "and"):
+        if operand != TRUE and not _note(found, operand, registers):
+            found.whole = False
+    return found
+
+
+def _note(found: Atoms, operand: Expression, registers: Container[str]) -> bool:
+    match operand:
+        case Binary(operator=operator, left=Name(name=name), right=Literal(value=value)) if operator in MIRRORED:
+            pass
+        case Binary(operator=operator, left=Literal(value=value), right=Name(name=name)) if operator in MIRRORED:
+            operator = MIRRORED[operator]
+        case _:
+            return False
+    if name in registers:
+        return False
+    if operator == "==":
+        if value is None or name in found.equal:
+            return False
+        found.equal[name] = value
+        return True
+    if type(value) not in (int, float) or not -EXACT <= value <= EXACT:  # type: ignore[operator]
+        return False
+    bound = float(value)  # type: ignore[arg-type]
+    least, most = found.ranges.get(name, (-math.inf, math.inf))
+    if operator in (">", ">="):
+        least = max(least, bound if operator == ">=" else math.nextafter(bound, math.inf))
+    else:
+        most = min(most, bound if operator == "<=" else math.nextafter(bound, -math.inf))
+    found.ranges[name] = (least, most)
+    return True
