@@ -5,7 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from detectors.columnar.compiling import compiled, inlined
-from detectors.columnar.layout import C_EXTRAS, LATEST, NONE, ROOT, U_EXTRA, U_TIMERS, U_VARIABLES, U_WINDOWS
+from detectors.columnar.layout import (
+    C_EXTRAS,
+    EXTRA_SHIFT,
+    LATEST,
+    NONE,
+    R_TAG,
+    ROOT,
+    U_EXTRA,
+    U_TIMERS,
+    U_VARIABLES,
+    U_WINDOWS,
+)
 from detectors.columnar.values import NULL
 
 
@@ -52,3 +63,9 @@ def copied(program, state, unit, extra, made):
     for word in range(program.memory[unit + U_EXTRA]):
         state.extras[made + word] = state.extras[extra + word]
     return np.int64(made)
+
+
+@inlined
+def extra_of(rows, row):
+    """Where the extra block of an instance stands; below 0 where it has none."""
+    return (rows[row, R_TAG] >> EXTRA_SHIFT) - 1

@@ -41,7 +41,11 @@ def hand_over(loop: Loop, matchers: Mapping[int, Matcher]) -> None:
             continue
         unit = units[where >> UNIT_SHIFT]
         automaton = unit.automaton
-        block = state.extras[int(row[layout.R_EXTRA]) :][: unit.extra] if unit.extra else state.extras[:0]
+        block = (
+            state.extras[(int(row[layout.R_TAG]) >> layout.EXTRA_SHIFT) - 1 :][: unit.extra]
+            if unit.extra
+            else state.extras[:0]
+        )
         windows = len(automaton.windows)
         matchers[unit.number].add(
             Instance(

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from detectors.columnar import layout
+from detectors.columnar.blocks import extra_of
 from detectors.columnar.compiling import allocating
 from detectors.columnar.layout import DEAD, STATE_MASK, TAG_MASK, UNIT_SHIFT
 from detectors.columnar.memory import Program, State
@@ -100,7 +101,7 @@ def compact_times(program, state):
         if rows[row, layout.R_STATE] < 0:
             continue
         unit = rows[row, layout.R_STATE] >> UNIT_SHIFT
-        begin = rows[row, layout.R_EXTRA] + memory[unit + layout.U_WINDOWS] + memory[unit + layout.U_TIMERS]
+        begin = extra_of(rows, row) + memory[unit + layout.U_WINDOWS] + memory[unit + layout.U_TIMERS]
         for each in range(-1, memory[unit + layout.U_VARIABLES]):
             position = rows[row, layout.R_LAST] if each < 0 else extras[begin + each]
             if position < 0 and position != layout.NONE:
@@ -135,7 +136,7 @@ def referred_to(program, state):
             found[at] = rows[row, layout.R_LAST]
             at += 1
             unit = rows[row, layout.R_STATE] >> UNIT_SHIFT
-            begin = rows[row, layout.R_EXTRA] + memory[unit + layout.U_WINDOWS] + memory[unit + layout.U_TIMERS]
+            begin = extra_of(rows, row) + memory[unit + layout.U_WINDOWS] + memory[unit + layout.U_TIMERS]
             for each in range(memory[unit + layout.U_VARIABLES]):
                 found[at] = state.extras[begin + each]
                 at += 1

@@ -69,6 +69,8 @@ VISIT: Final = 6
 STRONG: Final = 1
 EVERYTHING: Final = 2
 ALIKE: Final = 4
+ONE_WAY: Final = 8
+"""There is one move, which is straight, and no reason to be in the domain but those that are seen at once."""
 
 # A reason to be in a domain.
 D_CODE: Final = 0
@@ -92,10 +94,14 @@ M_WINDOWS: Final = 6
 """The list of triples (word, length in the pool, whether it is entered)."""
 M_TARGETS: Final = 7
 """The list of targets."""
-MOVE: Final = 8
+M_STATE: Final = 8
+"""Of a straight move the state it leads to; 0 where it ends."""
+MOVE: Final = 9
 
 HIDDEN: Final = 2
 SIMPLE: Final = 4
+STRAIGHT: Final = 8
+"""It leads to one state that does not accept, or completes the match and ends, and has nothing else to do."""
 
 # A state an instance goes on in.
 T_STATE: Final = 0
@@ -121,9 +127,8 @@ R_LAST: Final = 5
 """The position of the event matched last; below 0 a time event, -1 less its number."""
 R_KEY: Final = 6
 R_TAG: Final = 7
-"""The tag of the key, and above it how often the row has been used."""
-R_EXTRA: Final = 8
-ROW: Final = 9
+"""The tag of the key, above it how often the row has been used, and above that its extra block, one more than that."""
+ROW: Final = 8
 
 TAG_BITS: Final = 3
 
@@ -204,7 +209,7 @@ C_LINKS: Final = 8
 C_EXTRAS: Final = 9
 C_ALARMS: Final = 10
 C_FOUND: Final = 11
-C_BORN: Final = 12
+C_RESERVED: Final = 12
 C_BUCKETS: Final = 13
 C_SEEN: Final = 14
 """How many of the moment are in the table of what was seen, and the stamp of the moment."""
@@ -231,6 +236,8 @@ COUNTERS: Final = 26
 # Words that hold two things.
 UNIT_SHIFT: Final = 32
 STATE_MASK: Final = (1 << UNIT_SHIFT) - 1
+EXTRA_SHIFT: Final = 32
+USED_MASK: Final = (1 << EXTRA_SHIFT) - 1
 TAG_MASK: Final = (1 << TAG_BITS) - 1
 
 DEAD: Final = -2

@@ -13,12 +13,11 @@ from __future__ import annotations
 import numpy as np
 
 from detectors.columnar.alarms import pop
-from detectors.columnar.blocks import free_extra, root
+from detectors.columnar.blocks import extra_of, free_extra, root
 from detectors.columnar.compiling import compiled, inlined
 from detectors.columnar.layout import (
     ALIKE,
     C_ALARMS,
-    C_BORN,
     C_CURRENT,
     C_DUE,
     C_EVENT,
@@ -40,7 +39,8 @@ from detectors.columnar.layout import (
     I_OFFSET,
     KEYED,
     NONE,
-    R_EXTRA,
+    ONE_WAY,
+    R_LAST,
     R_LO,
     R_NEXT,
     R_STATE,
@@ -64,7 +64,7 @@ from detectors.columnar.layout import (
 )
 from detectors.columnar.moment import next_moment
 from detectors.columnar.rows import discard, find, room, settle
-from detectors.columnar.rules import follow, in_domain, labelled, take
+from detectors.columnar.rules import KEPT, MOVED, follow, in_domain, labelled, step, take
 from detectors.columnar.starts import passes, slot_of
 from detectors.columnar.values import NULL
 
@@ -90,8 +90,6 @@ def run(program, events, state, until):
             counters[C_VISIT] = 0
         if lists[kind, 1] != 0 and begin(program, events, state, event, lists[kind, 1]) == ROOM:
             return ROOM
-        if counters[C_BORN] > 0:
-            settle(program, state)
         counters[C_PHASE] = WAITING
         counters[C_VISIT] = 0
         if counters[C_SEEN] > 0:
@@ -130,8 +128,8 @@ def offer(program, events, state, event, groups, kind):
         while current >= 0:
             following = rows[current, R_NEXT]
             where = rows[current, R_STATE]
-            gone = where == DEAD
-            if not gone:
+            gone, moved = where == DEAD, False
+            if not gone and rows[current, R_LAST] != position:
                 unit = where >> UNIT_SHIFT
                 wide = memory[unit + U_WINDOW]
                 if wide >= 0 and np.uint64(hi) - np.uint64(rows[current, R_LO]) > np.uint64(program.wide[wide]):
@@ -144,13 +142,25 @@ def offer(program, events, state, event, groups, kind):
                             counters[C_PREVIOUS], counters[C_CURRENT] = previous + 1, current + 1
                             return ROOM
                         counters[C_TOUCHED] += 1
-                        gone = take(program, events, state, visit, unit, current, event, position, lo, hi)
+                        if memory[visit + V_FLAGS] & ONE_WAY != 0:
+                            became = step(program, events, state, visit, unit, current, event, position, lo, hi)
+                            gone, moved = became != KEPT, became == MOVED
+                        else:
+                            gone = take(program, events, state, visit, unit, current, event, position, lo, hi)
             if gone:
+                if previous < 0 and state.table[entry, 2] != current:
+                    # Others have come before it meanwhile.
+                    previous = state.table[entry, 2]
+                    while rows[previous, R_NEXT] != current:
+                        previous = rows[previous, R_NEXT]
                 if previous >= 0:
                     rows[previous, R_NEXT] = following
                 else:
                     state.table[entry, 2] = following
-                discard(program, state, current)
+                if moved:
+                    settle(program, state, current)
+                else:
+                    discard(program, state, current)
             else:
                 previous = current
             current = following
@@ -260,9 +270,7 @@ def fire(program, events, state, until):
         if take(program, events, state, visit, unit, row, np.int64(-1), position, due, due):
             size = memory[unit + U_EXTRA]
             if size > 0:
-                free_extra(state, rows[row, R_EXTRA], size)
-                rows[row, R_EXTRA] = -1
+                free_extra(state, extra_of(rows, row), size)
             rows[row, R_STATE] = DEAD
             counters[C_LIVE] -= 1
-        settle(program, state)
     return DONE

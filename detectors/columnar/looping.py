@@ -184,10 +184,8 @@ class Loop:
     ) -> None:
         """Take an instance; `settle` puts it in its place."""
         counters = self.state.counters
-        if (
-            counters[layout.C_ROWS] == len(self.state.rows)
-            or counters[layout.C_BORN] == len(self.state.born)
-            or counters[layout.C_EXTRAS] + len(words) > len(self.state.extras)
+        if counters[layout.C_ROWS] == len(self.state.rows) or counters[layout.C_EXTRAS] + len(words) > len(
+            self.state.extras
         ):
             self._grow()
         state = self.state
@@ -210,19 +208,19 @@ class Loop:
             hi,
             last,
             key,
-            tag,
-            extra,
+            extra + 1 << layout.EXTRA_SHIFT | tag,
         )
-        state.born[counters[layout.C_BORN]] = row
-        counters[layout.C_BORN] += 1
+        counters[layout.C_LIVE] += 1
 
     def settle(self) -> None:
-        """Put what was taken in its place."""
+        """Put all that was taken in its place."""
         counters = self.state.counters
-        while not rows.room_left(self.state, 0):
-            self._grow()
-        rows.settle(self.assembler.program(), self.state)
-        moment.next_moment(self.state)
+        count, timers = int(counters[layout.C_ROWS]), int(counters[layout.C_MOST_TIMERS])
+        while 2 * count > len(self.state.table):
+            self.state = self.state._replace(table=rows.rehashed(self.state.table, 2 * len(self.state.table)))
+        while count * timers > len(self.state.alarms):
+            self.state = self.state._replace(alarms=longer(self.state.alarms, 2 * len(self.state.alarms)))
+        rows.settle_from(self.assembler.program(), self.state, 0)
         counters[layout.C_SLACK] = 0
 
     def add_link(self, before: int, position: int) -> int:
@@ -277,7 +275,6 @@ class Loop:
             "extras": counters[layout.C_EXTRAS] + layout.LARGEST,
             "alarms": counters[layout.C_ALARMS],
             "found": counters[layout.C_FOUND],
-            "born": counters[layout.C_BORN],
             "times": counters[layout.C_TIMES],
         }
         for name, count in used.items():
@@ -286,9 +283,9 @@ class Loop:
                 made[name] = longer(array, 2 * len(array))
         if units > len(state.fired):
             made["fired"] = longer(state.fired, max(2 * len(state.fired), units), layout.NONE)
-        if 4 * int(counters[layout.C_BUCKETS] + counters[layout.C_BORN]) >= len(state.table):
+        if 4 * int(counters[layout.C_BUCKETS]) >= len(state.table):
             made["table"] = rows.rehashed(state.table, 2 * len(state.table))
-        if 4 * int(counters[layout.C_SEEN] + counters[layout.C_BORN]) >= len(state.seen):
+        if 4 * int(counters[layout.C_SEEN]) >= len(state.seen):
             made["seen"] = moment.seen_again(state.seen, int(counters[layout.C_STAMP]), 2 * len(state.seen))
         if not made and not units:
             # What one instance may bring forth is more than all there is.

@@ -62,7 +62,6 @@ class State(NamedTuple):
         spare: by length the first free extra block; its first word leads to the next.
         alarms: a heap of (due, number, instance, tag and use of its row, timer).
         found: the matches.
-        born: instances that are not in their place yet.
         seen: what was seen in the moment at hand: the stamp, a hash, which.
         fired: of each pattern the due instant of the time event that fired last, and its number; NONE before.
         times: of each time event that fired its due instant, its number, its timer.
@@ -77,7 +76,6 @@ class State(NamedTuple):
     spare: Words
     alarms: Words
     found: Words
-    born: Words
     seen: Words
     fired: Words
     times: Words
@@ -98,7 +96,6 @@ def empty_state() -> State:
         spare=np.full(layout.LARGEST + 1, -1, np.int64),
         alarms=np.empty((64, 5), np.int64),
         found=np.empty((256, layout.FOUND), np.int64),
-        born=np.empty(256, np.int64),
         seen=np.zeros((256, 3), np.int64),
         fired=np.full((16, 2), layout.NONE, np.int64),
         times=np.empty((64, 3), np.int64),

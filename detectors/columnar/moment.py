@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from detectors.columnar.blocks import extra_of
 from detectors.columnar.compiling import allocating, compiled, inlined
 from detectors.columnar.hashing import mix
 from detectors.columnar.layout import (
@@ -15,7 +16,6 @@ from detectors.columnar.layout import (
     C_STAMP,
     F_LINK,
     F_UNIT,
-    R_EXTRA,
     R_KEY,
     R_LAST,
     R_LINK,
@@ -45,7 +45,7 @@ def seen_before(program, state, row):
         hashed = mix(hashed, state.links[link, 2])
     size = program.memory[(rows[row, R_STATE] >> UNIT_SHIFT) + U_EXTRA]
     for word in range(size):
-        hashed = mix(hashed, state.extras[rows[row, R_EXTRA] + word])
+        hashed = mix(hashed, state.extras[extra_of(rows, row) + word])
     mask = len(seen) - 1
     place = hashed & mask
     while seen[place, 0] == counters[C_STAMP]:
@@ -69,7 +69,7 @@ def same_instance(state, row, other, size):
     if (rows[row, R_TAG] ^ rows[other, R_TAG]) & TAG_MASK != 0:
         return False
     for word in range(size):
-        if extras[rows[row, R_EXTRA] + word] != extras[rows[other, R_EXTRA] + word]:
+        if extras[extra_of(rows, row) + word] != extras[extra_of(rows, other) + word]:
             return False
     return same_chain(state, rows[row, R_LINK], rows[other, R_LINK])
 

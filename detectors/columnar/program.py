@@ -383,6 +383,11 @@ class Assembler:
         record[layout.V_NEED] = need
         record[layout.V_TESTS] = self._list([word for test in tests for word in test], len(tests))
         record[layout.V_MOVES] = self._list(moves)
+        merges = int(self._memory[unit.address + layout.U_FLAGS]) & layout.MERGES
+        if len(moves) == 1 and not merges and (everything or alike):
+            straight = int(self._memory[moves[0] + layout.M_FLAGS]) & layout.STRAIGHT
+            # A state is strong iff its only move is.
+            record[layout.V_FLAGS] |= layout.ONE_WAY if straight and len(state.moves) == 1 else 0
         in_place = simple and everything and plain and len(loops) == 1 and not start
         record[layout.V_LOOP] = loops[0] if in_place else 0
         return self._place(record)
@@ -408,8 +413,13 @@ class Assembler:
                     captures += [slot, self.columns.place(what) if column is None else column]
         updates = [word for place, value in position.updates for word in (unit.registers[place], updated.value(value))]
         simple = not (windows or inits or captures or updates) and variable < 0
+        arrivals = automaton.arrivals[move.position]
+        state = automaton.states[arrivals[0]]
+        straight = simple and not unit.extra and len(arrivals) == 1 and state.accepting != bool(state.moves)
         flags = (layout.STRONG if move.strong and not timer else 0) | (layout.HIDDEN if position.hidden else 0)
-        record[layout.M_FLAGS] = flags | (layout.SIMPLE if simple else 0)
+        flags |= (layout.SIMPLE if simple else 0) | (layout.STRAIGHT if straight else 0)
+        record[layout.M_FLAGS] = flags
+        record[layout.M_STATE] = unit.states[arrivals[0]] if straight and state.moves else 0
         record[layout.M_VARIABLE] = variable
         record[layout.M_CAPTURES] = self._list(captures, len(captures) // 2) if captures else 0
         record[layout.M_INITS] = inits

@@ -11,12 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from detectors.columnar.alarms import push
-from detectors.columnar.blocks import free_extra
+from detectors.columnar.blocks import extra_of, free_extra
 from detectors.columnar.compiling import allocating, compiled, inlined
 from detectors.columnar.hashing import MIX, mix
 from detectors.columnar.layout import (
     C_ALARMS,
-    C_BORN,
     C_BUCKETS,
     C_EXTRAS,
     C_FOUND,
@@ -30,9 +29,9 @@ from detectors.columnar.layout import (
     C_SEEN,
     C_SLACK,
     DEAD,
+    EXTRA_SHIFT,
     MERGES,
     NONE,
-    R_EXTRA,
     R_HI,
     R_KEY,
     R_LAST,
@@ -51,6 +50,7 @@ from detectors.columnar.layout import (
     U_TIMERS,
     U_WINDOWS,
     UNIT_SHIFT,
+    USED_MASK,
 )
 from detectors.columnar.moment import seen_before
 
@@ -69,56 +69,66 @@ def link_behind(state, link, position):
 
 @inlined
 def bear(program, state, place, unit, link, lo, hi, position, key, tag, extra):
-    """A new instance, which is put in its place when the event is over."""
-    counters, rows = state.counters, state.rows
-    value = program.memory[place + S_VALUE]
-    if value >= 0:
-        tag, key = program.constants[value, 0], program.constants[value, 1]
+    """A new instance. It stands where events find it, but the one at hand is not offered to it."""
+    counters, rows, memory = state.counters, state.rows, program.memory
     row = counters[C_FREE]
     if row >= 0:
         counters[C_FREE] = rows[row, R_NEXT]
-        used = rows[row, R_TAG] & ~np.int64(TAG_MASK)
+        used = rows[row, R_TAG]
     else:
         row = counters[C_ROWS]
         counters[C_ROWS] = row + 1
         used = np.int64(0)
+    value = memory[place + S_VALUE]
+    if value >= 0:
+        tag, key = program.constants[value, 0], program.constants[value, 1]
     rows[row, R_STATE] = np.int64(unit) << UNIT_SHIFT | place
     rows[row, R_LINK] = link
     rows[row, R_LO] = lo
     rows[row, R_HI] = hi
     rows[row, R_LAST] = position
     rows[row, R_KEY] = key
-    rows[row, R_TAG] = used | tag
-    rows[row, R_EXTRA] = extra
-    state.born[counters[C_BORN]] = row
-    counters[C_BORN] += 1
+    rows[row, R_TAG] = (np.int64(extra) + 1) << EXTRA_SHIFT | used | tag
+    counters[C_LIVE] += 1
+    if memory[unit + U_FLAGS] & MERGES != 0 and seen_before(program, state, row):
+        discard(program, state, row)
+    else:
+        settle(program, state, row)
+        timers = memory[unit + U_TIMERS]
+        if timers > 0:
+            set_off(program, state, row, extra + memory[unit + U_WINDOWS], timers)
 
 
 @inlined
-def settle(program, state):
-    """Put the instances born where they belong; two that are equal in all parts are one."""
-    counters, rows, memory = state.counters, state.rows, program.memory
-    born = counters[C_BORN]
-    for each in range(born):
-        row = state.born[each]
+def settle(program, state, row):
+    """Put an instance into its bucket."""
+    rows = state.rows
+    group = program.memory[(rows[row, R_STATE] & STATE_MASK) + S_GROUP]
+    entry = find_or_make(state, group, rows[row, R_TAG] & TAG_MASK, rows[row, R_KEY])
+    rows[row, R_NEXT] = state.table[entry, 2]
+    state.table[entry, 2] = row
+
+
+@compiled
+def settle_from(program, state, first):
+    """Put instances into their buckets, from a row on, and set off their time events."""
+    rows, memory = state.rows, program.memory
+    for row in range(first, state.counters[C_ROWS]):
+        settle(program, state, row)
         unit = rows[row, R_STATE] >> UNIT_SHIFT
-        flags = memory[unit + U_FLAGS]
-        counters[C_LIVE] += 1
-        if flags & MERGES != 0 and seen_before(program, state, row):
-            discard(program, state, row)
-            continue
-        group = memory[(rows[row, R_STATE] & STATE_MASK) + S_GROUP]
-        entry = find_or_make(state, group, rows[row, R_TAG] & TAG_MASK, rows[row, R_KEY])
-        rows[row, R_NEXT] = state.table[entry, 2]
-        state.table[entry, 2] = row
         timers = memory[unit + U_TIMERS]
         if timers > 0:
-            extra = rows[row, R_EXTRA] + memory[unit + U_WINDOWS]
-            for timer in range(timers):
-                if state.extras[extra + timer] != NONE:
-                    counters[C_NUMBERS] += 1
-                    push(state, state.extras[extra + timer], counters[C_NUMBERS], row, rows[row, R_TAG], timer)
-    counters[C_BORN] = 0
+            set_off(program, state, row, extra_of(rows, row) + memory[unit + U_WINDOWS], timers)
+
+
+@compiled
+def set_off(program, state, row, first, timers):
+    """Set off the time events of an instance."""
+    counters = state.counters
+    for timer in range(timers):
+        if state.extras[first + timer] != NONE:
+            counters[C_NUMBERS] += 1
+            push(state, state.extras[first + timer], counters[C_NUMBERS], row, state.rows[row, R_TAG], timer)
 
 
 @inlined
@@ -134,14 +144,12 @@ def room(state, need):
 @compiled
 def room_left(state, need):
     """The same, after a look at how many more there is room for."""
-    counters, born = state.counters, state.counters[C_BORN]
-    slack = min(len(state.rows) - counters[C_ROWS], len(state.born) - born)
+    counters = state.counters
+    slack = len(state.rows) - counters[C_ROWS]
     slack = min(slack, len(state.links) - counters[C_LINKS], len(state.found) - counters[C_FOUND])
-    slack = min(
-        slack, len(state.seen) // 2 - 2 * (counters[C_SEEN] + born), len(state.table) // 2 - counters[C_BUCKETS] - born
-    )
+    slack = min(slack, len(state.seen) // 2 - 2 * counters[C_SEEN], len(state.table) // 2 - counters[C_BUCKETS])
     if counters[C_MOST_TIMERS] > 0:
-        slack = min(slack, (len(state.alarms) - counters[C_ALARMS]) // counters[C_MOST_TIMERS] - born)
+        slack = min(slack, (len(state.alarms) - counters[C_ALARMS]) // counters[C_MOST_TIMERS])
     if counters[C_MOST_EXTRA] > 0:
         slack = min(slack, (len(state.extras) - counters[C_EXTRAS]) // (3 * counters[C_MOST_EXTRA]) - 1)
     # Of what is counted down, some may be free again; but no more than was looked at may be given away.
@@ -159,10 +167,11 @@ def discard(program, state, row):
     if rows[row, R_STATE] != DEAD:
         size = program.memory[(rows[row, R_STATE] >> UNIT_SHIFT) + U_EXTRA]
         if size > 0:
-            free_extra(state, rows[row, R_EXTRA], size)
+            free_extra(state, extra_of(rows, row), size)
         counters[C_LIVE] -= 1
     rows[row, R_STATE] = -1
-    rows[row, R_TAG] += np.int64(1) << TAG_BITS
+    # Once more used, and with no tag and no block.
+    rows[row, R_TAG] = ((rows[row, R_TAG] & USED_MASK & ~np.int64(TAG_MASK)) + (np.int64(1) << TAG_BITS)) & USED_MASK
     rows[row, R_NEXT] = counters[C_FREE]
     counters[C_FREE] = row
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from detectors.columnar.blocks import copied, free_extra, new_extra
+from detectors.columnar.blocks import copied, extra_of, free_extra, new_extra
 from detectors.columnar.compiling import compiled, inlined
 from detectors.columnar.layout import (
     ACCEPTING,
@@ -35,21 +35,24 @@ from detectors.columnar.layout import (
     M_FLAGS,
     M_INITS,
     M_LABEL,
+    M_STATE,
     M_TARGETS,
     M_UPDATES,
     M_VARIABLE,
     M_WINDOWS,
     MERGES,
     NONE,
-    R_EXTRA,
     R_HI,
     R_KEY,
     R_LAST,
     R_LINK,
     R_LO,
+    R_STATE,
     R_TAG,
+    S_VALUE,
     SHOWN,
     SIMPLE,
+    STRAIGHT,
     STRONG,
     T_ARMS,
     T_CLEARS,
@@ -62,6 +65,7 @@ from detectors.columnar.layout import (
     U_FLAGS,
     U_WINDOW,
     U_WINDOWS,
+    UNIT_SHIFT,
     V_FLAGS,
     V_LOOP,
     V_MOVES,
@@ -72,6 +76,44 @@ from detectors.columnar.moment import match_before, seen_before
 from detectors.columnar.rows import bear, link_behind
 from detectors.columnar.values import INTEGER, NULL
 
+KEPT = 0
+GONE = 1
+MOVED = 2
+"""What becomes of an instance: it stays where it is, it is gone, or it stands in another state."""
+
+
+@inlined
+def step(program, events, state, visit, unit, row, event, position, lo, hi):
+    """Offer an event to an instance in a state with one straight way out: the commonest case, with less to look at."""
+    memory, rows = program.memory, state.rows
+    flags = memory[visit + V_FLAGS]
+    if flags & STRONG != 0 and lo <= rows[row, R_HI]:
+        return KEPT
+    move = memory[memory[visit + V_MOVES] + 1]
+    code = memory[move + M_LABEL]
+    if code != 0 and not holds(program, events, state, code, event, lo, hi, np.int64(-1)):
+        return GONE if flags & EVERYTHING != 0 else KEPT
+    least = min(lo, rows[row, R_LO])
+    wide = memory[unit + U_WINDOW]
+    if wide >= 0 and np.uint64(hi) - np.uint64(least) > np.uint64(program.wide[wide]):
+        return GONE
+    link = rows[row, R_LINK]
+    if memory[move + M_FLAGS] & HIDDEN == 0:
+        link = link_behind(state, link, position)
+    place = memory[move + M_STATE]
+    if place == 0:
+        key, tag = rows[row, R_KEY], rows[row, R_TAG] & TAG_MASK
+        report(program, events, state, unit, position, least, hi, link, np.int64(-1), key, tag)
+        return GONE
+    value = memory[place + S_VALUE]
+    if value >= 0:
+        rows[row, R_KEY] = program.constants[value, 1]
+        rows[row, R_TAG] = (rows[row, R_TAG] & ~np.int64(TAG_MASK)) | program.constants[value, 0]
+    rows[row, R_STATE] = np.int64(unit) << UNIT_SHIFT | place
+    rows[row, R_LINK] = link
+    rows[row, R_LO], rows[row, R_HI], rows[row, R_LAST] = least, hi, position
+    return MOVED
+
 
 @inlined
 def take(program, events, state, visit, unit, row, event, position, lo, hi):
@@ -81,7 +123,7 @@ def take(program, events, state, visit, unit, row, event, position, lo, hi):
     apart = lo > rows[row, R_HI]
     if flags & STRONG != 0 and not apart:
         return False
-    extra = rows[row, R_EXTRA]
+    extra = extra_of(rows, row)
     alike = flags & (ALIKE | EVERYTHING) == ALIKE
     if flags & (ALIKE | EVERYTHING) == 0 and not in_domain(program, events, state, visit, unit, extra, event, lo, hi):
         return False
@@ -189,6 +231,15 @@ def follow(program, events, state, unit, move, row, extra, link, lo, hi, event, 
     if wide >= 0 and np.uint64(most) - np.uint64(least) > np.uint64(program.wide[wide]):
         return
     flags = memory[move + M_FLAGS]
+    if flags & STRAIGHT != 0:
+        if flags & HIDDEN == 0:
+            link = link_behind(state, link, position)
+        place = memory[move + M_STATE]
+        if place != 0:
+            bear(program, state, place, unit, link, least, hi, position, key, tag, np.int64(-1))
+        else:
+            report(program, events, state, unit, position, least, most, link, np.int64(-1), key, tag)
+        return
     made = np.int64(-1)
     size = memory[unit + U_EXTRA]
     if size > 0:
