@@ -18,12 +18,12 @@ from simulations.console import bench
 
 def test_seq3_counts_what_it_should() -> None:
     results = measure(200_000, rounds=1)
-    assert [(each.question, each.by, each.matches) for each in results] == [
-        ("first", "by hand", 17_746),
-        ("first", "stepwise", 17_746),
-        ("every", "by hand", 38_889),
-        ("every", "stepwise", 38_889),
-    ]
+    counted = {(each.question, each.by): each.matches for each in results}
+    assert counted["first", "by hand"] == counted["first", "stepwise"] == 17_746
+    assert counted["every", "by hand"] == counted["every", "stepwise"] == 38_889
+    for question, expected in (("first", 17_746), ("every", 38_889)):
+        for by in ("columnar", "compiled by hand", "DuckDB"):
+            assert counted.get((question, by), expected) == expected
     assert all(each.expected == each.matches and each.rate > 0 for each in results)
     assert [each.ratio for each in results if each.by == "by hand"] == [1.0, 1.0]
 
@@ -42,7 +42,7 @@ def test_the_verb_seq3(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     figures = json.loads(result.stdout)
     assert {each["events"] for each in figures} == {3000}
-    assert len({each["matches"] for each in figures if each["question"] == "first"}) == 1
+    assert len({each["matches"] for each in figures if each["question"] == "first"} - {None}) == 1
     ElementTree.parse(tmp_path / "seq3.svg")
 
 
