@@ -43,7 +43,8 @@ class ColumnarEngine:
         self._records = records
         alone = [] if records else _alone(self.patterns)
         others = [each for each in self.patterns if not any(each is other for other in alone)]
-        self.loop = Loop(alone, kinds) if alone else None
+        self._alone = alone
+        self.loop = self._made() if alone else None
         self.beside = StepwiseEngine(others, kinds, records=records) if others else None
         # Where the engine beside waits for the end of an instant, all do, so that there is one place to go on from.
         self._waits = self.beside is not None and self.beside.by_instants
@@ -133,7 +134,7 @@ class ColumnarEngine:
                 unit.matcher, unit.inbox = other.matcher, other.inbox
         if self.loop is not None:
             touched = self.loop.touched
-            self.loop = Loop(self.loop.patterns, self._kinds)
+            self.loop = self._made()
             self.loop.clock = engine.clock
             matchers = self._matchers(engine)
             take_over(self.loop, matchers)
@@ -199,18 +200,21 @@ class ColumnarEngine:
         if loop.follows(events):
             return loop.events_of(loop.feed(Batch.of_events(events)))
         # An event is behind what was consumed: by best effort it concerns those it still follows.
-        engine = StepwiseEngine(loop.patterns, self._kinds)
+        engine = StepwiseEngine(self._alone, self._kinds)
         hand_over(loop, {number: unit.matcher for number, unit in enumerate(engine.units)})
         found = engine.feed(events)
-        self.loop = Loop(loop.patterns, self._kinds)
+        self.loop = self._made()
         self.loop.clock, self.loop.base = loop.clock, loop.touched + engine.touched
         take_over(self.loop, {number: unit.matcher for number, unit in enumerate(engine.units)})
         return found
 
+    def _made(self) -> Loop:
+        return Loop((each.automaton for each in self._alone), self._kinds)
+
     def _matchers(self, engine: StepwiseEngine) -> dict[int, Matcher]:
         assert self.loop is not None
         by_automaton = {id(unit.matcher.automaton): unit.matcher for unit in engine.units}
-        return {number: by_automaton[id(each.automaton)] for number, each in enumerate(self.loop.patterns)}
+        return {number: by_automaton[id(each.automaton)] for number, each in enumerate(self._alone)}
 
     def _found(self, found: list[CompositeEvent]) -> list[CompositeEvent]:
         if len(self.patterns) > 1:

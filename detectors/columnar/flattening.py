@@ -40,7 +40,8 @@ def flattened(state, number, offsets):
 
 @allocating
 def taken_along(program, state, number):
-    """What matches took along of what was bound and counted, one after the other; the blocks are free again."""
+    """What matches took along of what was bound and counted, one after the other; the blocks are free again. Patterns
+    go by their numbers from now on."""
     found, memory = state.found, program.memory
     total = 0
     for place in range(number):
@@ -58,4 +59,6 @@ def taken_along(program, state, number):
             state.spare[size] = extra
             found[place, layout.F_EXTRA] = at
             at += size
+    for place in range(number):
+        found[place, layout.F_UNIT] = memory[found[place, layout.F_UNIT] + layout.U_NUMBER]
     return shown

@@ -6,21 +6,21 @@ refers to any more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from detectors.automata.automaton import Automaton
 from detectors.columnar import alarms, layout, loop, moment, rows
 from detectors.columnar.callback import Callback
 from detectors.columnar.columns import Batch, Column
 from detectors.columnar.keeping import collect, crowded
-from detectors.columnar.matches import Matches, Reading, findings_of, take
+from detectors.columnar.matches import Matches, Reading, RememberedFindings, take
 from detectors.columnar.memory import Events, Words, empty_state, longer
 from detectors.columnar.program import Assembler, Unit
 from detectors.columnar.store import Store
 from detectors.columnar.values import FLOAT, INTEGER, NULL, TEXT, Texts
-from detectors.compilation import Compiled
 from detectors.stepwise.inner_events import TimeEvent
 from detectors.stepwise.instance import BEFORE_ALL
 from middleware.events import Attribute, CompositeEvent, Event
@@ -30,10 +30,9 @@ Kinds = Callable[[str], Mapping[str, Kind] | None]
 
 
 class Loop:
-    """Patterns that stand by themselves, run by the compiled loop.
+    """Automata that stand by themselves, run by the compiled loop.
 
     Attributes:
-        patterns: what is run.
         state: the instances and all else that changes.
         store: the events that are referred to.
         clock: up to this instant, ns, time events have fired.
@@ -42,23 +41,18 @@ class Loop:
         fired: by unit a time event that was consumed last, where another engine has said so.
     """
 
-    def __init__(self, patterns: Sequence[Compiled], kinds: Kinds) -> None:
-        self.patterns = tuple(patterns)
+    def __init__(self, automata: Iterable[Automaton], kinds: Kinds = lambda _: None, *, indexed: bool = True) -> None:
         self.texts = Texts()
-        self.assembler = Assembler(self.texts)
+        self.assembler = Assembler(self.texts, indexed=indexed)
         self.state = empty_state()
         self.store = Store()
         self._latest: Event | None = None
         self._ends: tuple[Batch, int] | None = None
         self.clock = BEFORE_ALL
-        for pattern in self.patterns:
-            unit = self.assembler.add(pattern.automaton)
-            most = ((layout.C_MOST_EXTRA, unit.extra), (layout.C_MOST_TIMERS, len(unit.automaton.timers)))
-            for counter, count in most:
-                self.state.counters[counter] = max(int(self.state.counters[counter]), count)
-        self.findings = [findings_of(unit, kinds) for unit in self.assembler.units]
-        self.kept = any(unit.kept for unit in self.assembler.units)
-        self.has_timers = any(pattern.automaton.timers for pattern in self.patterns)
+        self.findings = RememberedFindings(self.assembler.units, kinds)
+        self.kept = self.has_timers = False
+        for automaton in automata:
+            self.add(automaton)
         self._kinds = kinds
         self._callback = Callback(self.state, self.texts, self.assembler.whens)
         self.state.counters[layout.C_CALLBACK] = self._callback.address
@@ -68,7 +62,19 @@ class Loop:
         self._dictionaries: dict[int, tuple[Any, Any]] = {}
         self._keys: dict[tuple[str, ...], dict[tuple[int, ...], int]] = {}
         self._values: dict[tuple[str, ...], list[tuple[int, ...]]] = {}
-        self._grow(units=len(self.patterns))
+
+    def add(self, automaton: Automaton) -> Unit:
+        """Run one more automaton from now on."""
+        unit = self.assembler.add(automaton)
+        self.kept = self.kept or unit.kept
+        self.has_timers = self.has_timers or bool(automaton.timers)
+        counters = self.state.counters
+        for counter, count in ((layout.C_MOST_EXTRA, unit.extra), (layout.C_MOST_TIMERS, len(automaton.timers))):
+            counters[counter] = max(int(counters[counter]), count)
+        counters[layout.C_SLACK] = 0
+        if unit.number >= len(self.state.fired):
+            self.state = self.state._replace(fired=longer(self.state.fired, 2 * len(self.state.fired), layout.NONE))
+        return unit
 
     def feed(self, batch: Batch) -> Matches:
         """Consume a batch in the order of consumption, behind all that was consumed."""
@@ -265,7 +271,7 @@ class Loop:
             value = int(value)
         return self.texts.packed(value)
 
-    def _grow(self, units: int = 0) -> None:
+    def _grow(self) -> None:
         """Make room where there is little left."""
         state, counters = self.state, self.state.counters
         made: dict[str, Any] = {}
@@ -281,13 +287,11 @@ class Loop:
             array = getattr(state, name)
             if 2 * int(count) >= len(array):
                 made[name] = longer(array, 2 * len(array))
-        if units > len(state.fired):
-            made["fired"] = longer(state.fired, max(2 * len(state.fired), units), layout.NONE)
         if 4 * int(counters[layout.C_BUCKETS]) >= len(state.table):
             made["table"] = rows.rehashed(state.table, 2 * len(state.table))
         if 4 * int(counters[layout.C_SEEN]) >= len(state.seen):
             made["seen"] = moment.seen_again(state.seen, int(counters[layout.C_STAMP]), 2 * len(state.seen))
-        if not made and not units:
+        if not made:
             # What one instance may bring forth is more than all there is.
             made = {name: longer(getattr(state, name), 2 * len(getattr(state, name))) for name in used}
             made["table"] = rows.rehashed(state.table, 2 * len(state.table))

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from detectors.columnar import layout
 from detectors.columnar.flattening import flattened, lengths, taken_along
 from detectors.columnar.memory import State, Words
@@ -18,6 +16,23 @@ from detectors.stepwise.findings import Findings
 from detectors.stepwise.inner_events import TimeEvent
 from detectors.stepwise.plans import Planner
 from middleware.events import Attribute, CompositeEvent, Event
+
+
+class RememberedFindings:
+    """What makes composite events of each unit's matches, made when it is first needed."""
+
+    def __init__(self, units: Sequence[Unit], kinds: Callable[[str], Any]) -> None:
+        self._units = units
+        self._kinds = kinds
+        self._made: dict[int, Findings] = {}
+
+    def __getitem__(self, number: int) -> Findings:
+        found = self._made.get(number)
+        if found is None:
+            automaton = self._units[number].automaton
+            scope = Planner(automaton, self._kinds).scope()
+            found = self._made[number] = Findings(automaton, scope, None, filtered=True)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +46,7 @@ class Reading:
     """
 
     units: Sequence[Unit]
-    findings: Sequence[Findings]
+    findings: RememberedFindings
     store: Store
     texts: Texts
 
@@ -54,10 +69,7 @@ class Matches:
         self.positions = positions
         self._shown = shown
         self._times = times
-        addresses = {unit.address: unit.number for unit in reading.units}
-        known, inverse = np.unique(rows[:, layout.F_UNIT], return_inverse=True)
-        numbers = np.array([addresses[int(address)] for address in known], np.int64)
-        self.units: Words = numbers[inverse] if len(rows) else np.empty(0, np.int64)
+        self.units: Words = rows[:, layout.F_UNIT]
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -89,7 +101,7 @@ class Matches:
             found += findings.take()
         return found
 
-    def settle_into(self, remembered: Sequence[Findings]) -> list[CompositeEvent]:
+    def settle_into(self, remembered: RememberedFindings) -> list[CompositeEvent]:
         """Tell them apart by what they become; `remembered` know of earlier ones, by unit."""
         moments: dict[int, Event] = {}
         touched: dict[int, Findings] = {}
@@ -124,11 +136,6 @@ class Matches:
             registers = registers_of(unit, block, reading.texts)
         key = reading.texts.unpacked(int(row[layout.F_TAG]), int(row[layout.F_KEY]))
         return chain, int(row[layout.F_LO]), int(row[layout.F_HI]), bindings, registers, key, None
-
-
-def findings_of(unit: Unit, kinds: Callable[[str], Any]) -> Findings:
-    """What makes composite events of a unit's matches."""
-    return Findings(unit.automaton, Planner(unit.automaton, kinds).scope(), None, filtered=True)
 
 
 def event_at(position: int, store: Store, times: Words) -> Event:

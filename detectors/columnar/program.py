@@ -14,7 +14,7 @@ import numpy as np
 
 from detectors.automata.automaton import TIMER_PREFIX, Automaton, Move, Position, timer_type
 from detectors.columnar import layout
-from detectors.columnar.atoms import atoms_of
+from detectors.columnar.atoms import Atoms, atoms_of
 from detectors.columnar.coding import Capture, Names, captures_of, fits
 from detectors.columnar.memory import Program, Words, longer
 from detectors.columnar.starts import Starts
@@ -111,8 +111,14 @@ class Assembler:
         units: by number.
     """
 
-    def __init__(self, texts: Texts) -> None:
+    def __init__(self, texts: Texts, *, indexed: bool = True) -> None:
+        """
+        Args:
+            indexed: look up by what conditions ask for; without it every event is held to every pattern, which is what
+                benchmarks compare with.
+        """
         self.texts = texts
+        self._indexed = indexed
         self.columns = Columns()
         self.whens: list[When] = []
         self.units: list[Unit] = []
@@ -122,6 +128,8 @@ class Assembler:
         self._wide: list[int] = []
         self._wides: dict[int, int] = {}
         self._constants: list[tuple[int, int]] = []
+        self._wide_row: Words = np.empty(0, np.int64)
+        self._constant_rows: Words = np.empty((0, 2), np.int64)
         self._places: dict[tuple[int, int], int] = {}
         self._types: dict[str, _Type] = {}
         self._groups: dict[tuple[frozenset[str] | None, int], int] = {}
@@ -154,10 +162,12 @@ class Assembler:
 
     def program(self) -> Program:
         """The program as it is now."""
-        constants = np.array(self._constants or [(0, 0)], np.int64)
-        wide: Words = np.array(self._wide or [0], np.int64)
+        if len(self._constants) != len(self._constant_rows):
+            self._constant_rows = np.array(self._constants, np.int64)
+        if len(self._wide) != len(self._wide_row):
+            self._wide_row = np.array(self._wide, np.int64)
         starts = self._starts
-        return Program(self._memory, wide, constants, starts.lookup, starts.entries, starts.bounds)
+        return Program(self._memory, self._wide_row, self._constant_rows, starts.lookup, starts.entries, starts.bounds)
 
     def lists(self, type_name: str) -> tuple[int, int, int]:
         """The lists of what waits for a type and of what it begins; 0 for nothing; and the number of the type."""
@@ -196,7 +206,7 @@ class Assembler:
         column, value = -1, self._constant(None)
         if automaton.key:
             column, value = self.columns.place(automaton.key), -1
-        elif not is_open and len(looked) == 1:
+        elif not is_open and len(looked) == 1 and self._indexed:
             column, value = self._told_by(unit, forms, looked[0], column, value)
         types = None if is_open else frozenset(looked)
         self._memory[address + layout.S_LOCAL] = place
@@ -264,7 +274,9 @@ class Assembler:
         moves = [move for move in automaton.states[place].moves if _label(automaton, move, name) != FALSE]
         addresses = int(self._memory[visit + layout.V_MOVES])
         for number, move in enumerate(moves):
-            atoms = atoms_of(_label(automaton, move, name), self._names[unit.number].registers)
+            atoms = Atoms(whole=False)
+            if self._indexed:
+                atoms = atoms_of(_label(automaton, move, name), self._names[unit.number].registers)
             names = sorted(atoms.equal)[:2]
             columns = [self.columns.place((each,)) for each in names]
             pair = (columns[0] if columns else -1, columns[1] if len(columns) > 1 else -1)
@@ -293,7 +305,7 @@ class Assembler:
         windows, timers, variables = len(automaton.windows), len(automaton.timers), len(automaton.variables)
         slots = windows + timers + variables
         read: set[Capture] = set()
-        for expression in _expressions(automaton):
+        for expression in _expressions(automaton) if variables else ():
             read |= captures_of(expression)
         captures = {each: slots + 2 * place for place, each in enumerate(sorted(read))}
         first = slots + 2 * len(captures)
@@ -354,15 +366,19 @@ class Assembler:
         need = 0
         everything, alike, plain = False, True, True
         simple = not automaton.timers and not automaton.windows and not automaton.variables and not automaton.registers
+        ways: list[tuple[Move, Position, Expression, Expression]] = []
         for move in state.moves:
             position = automaton.positions[move.position]
-            inits = self._inits(unit, move)
             domain = _condition(position.domain, type_name, timer=timer)
             label = _condition(position.label, type_name, timer=timer)
-            alike = alike and label == domain
+            alike = alike and (label is domain or label == domain)
+            everything = everything or domain == TRUE
+            ways.append((move, position, domain, label))
+        for move, position, domain, label in ways:
+            inits = self._inits(unit, move)
             if domain != FALSE:
-                everything = everything or domain == TRUE
-                tests.append((0 if domain == TRUE else names.condition(domain), inits))
+                # Where labels say the same it is not asked.
+                tests.append((0 if alike or everything else names.condition(domain), inits))
             if label != FALSE:
                 targets = automaton.arrivals[move.position]
                 need += len(targets)
