@@ -248,6 +248,37 @@ def bench_place(
     return 0
 
 
+@bench.command("patterns")
+def bench_patterns(
+    templates: Annotated[
+        str, typer.Option(help="LinearStat, LinearDyn, Filter, NonDeterministic, NonDeterministicAgg: some, or all.")
+    ] = "Filter",
+    patterns: Annotated[str, typer.Option(help="How many patterns, several numbers apart by commas.")] = "20000,100000",
+    events: Annotated[int, typer.Option(help="How many events.", min=1)] = 100_000,
+    vary: Annotated[
+        str, typer.Option(help="With the largest number of patterns: zipf (0.8 to 1.4) or selectivity (0.5 to 0.9).")
+    ] = "",
+    without: Annotated[int, typer.Option(help="Patterns to run without indexes, too; 0 for none.", min=0)] = 20_000,
+    report: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Cayuga's technical benchmark: many patterns of three steps over one stream, in one pass of the columnar engine.
+
+    100,000 patterns are added in half a minute, and take a gigabyte.
+
+    Examples:
+
+      distced bench patterns --patterns 100000,200000,300000,400000
+
+      distced bench patterns --templates all --patterns 100000
+
+      distced bench patterns --vary zipf --patterns 100000
+    """
+    from simulations.benchmarks.patterns_verb import bench_patterns
+
+    return bench_patterns(templates, patterns, events, vary=vary, without=without, report=report, as_json=as_json)
+
+
 @bench.command("policies")
 def bench_policies(
     scenarios: Annotated[int, typer.Option(help="How many scenarios.", min=1)] = 200,

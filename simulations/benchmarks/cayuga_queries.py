@@ -1,0 +1,187 @@
+"""Cayuga's technical benchmark: the stream, and the queries out of five templates.
+
+cayuga-algebra-cesar, section 5.1 and Table 2. One stream of events with four discrete and four continuous attributes,
+uniformly drawn, one a tick. A query is three steps; each asks for two values of discrete attributes, one of them the
+*primary* one that all three steps ask for, and for two ranges of continuous ones. What is asked for is drawn by Zipf's
+law, so that queries have steps in common.
+
+In the core language the templates are
+
+- *LinearStat*: three events one right after the other: `[S where p1] ; [S where p2 <= S] ; [S where p3 <= S]`
+- *LinearDyn*: the second and third besides compare an attribute with the event before
+- *Filter*: of the events between, those with the primary value must not be there, within 20 ticks
+- *NonDeterministic*: any three events within 20 ticks: `[S where p1] ; ~[S where p2]* [S where p2] ; ...`
+- *NonDeterministicAgg*: the same, and the sum of a continuous attribute over the three
+
+To compile 400,000 patterns from text takes a quarter of an hour, so a template is compiled once and its conditions are
+exchanged in the automaton.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from random import Random
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+
+from detectors.automata.automaton import Automaton
+from detectors.columnar.columns import Batch
+from detectors.compilation import compile_pattern
+from middleware.sets.describable import ConditionByType
+from middleware.sets.expressions import FALSE, TRUE, Binary, Expression, Field, Name, conjunction, format_expression
+from middleware.sets.expressions import Literal as Constant
+
+Template: TypeAlias = Literal["LinearStat", "LinearDyn", "Filter", "NonDeterministic", "NonDeterministicAgg"]
+
+DISCRETE: Final = ("a", "b", "c", "d")
+CONTINUOUS: Final = ("w", "x", "y", "z")
+DOMAIN: Final = 100
+RANGES: Final = 25
+STEPS: Final = 3
+DURATION: Final = 20
+"""Ticks; an event that comes 20 ticks after the first is too late."""
+
+TEXTS: Final[Mapping[Template, str]] = {
+    "LinearStat": "[S where {0}] ; [S where {1} <= S] ; [S where {2} <= S]",
+    "LinearDyn": ("[S where {0} as x] ; [S where {1} and w >= x.w as y <= S] ; [S where {2} and w >= y.w <= S]"),
+    "Filter": "[S where {0}] ; [S where {1} <= S where {3}] ; [S where {2} <= S where {3}] within 19ns",
+    "NonDeterministic": ("[S where {0}] ; ~[S where {1}]* [S where {1}] ; ~[S where {2}]* [S where {2}] within 19ns"),
+    "NonDeterministicAgg": (
+        "init s = 0 : ([S where {0} set s = s + w] ; ~[S where {1}]* [S where {1} set s = s + w] ; "
+        "~[S where {2}]* [S where {2} set s = s + w]) within 19ns -> Sum(s = s)"
+    ),
+}
+"""The templates; the numbers stand for what the steps ask for, the last for the primary value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """What queries and events are drawn by.
+
+    Attributes:
+        zipf: of the attributes and the values of each step.
+        selectivity: the share of the values of a continuous attribute that a range lets through.
+        domain: how many values a discrete attribute has.
+    """
+
+    template: Template = "Filter"
+    zipf: tuple[float, float, float] = (1.0, 1.0, 0.8)
+    selectivity: float = 0.7
+    domain: int = DOMAIN
+    seed: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What one query asks for: of each step a condition, and the primary value."""
+
+    steps: tuple[Expression, ...]
+    primary: Expression
+
+
+def queries(parameters: Parameters, count: int) -> Iterator[Query]:
+    """So many queries; the first of them are the same, however many there are."""
+    random = Random(f"{parameters.seed} queries")
+    attributes = [_Zipf(len(DISCRETE), parameters.zipf[0]), _Zipf(len(CONTINUOUS), parameters.zipf[0])]
+    values = [_Zipf(parameters.domain, each) for each in parameters.zipf]
+    ranges = [_Zipf(RANGES, each) for each in parameters.zipf]
+    # The most frequent values are not the same for all attributes.
+    shuffled = {name: random.sample(range(parameters.domain), parameters.domain) for name in DISCRETE}
+    for _ in range(count):
+        primary = DISCRETE[attributes[0].draw(random)]
+        wanted = shuffled[primary][values[0].draw(random)]
+        fixed = _equals(primary, wanted)
+        steps = []
+        for step in range(STEPS):
+            other = primary
+            while other == primary:
+                other = DISCRETE[attributes[0].draw(random)]
+            condition = conjunction(fixed, _equals(other, shuffled[other][values[step].draw(random)]))
+            first = attributes[1].draw(random)
+            second = first
+            while second == first:
+                second = attributes[1].draw(random)
+            for name in sorted((CONTINUOUS[first], CONTINUOUS[second])):
+                least = ranges[step].draw(random) * (1 - parameters.selectivity) / (RANGES - 1)
+                condition = conjunction(condition, Binary(">=", Name(name), Constant(least)))
+                most = Constant(least + parameters.selectivity)
+                condition = conjunction(condition, Binary("<=", Name(name), most))
+            steps.append(condition)
+        yield Query(tuple(steps), fixed)
+
+
+def text_of(query: Query, template: Template) -> str:
+    """The pattern as it would be written."""
+    return TEXTS[template].format(*map(format_expression, (*query.steps, query.primary)))
+
+
+def automata(parameters: Parameters, count: int) -> Iterator[Automaton]:
+    """The automata of so many queries, each out of that of the template."""
+    marks = [Binary("==", Name(f"step{place}"), Constant(True)) for place in range(STEPS + 1)]
+    text = TEXTS[parameters.template].format(*map(format_expression, marks))
+    template = compile_pattern(text).automaton
+    for number, query in enumerate(queries(parameters, count)):
+        exchanged = dict(zip(marks, (*query.steps, query.primary), strict=True))
+        known: dict[int, ConditionByType] = {}
+        positions = tuple(
+            replace(
+                position,
+                label=_exchanged(position.label, exchanged, known),
+                domain=_exchanged(position.domain, exchanged, known),
+            )
+            for position in template.positions
+        )
+        yield replace(template, canonical_id=f"c{number:016x}", positions=positions)
+
+
+def stream(count: int, seed: int = 1, begin: int = 0, domain: int = DOMAIN) -> Batch:
+    """So many events, one a tick, from tick `begin` on."""
+    random = np.random.default_rng(seed)
+    attributes: dict[str, object] = {name: random.integers(0, domain, count) for name in DISCRETE}
+    attributes |= {name: random.random(count) for name in CONTINUOUS}
+    ticks = np.arange(begin, begin + count)
+    return Batch.of_arrays(np.zeros(count, np.int32), ["S"], ticks, attributes, source="stream", first=begin)
+
+
+class _Zipf:
+    """Numbers from 0, the k-th with a probability that goes by 1 / k to a power."""
+
+    def __init__(self, count: int, power: float) -> None:
+        self._sums = list(accumulate(1 / (place + 1) ** power for place in range(count)))
+
+    def draw(self, random: Random) -> int:
+        return bisect(self._sums, random.random() * self._sums[-1])
+
+
+def _equals(name: str, value: int) -> Expression:
+    return Binary("==", Name(name), Constant(value))
+
+
+def _exchanged(
+    form: ConditionByType, exchanged: Mapping[Expression, Expression], known: dict[int, ConditionByType]
+) -> ConditionByType:
+    """A condition of the template with what a query asks for; the same one stays the same."""
+    found = known.get(id(form))
+    if found is None:
+        by_type = {name: _with(condition, exchanged) for name, condition in form.by_type.items()}
+        found = known[id(form)] = ConditionByType(by_type, form.others)
+    return found
+
+
+def _with(condition: Expression, exchanged: Mapping[Expression, Expression]) -> Expression:
+    if condition in (TRUE, FALSE):
+        return condition
+    given = exchanged.get(condition)
+    if given is not None:
+        return given
+    assert isinstance(condition, Binary) and condition.operator == "and", condition
+    left, right = (each if _is_dynamic(each) else _with(each, exchanged) for each in (condition.left, condition.right))
+    return conjunction(left, right)
+
+
+def _is_dynamic(condition: Expression) -> bool:
+    return isinstance(condition, Binary) and isinstance(condition.right, Field)
