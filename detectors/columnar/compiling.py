@@ -1,12 +1,19 @@
-"""How functions of the loop are compiled: ahead of nothing, kept on disk, and without counting references.
+"""How functions of the loop are compiled: when they are first called, kept on disk, and without counting references.
 
 Arrays come in bundles of twenty, and to count the references to each in every call took four times as long as all the
-rest; so nothing in here may make an array. What is called for every event is put in line, for an array is seven words.
+rest; so what is called for events may not make an array. What is called for every event is put in line, for an array is
+seven words.
+
+What is kept on disk holds as long as none of these files changes. Numba looks at the file of each function by itself,
+but a function holds those that are put in line, and the constants of `layout`, from other files.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numba
@@ -16,17 +23,32 @@ Function: TypeAlias = Callable[..., Any]
 
 def compiled(function: Function) -> Function:
     """A function that is compiled when it is first called."""
-    made: Function = numba.njit(cache=True, _nrt=False, error_model="numpy")(function)
-    return made
+    return _kept(numba.njit(cache=True, _nrt=False, error_model="numpy")(function))
 
 
 def inlined(function: Function) -> Function:
     """The same, put in line wherever it is called."""
-    made: Function = numba.njit(cache=True, _nrt=False, error_model="numpy", forceinline=True)(function)
-    return made
+    return _kept(numba.njit(cache=True, _nrt=False, error_model="numpy", forceinline=True)(function))
 
 
 def allocating(function: Function) -> Function:
     """The same, for what is called seldom and makes arrays."""
-    made: Function = numba.njit(cache=True, error_model="numpy")(function)
-    return made
+    return _kept(numba.njit(cache=True, error_model="numpy")(function))
+
+
+def _kept(made: Any) -> Function:
+    """Have what is on disk go by the contents of all files; numba has no setting for that."""
+    kept = getattr(made._cache, "_cache_file", None)
+    if kept is not None:
+        kept._source_stamp = contents()
+    function: Function = made
+    return function
+
+
+@cache
+def contents() -> str:
+    """A digest of all files of this package."""
+    digest = blake2b(digest_size=16)
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()

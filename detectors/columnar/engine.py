@@ -44,7 +44,7 @@ class ColumnarEngine:
         alone = [] if records else _alone(self.patterns)
         others = [each for each in self.patterns if not any(each is other for other in alone)]
         self._alone = alone
-        self.loop = self._made() if alone else None
+        self.loop = self._made(shared=True) if alone else None
         self.beside = StepwiseEngine(others, kinds, records=records) if others else None
         # Where the engine beside waits for the end of an instant, all do, so that there is one place to go on from.
         self._waits = self.beside is not None and self.beside.by_instants
@@ -208,8 +208,8 @@ class ColumnarEngine:
         take_over(self.loop, {number: unit.matcher for number, unit in enumerate(engine.units)})
         return found
 
-    def _made(self) -> Loop:
-        return Loop((each.automaton for each in self._alone), self._kinds)
+    def _made(self, *, shared: bool = False) -> Loop:
+        return Loop((each.automaton for each in self._alone), self._kinds, shared=shared)
 
     def _matchers(self, engine: StepwiseEngine) -> dict[int, Matcher]:
         assert self.loop is not None

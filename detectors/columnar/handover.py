@@ -1,7 +1,8 @@
 """State from one engine to the other: instances as rows of numbers, and as the objects of the stepwise engine.
 
 Both engines run the same automata, so nothing has to be translated but the form. With this the columnar engine goes
-into the snapshots of the stepwise one and comes out of them, and may leave to it what it does not do itself.
+into the snapshots of the stepwise one and comes out of them, and may leave to it what it does not do itself. A loop
+that takes over shares no states: instances of patterns that begin alike come one by one, and may not be the same.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from detectors.columnar.coding import Capture
 from detectors.columnar.layout import DEAD, STATE_MASK, TAG_MASK, UNIT_SHIFT
 from detectors.columnar.looping import Loop
 from detectors.columnar.matches import bindings_of, event_at, registers_of
+from detectors.columnar.memory import Words
 from detectors.columnar.program import Unit
 from detectors.stepwise.inner_events import TimeEvent
 from detectors.stepwise.instance import Instance
@@ -25,8 +27,7 @@ from middleware.events import TIME, Attribute, Event
 
 def hand_over(loop: Loop, matchers: Mapping[int, Matcher]) -> None:
     """Put fresh matchers, by unit, into the state of a loop."""
-    state, store = loop.state, loop.store
-    times = state.times
+    state = loop.state
     units = {unit.address: unit for unit in loop.assembler.units}
     chains: dict[int, Any] = {}
     memory = loop.assembler.program().memory
@@ -39,30 +40,44 @@ def hand_over(loop: Loop, matchers: Mapping[int, Matcher]) -> None:
         where = int(row[layout.R_STATE])
         if where in (DEAD, -1):
             continue
-        unit = units[where >> UNIT_SHIFT]
-        automaton = unit.automaton
-        block = (
-            state.extras[(int(row[layout.R_TAG]) >> layout.EXTRA_SHIFT) - 1 :][: unit.extra]
-            if unit.extra
-            else state.extras[:0]
+        record = where & STATE_MASK
+        local = int(memory[record + layout.S_LOCAL])
+        if local < 0:
+            continue
+        shared = loop.assembler.nodes.get(record)
+        if shared is None:
+            _put(loop, units[where >> UNIT_SHIFT], local, row, matchers, chains)
+            continue
+        first = loop.first_of(int(row[layout.R_LINK]))
+        for number, place in shared.patterns.items():
+            if first >= int(state.fired[number, 2]):
+                _put(loop, loop.assembler.units[number], place, row, matchers, chains)
+
+
+def _put(
+    loop: Loop, unit: Unit, place: int, row: Words, matchers: Mapping[int, Matcher], chains: dict[int, Any]
+) -> None:
+    """Put an instance into a matcher."""
+    state, store, times = loop.state, loop.store, loop.state.times
+    begin = (int(row[layout.R_TAG]) >> layout.EXTRA_SHIFT) - 1
+    block = state.extras[begin : begin + unit.extra] if unit.extra else state.extras[:0]
+    windows = len(unit.automaton.windows)
+    matchers[unit.number].add(
+        Instance(
+            place,
+            _key(loop, unit, int(row[layout.R_TAG]) & TAG_MASK, int(row[layout.R_KEY])),
+            _chain(loop, int(row[layout.R_LINK]), chains),
+            int(row[layout.R_LO]),
+            int(row[layout.R_HI]),
+            event_at(int(row[layout.R_LAST]), store, times),
+            bindings_of(unit, block, store, times),
+            registers_of(unit, block, loop.texts),
+            tuple(None if each == layout.LATEST else int(each) for each in block[:windows]),
+            tuple(None if each == layout.NONE else int(each) for each in block[windows : unit.variables]),
+            (),
+            frozenset(),
         )
-        windows = len(automaton.windows)
-        matchers[unit.number].add(
-            Instance(
-                int(memory[(where & STATE_MASK) + layout.S_LOCAL]),
-                _key(loop, unit, int(row[layout.R_TAG]) & TAG_MASK, int(row[layout.R_KEY])),
-                _chain(loop, int(row[layout.R_LINK]), chains),
-                int(row[layout.R_LO]),
-                int(row[layout.R_HI]),
-                event_at(int(row[layout.R_LAST]), store, times),
-                bindings_of(unit, block, store, times),
-                registers_of(unit, block, loop.texts),
-                tuple(None if each == layout.LATEST else int(each) for each in block[:windows]),
-                tuple(None if each == layout.NONE else int(each) for each in block[windows : unit.variables]),
-                (),
-                frozenset(),
-            )
-        )
+    )
 
 
 def take_over(loop: Loop, matchers: Mapping[int, Matcher]) -> None:

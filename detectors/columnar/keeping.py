@@ -52,6 +52,10 @@ def sweep(program, state, latest):
             unit = where >> UNIT_SHIFT
             wide = memory[unit + layout.U_WINDOW]
             lo = rows[row, layout.R_LO]
+            if memory[(where & STATE_MASK) + layout.S_LOCAL] < 0:
+                # Its pattern was removed.
+                discard(program, state, row)
+                continue
             if wide >= 0 and latest > lo and np.uint64(latest) - np.uint64(lo) > np.uint64(program.wide[wide]):
                 discard(program, state, row)
                 continue

@@ -39,6 +39,8 @@ CHOSEN: Final = 4
 """Two matches of one moment with the same constituents are one: its composite events have no attributes."""
 SHOWN: Final = 8
 """Matches take along what was bound and counted."""
+SHARES: Final = 16
+"""It shares states with others, so its matches may have begun before it was there."""
 
 # A state in which instances wait.
 S_LOCAL: Final = 0
@@ -96,7 +98,9 @@ M_TARGETS: Final = 7
 """The list of targets."""
 M_STATE: Final = 8
 """Of a straight move the state it leads to; 0 where it ends."""
-MOVE: Final = 9
+M_UNIT: Final = 9
+"""The pattern it is of."""
+MOVE: Final = 10
 
 HIDDEN: Final = 2
 SIMPLE: Final = 4

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from detectors.automata.automaton import Automaton
-from detectors.columnar import alarms, layout, loop, moment, rows
+from detectors.columnar import alarms, layout, loop, moment, rows, rules
 from detectors.columnar.callback import Callback
 from detectors.columnar.columns import Batch, Column
 from detectors.columnar.keeping import collect, crowded
@@ -41,9 +41,15 @@ class Loop:
         fired: by unit a time event that was consumed last, where another engine has said so.
     """
 
-    def __init__(self, automata: Iterable[Automaton], kinds: Kinds = lambda _: None, *, indexed: bool = True) -> None:
+    def __init__(
+        self, automata: Iterable[Automaton], kinds: Kinds = lambda _: None, *, indexed: bool = True, shared: bool = True
+    ) -> None:
+        """
+        Args:
+            indexed, shared: as `Assembler` has them.
+        """
         self.texts = Texts()
-        self.assembler = Assembler(self.texts, indexed=indexed)
+        self.assembler = Assembler(self.texts, indexed=indexed, shared=shared)
         self.state = empty_state()
         self.store = Store()
         self._latest: Event | None = None
@@ -74,7 +80,13 @@ class Loop:
         counters[layout.C_SLACK] = 0
         if unit.number >= len(self.state.fired):
             self.state = self.state._replace(fired=longer(self.state.fired, 2 * len(self.state.fired), layout.NONE))
+        self.state.fired[unit.number, 2] = self.store.next
         return unit
+
+    def remove(self, number: int) -> None:
+        """Run an automaton no more."""
+        self.assembler.remove(number)
+        self.findings.forget(number)
 
     def feed(self, batch: Batch) -> Matches:
         """Consume a batch in the order of consumption, behind all that was consumed."""
@@ -228,6 +240,10 @@ class Loop:
             self.state = self.state._replace(alarms=longer(self.state.alarms, 2 * len(self.state.alarms)))
         rows.settle_from(self.assembler.program(), self.state, 0)
         counters[layout.C_SLACK] = 0
+
+    def first_of(self, link: int) -> int:
+        """The position of the first constituent of a chain."""
+        return int(rules.first_of(self.state, link))
 
     def add_link(self, before: int, position: int) -> int:
         """A link behind another one; its number."""

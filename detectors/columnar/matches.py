@@ -26,6 +26,10 @@ class RememberedFindings:
         self._kinds = kinds
         self._made: dict[int, Findings] = {}
 
+    def forget(self, number: int) -> None:
+        """A unit is gone."""
+        self._made.pop(number, None)
+
     def __getitem__(self, number: int) -> Findings:
         found = self._made.get(number)
         if found is None:

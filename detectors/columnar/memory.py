@@ -63,7 +63,8 @@ class State(NamedTuple):
         alarms: a heap of (due, number, instance, tag and use of its row, timer).
         found: the matches.
         seen: what was seen in the moment at hand: the stamp, a hash, which.
-        fired: of each pattern the due instant of the time event that fired last, and its number; NONE before.
+        fired: of each pattern the due instant of the time event that fired last, and its number; NONE before; and the
+            position from which on it is there.
         times: of each time event that fired its due instant, its number, its timer.
         stack, floats, tags: of the expression that is evaluated; `floats` is `stack` read as floats.
         counters: as `layout` has them.
@@ -97,7 +98,7 @@ def empty_state() -> State:
         alarms=np.empty((64, 5), np.int64),
         found=np.empty((256, layout.FOUND), np.int64),
         seen=np.zeros((256, 3), np.int64),
-        fired=np.full((16, 2), layout.NONE, np.int64),
+        fired=np.full((16, 3), layout.NONE, np.int64),
         times=np.empty((64, 3), np.int64),
         stack=stack,
         floats=stack.view(np.float64),

@@ -6,9 +6,9 @@ event's type settles most of a describable set, and what is left is a condition 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from detectors.columnar import layout
 from detectors.columnar.atoms import Atoms, atoms_of
 from detectors.columnar.coding import Capture, Names, captures_of, fits
 from detectors.columnar.memory import Program, Words, longer
+from detectors.columnar.prefixes import Key, Node, chain_of
 from detectors.columnar.starts import Starts
 from detectors.columnar.values import Texts
 from detectors.language.tree import Output, Relative, When
@@ -102,23 +103,43 @@ class _Open:
     named: frozenset[str]
 
 
+class _Sought(NamedTuple):
+    """By what a start is looked up.
+
+    Attributes:
+        name, one, other: signature and tags, and the two values.
+        ranges: at most two attributes with their bounds.
+        whole: whether that is all its condition asks for.
+    """
+
+    name: int
+    one: int
+    other: int
+    ranges: tuple[tuple[str, tuple[float, float]], ...]
+    whole: bool
+
+
 class Assembler:
     """Puts automata together to one program.
 
     Attributes:
         columns: what is read of events.
         whens: when the time events are due that are not set off by a delay, by number.
-        units: by number.
+        units: by number; what was removed keeps its number.
+        removed: the numbers of those that were removed.
+        nodes: the states that several patterns may share, by their records.
     """
 
-    def __init__(self, texts: Texts, *, indexed: bool = True) -> None:
+    def __init__(self, texts: Texts, *, indexed: bool = True, shared: bool = True) -> None:
         """
         Args:
+            shared: have patterns that begin alike share states.
             indexed: look up by what conditions ask for; without it every event is held to every pattern, which is what
                 benchmarks compare with.
         """
         self.texts = texts
         self._indexed = indexed
+        self._shared = shared and indexed
         self.columns = Columns()
         self.whens: list[When] = []
         self.units: list[Unit] = []
@@ -139,9 +160,15 @@ class Assembler:
         self._signatures = 0
         self._starts = Starts()
         self._names: dict[int, Names] = {}
+        self.removed: set[int] = set()
+        self.nodes: dict[int, Node] = {}
+        self._roots: dict[Key, Node] = {}
 
     def add(self, automaton: Automaton) -> Unit:
         """Add an automaton; `supports` says whether that can be."""
+        chain = chain_of(automaton) if self._shared else None
+        if chain is not None:
+            return self._add_chain(automaton, chain)
         unit = self._unit(automaton)
         self.units.append(unit)
         reached = sorted({state for arrival in automaton.arrivals for state in arrival})
@@ -149,16 +176,30 @@ class Assembler:
             if unit.states[place]:
                 self._fill_state(unit, place)
         for place in automaton.starts:
-            forms = [automaton.positions[move.position].domain for move in automaton.states[place].moves]
-            named = frozenset(name for form in forms for name in form.by_type if name[0] != TIMER_PREFIX)
+            named = _named(automaton, place)
             for name in sorted(named):
                 self._fill_start(unit, place, name)
-            if any(form.others != FALSE for form in forms):
+            if any(automaton.positions[move.position].domain.others != FALSE for move in automaton.states[place].moves):
                 each = _Open(unit, place, named)
                 self._open_starts.append(each)
                 for name in self._types.keys() - named:
                     self._fill_start(unit, place, name)
         return unit
+
+    def remove(self, number: int) -> None:
+        """Remove an automaton. Its instances are no longer offered anything, and go when it is looked for such."""
+        unit = self.units[number]
+        self.removed.add(number)
+        chain = chain_of(unit.automaton) if self._shared else None
+        if chain is None:
+            for place in unit.automaton.starts:
+                self._forget_starts(unit, place, lambda visit, _: self._memory[visit + layout.V_UNIT] == unit.address)
+            self._open_states = [each for each in self._open_states if each.unit is not unit]
+            self._open_starts = [each for each in self._open_starts if each.unit is not unit]
+            for state in filter(None, unit.states):
+                self._end(state)
+            return
+        self._remove_chain(unit, chain)
 
     def program(self) -> Program:
         """The program as it is now."""
@@ -195,12 +236,12 @@ class Assembler:
 
     # States.
 
-    def _fill_state(self, unit: Unit, place: int) -> None:
-        """Say what is done in a state, and where its instances wait."""
+    def _fill_state(self, unit: Unit, place: int) -> dict[str, int]:
+        """Say what is done in a state, and where its instances wait; by type what is done."""
         automaton = unit.automaton
         address = unit.states[place]
         forms = [automaton.positions[move.position].domain for move in automaton.states[place].moves]
-        named = frozenset(name for form in forms for name in form.by_type if name[0] != TIMER_PREFIX)
+        named = _named(automaton, place)
         looked = [name for name in sorted(named) if any(form.by_type.get(name, FALSE) != FALSE for form in forms)]
         is_open = any(form.others != FALSE for form in forms)
         column, value = -1, self._constant(None)
@@ -212,18 +253,17 @@ class Assembler:
         self._memory[address + layout.S_LOCAL] = place
         self._memory[address + layout.S_GROUP] = self._group(types, column)
         self._memory[address + layout.S_VALUE] = value
-        visits = [(self._type(name).number, self._visit(unit, place, name)) for name in looked]
+        visits = {name: self._visit(unit, place, name) for name in looked}
         if is_open:
             self._open_states.append(_Open(unit, place, named))
-            visits += [
-                (each.number, self._visit(unit, place, name)) for name, each in self._types.items() if name not in named
-            ]
-        words = [word for pair in visits if pair[1] for word in pair]
+            visits |= {name: self._visit(unit, place, name) for name in self._types if name not in named}
+        words = [word for name, visit in visits.items() if visit for word in (self._type(name).number, visit)]
         self._memory[address + layout.S_VISITS] = self._list(words, len(words) // 2)
         timers = range(len(automaton.timers))
         if timers:
             table = [self._visit(unit, place, timer_type(timer), timer=True) for timer in timers]
-            self._memory[address + layout.S_TIMERS] = self._place(table)
+            self._memory[address + layout.S_TIMERS] = self._list(table) + 1
+        return visits
 
     def _told_by(
         self, unit: Unit, forms: Sequence[ConditionByType], name: str, column: int, value: int
@@ -261,6 +301,103 @@ class Assembler:
                     known.groups.append((number, column))
         return number
 
+    def _end(self, state: int) -> None:
+        """Nothing is done in a state any more; its instances go when it is looked for such."""
+        self._memory[state + layout.S_LOCAL] = -1
+        self._memory[state + layout.S_VISITS] = self._list([])
+        timers = int(self._memory[state + layout.S_TIMERS])
+        if timers:
+            self._memory[timers : timers + int(self._memory[timers - 1])] = 0
+
+    # States that patterns share.
+
+    def _add_chain(self, automaton: Automaton, chain: Sequence[tuple[Key, int]]) -> Unit:
+        known, nodes, states = self._roots, list[Node](), dict[int, int]()
+        for key, place in chain[:-1]:
+            node = known.get(key)
+            if node is None:
+                break
+            nodes.append(node)
+            states[place] = node.state
+            known = node.children
+        there = len(nodes)
+        unit = self._unit(automaton, states, shares=True)
+        self.units.append(unit)
+        for key, place in chain[there:-1]:
+            node = known[key] = self.nodes[unit.states[place]] = Node(unit.states[place])
+            node.visits = self._fill_state(unit, place)
+            nodes.append(node)
+            known = node.children
+        for (_, place), node in zip(chain, nodes, strict=False):
+            node.patterns[unit.number] = place
+        if there:
+            self._add_move(unit, chain[there - 1][1], nodes[there - 1])
+        else:
+            (place,) = automaton.starts
+            for name in sorted(_named(automaton, place)):
+                self._fill_start(unit, place, name)
+        return unit
+
+    def _add_move(self, unit: Unit, place: int, node: Node) -> None:
+        """One more way out of a state that is shared."""
+        memory = self._memory
+        for name, visit in node.visits.items():
+            own = self._visit(unit, place, name, tested=True)
+            memory = self._memory
+            moves = int(memory[own + layout.V_MOVES])
+            if not memory[moves]:
+                continue
+            shared = int(memory[visit + layout.V_MOVES])
+            count = int(memory[shared])
+            if count >= node.rooms.get(visit, 1):
+                node.rooms[visit] = 2 * count
+                words = memory[shared : shared + count + 1].tolist()
+                shared = self._place([*words, *[0] * (2 * count - count)])
+                memory = self._memory
+                memory[visit + layout.V_MOVES] = shared
+            memory[shared + count + 1] = memory[moves + 1]
+            memory[shared] = count + 1
+            memory[visit + layout.V_NEED] += 1
+            # Labels differ from here on, so the domain has to be asked.
+            memory[visit + layout.V_FLAGS] &= ~(layout.ONE_WAY | layout.ALIKE)
+            memory[visit + layout.V_TESTS] = memory[own + layout.V_TESTS]
+
+    def _remove_chain(self, unit: Unit, chain: Sequence[tuple[Key, int]]) -> None:
+        known, path = self._roots, list[tuple[dict[Key, Node], Key, Node]]()
+        for key, _ in chain[:-1]:
+            node = known[key]
+            path.append((known, key, node))
+            known = node.children
+            del node.patterns[unit.number]
+        used = [each for each in path if each[2].patterns]
+        leads = path[len(used)][2].state if len(used) < len(path) else 0
+        if used:
+            self._remove_move(used[-1][2], unit, leads)
+        else:
+            (place,) = unit.automaton.starts
+            self._forget_starts(unit, place, lambda _, move: self._is_way(move, unit, leads))
+        for siblings, key, node in path[len(used) :]:
+            del siblings[key], self.nodes[node.state]
+            self._end(node.state)
+
+    def _remove_move(self, node: Node, unit: Unit, leads: int) -> None:
+        for visit in node.visits.values():
+            moves = int(self._memory[visit + layout.V_MOVES])
+            count = int(self._memory[moves])
+            words = self._memory[moves + 1 : moves + 1 + count].tolist()
+            kept = [move for move in words if not self._is_way(move, unit, leads)]
+            if len(kept) < count:
+                self._memory[moves + 1 : moves + 1 + len(kept)] = kept
+                self._memory[moves] = len(kept)
+                self._memory[visit + layout.V_FLAGS] &= ~layout.ONE_WAY
+
+    def _is_way(self, move: int, unit: Unit, leads: int) -> bool:
+        """Whether a move leads to a state, or is the last one of a pattern."""
+        if leads:
+            return int(self._memory[move + layout.M_STATE]) == leads
+        own = int(self._memory[move + layout.M_UNIT]) == unit.address
+        return own and int(self._memory[move + layout.M_STATE]) == 0
+
     # Starts.
 
     def _fill_start(self, unit: Unit, place: int, name: str) -> None:
@@ -268,15 +405,33 @@ class Assembler:
         visit = self._visit(unit, place, name, start=True)
         if not visit:
             return
-        automaton, known = unit.automaton, self._type(name)
         flags = int(self._memory[visit + layout.V_FLAGS])
         looked_at = flags & (layout.ALIKE | layout.EVERYTHING) != 0
-        moves = [move for move in automaton.states[place].moves if _label(automaton, move, name) != FALSE]
         addresses = int(self._memory[visit + layout.V_MOVES])
-        for number, move in enumerate(moves):
+        for number, sought in enumerate(self._sought(unit, place, name)):
+            ranges = [(self.columns.place(each), *bounds) for each, bounds in sought.ranges]
+            ranges += [(-1, 0.0, 0.0)] * (2 - len(ranges))
+            (first, least, most), (second, other_least, other_most) = ranges
+            address = int(self._memory[addresses + 1 + number])
+            entry = (visit, address, int(sought.whole and looked_at), first, second)
+            bounds = (least, most, other_least, other_most)
+            self._starts.add(sought.name, sought.one, sought.other, entry, bounds)
+
+    def _forget_starts(self, unit: Unit, place: int, is_own: Callable[[int, int], bool]) -> None:
+        for name in self._types:
+            for sought in self._sought(unit, place, name):
+                self._starts.remove(sought.name, sought.one, sought.other, is_own)
+
+    def _sought(self, unit: Unit, place: int, name: str) -> Iterator[_Sought]:
+        """By what each way out of a start state is looked up."""
+        known = self._type(name)
+        for move in unit.automaton.states[place].moves:
+            label = _label(unit.automaton, move, name)
+            if label == FALSE:
+                continue
             atoms = Atoms(whole=False)
             if self._indexed:
-                atoms = atoms_of(_label(automaton, move, name), self._names[unit.number].registers)
+                atoms = atoms_of(label, self._names[unit.number].registers)
             names = sorted(atoms.equal)[:2]
             columns = [self.columns.place((each,)) for each in names]
             pair = (columns[0] if columns else -1, columns[1] if len(columns) > 1 else -1)
@@ -290,18 +445,13 @@ class Assembler:
             packed = [self.texts.packed(_plain(atoms.equal[each])) for each in names] + [(0, 0), (0, 0)]
             (one_tag, one), (other_tag, other), *_ = packed
             tags = one_tag | other_tag << layout.TAG_BITS
-            ranges = [(self.columns.place(each), *atoms.ranges[each]) for each in sorted(atoms.ranges)[:2]]
-            exact = atoms.whole and looked_at and len(names) == len(atoms.equal) and len(ranges) == len(atoms.ranges)
-            ranges += [(-1, 0.0, 0.0)] * (2 - len(ranges))
-            (first, least, most), (second, other_least, other_most) = ranges
-            address = int(self._memory[addresses + 1 + number])
-            entry = (visit, address, int(exact), first, second)
-            bounds = (least, most, other_least, other_most)
-            self._starts.add((signature << 2 * layout.TAG_BITS | tags) + 1, one, other, entry, bounds)
+            ranges = [(each, atoms.ranges[each]) for each in sorted(atoms.ranges)[:2]]
+            whole = atoms.whole and len(names) == len(atoms.equal) and len(ranges) == len(atoms.ranges)
+            yield _Sought((signature << 2 * layout.TAG_BITS | tags) + 1, one, other, tuple(ranges), whole)
 
     # Records.
 
-    def _unit(self, automaton: Automaton) -> Unit:
+    def _unit(self, automaton: Automaton, shared: Mapping[int, int] | None = None, *, shares: bool = False) -> Unit:
         windows, timers, variables = len(automaton.windows), len(automaton.timers), len(automaton.variables)
         slots = windows + timers + variables
         read: set[Capture] = set()
@@ -327,7 +477,7 @@ class Assembler:
         kept = repeats or (merges and attributes)
         shown = attributes or kept
         flags = (layout.KEYED if automaton.key else 0) | (layout.MERGES if merges else 0)
-        flags |= (layout.SHOWN if shown else 0) | (layout.CHOSEN if not kept else 0)
+        flags |= (layout.SHARES if shares else 0) | (layout.SHOWN if shown else 0) | (layout.CHOSEN if not kept else 0)
         window = -1 if automaton.whole_window is None else self._in_pool(automaton.whole_window)
         record = [0] * layout.UNIT
         record[layout.U_NUMBER] = number
@@ -346,7 +496,7 @@ class Assembler:
             number,
             automaton,
             address,
-            tuple(self._place([0] * layout.STATE) if place in reached else 0 for place in places),
+            tuple((shared or {}).get(place) or self._state(place in reached) for place in places),
             captures,
             windows + timers,
             registers,
@@ -355,8 +505,24 @@ class Assembler:
             kept,
         )
 
-    def _visit(self, unit: Unit, place: int, type_name: str, *, start: bool = False, timer: bool = False) -> int:
-        """What events of a type do in a state; 0 where it does not look at them."""
+    def _state(self, waits: bool) -> int:
+        return self._place([0] * layout.STATE) if waits else 0
+
+    def _visit(
+        self,
+        unit: Unit,
+        place: int,
+        type_name: str,
+        *,
+        start: bool = False,
+        timer: bool = False,
+        tested: bool = False,
+    ) -> int:
+        """What events of a type do in a state; 0 where it does not look at them.
+
+        Args:
+            tested: say of the domain what it asks for, also where labels say the same.
+        """
         automaton = unit.automaton
         state = automaton.states[place]
         names = self._names[unit.number]
@@ -378,7 +544,8 @@ class Assembler:
             inits = self._inits(unit, move)
             if domain != FALSE:
                 # Where labels say the same it is not asked.
-                tests.append((0 if alike or everything else names.condition(domain), inits))
+                asked = domain != TRUE and (tested or not (alike or everything))
+                tests.append((names.condition(domain) if asked else 0, inits))
             if label != FALSE:
                 targets = automaton.arrivals[move.position]
                 need += len(targets)
@@ -435,6 +602,7 @@ class Assembler:
         flags = (layout.STRONG if move.strong and not timer else 0) | (layout.HIDDEN if position.hidden else 0)
         flags |= (layout.SIMPLE if simple else 0) | (layout.STRAIGHT if straight else 0)
         record[layout.M_FLAGS] = flags
+        record[layout.M_UNIT] = unit.address
         record[layout.M_STATE] = unit.states[arrivals[0]] if straight and state.moves else 0
         record[layout.M_VARIABLE] = variable
         record[layout.M_CAPTURES] = self._list(captures, len(captures) // 2) if captures else 0
@@ -540,6 +708,12 @@ def supports(automaton: Automaton) -> bool:
 
 def _condition(form: ConditionByType, type_name: str, *, timer: bool) -> Expression:
     return form.by_type.get(type_name, FALSE if timer else form.others)
+
+
+def _named(automaton: Automaton, place: int) -> frozenset[str]:
+    """The types that the domain of a state speaks of."""
+    forms = (automaton.positions[move.position].domain for move in automaton.states[place].moves)
+    return frozenset(name for form in forms for name in form.by_type if name[0] != TIMER_PREFIX)
 
 
 def _label(automaton: Automaton, move: Move, type_name: str) -> Expression:

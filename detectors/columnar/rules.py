@@ -37,6 +37,7 @@ from detectors.columnar.layout import (
     M_LABEL,
     M_STATE,
     M_TARGETS,
+    M_UNIT,
     M_UPDATES,
     M_VARIABLE,
     M_WINDOWS,
@@ -50,6 +51,7 @@ from detectors.columnar.layout import (
     R_STATE,
     R_TAG,
     S_VALUE,
+    SHARES,
     SHOWN,
     SIMPLE,
     STRAIGHT,
@@ -63,6 +65,7 @@ from detectors.columnar.layout import (
     U_EXTRA,
     U_FILTER,
     U_FLAGS,
+    U_NUMBER,
     U_WINDOW,
     U_WINDOWS,
     UNIT_SHIFT,
@@ -100,16 +103,16 @@ def step(program, events, state, visit, unit, row, event, position, lo, hi):
     link = rows[row, R_LINK]
     if memory[move + M_FLAGS] & HIDDEN == 0:
         link = link_behind(state, link, position)
-    place = memory[move + M_STATE]
+    place, own = memory[move + M_STATE], memory[move + M_UNIT]
     if place == 0:
         key, tag = rows[row, R_KEY], rows[row, R_TAG] & TAG_MASK
-        report(program, events, state, unit, position, least, hi, link, np.int64(-1), key, tag)
+        report(program, events, state, own, position, least, hi, link, np.int64(-1), key, tag)
         return GONE
     value = memory[place + S_VALUE]
     if value >= 0:
         rows[row, R_KEY] = program.constants[value, 1]
         rows[row, R_TAG] = (rows[row, R_TAG] & ~np.int64(TAG_MASK)) | program.constants[value, 0]
-    rows[row, R_STATE] = np.int64(unit) << UNIT_SHIFT | place
+    rows[row, R_STATE] = np.int64(own) << UNIT_SHIFT | place
     rows[row, R_LINK] = link
     rows[row, R_LO], rows[row, R_HI], rows[row, R_LAST] = least, hi, position
     return MOVED
@@ -234,11 +237,11 @@ def follow(program, events, state, unit, move, row, extra, link, lo, hi, event, 
     if flags & STRAIGHT != 0:
         if flags & HIDDEN == 0:
             link = link_behind(state, link, position)
-        place = memory[move + M_STATE]
+        place, own = memory[move + M_STATE], memory[move + M_UNIT]
         if place != 0:
-            bear(program, state, place, unit, link, least, hi, position, key, tag, np.int64(-1))
+            bear(program, state, place, own, link, least, hi, position, key, tag, np.int64(-1))
         else:
-            report(program, events, state, unit, position, least, most, link, np.int64(-1), key, tag)
+            report(program, events, state, own, position, least, most, link, np.int64(-1), key, tag)
         return
     made = np.int64(-1)
     size = memory[unit + U_EXTRA]
@@ -336,6 +339,8 @@ def report(program, events, state, unit, position, lo, hi, link, made, key, tag)
     if code != 0 and not holds(program, events, state, code, np.int64(-1), lo, hi, made):
         return
     flags = memory[unit + U_FLAGS]
+    if flags & SHARES != 0 and first_of(state, link) < state.fired[memory[unit + U_NUMBER], 2]:
+        return
     number = counters[C_FOUND]
     if flags & (MERGES | CHOSEN) == MERGES | CHOSEN:
         known = match_before(state, unit, link, number)
@@ -352,3 +357,11 @@ def report(program, events, state, unit, position, lo, hi, link, made, key, tag)
     size = memory[unit + U_EXTRA]
     if flags & SHOWN != 0 and size > 0:
         found[number, F_EXTRA] = copied(program, state, unit, made, new_extra(state, size))
+
+
+@compiled
+def first_of(state, link):
+    """The position of the first constituent of a chain."""
+    while state.links[link, 0] >= 0:
+        link = state.links[link, 0]
+    return state.links[link, 1]

@@ -8,6 +8,7 @@ at its pattern. One equality by itself finds many times as much.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,9 @@ from detectors.columnar.hashing import mix
 from detectors.columnar.layout import (
     E_EXACT,
     E_FIRST,
+    E_MOVE,
     E_SECOND,
+    E_VISIT,
     I_CAPACITY,
     I_FIRST,
     I_LENGTH,
@@ -65,6 +68,16 @@ class Starts:
         self.entries[place] = entry
         self.bounds[place] = bounds
         row[I_LENGTH] = length + 1
+
+    def remove(self, name: int, first: int, second: int, is_it: Callable[[int, int], bool]) -> None:
+        """Remove what may begin where these values are found: those of which visit and move are the ones."""
+        row = self.lookup[int(slot_of(self.lookup, name, first, second))]
+        offset, length = int(row[I_OFFSET]), int(row[I_LENGTH])
+        for place in range(offset + length - 1, offset - 1, -1):
+            if is_it(int(self.entries[place, E_VISIT]), int(self.entries[place, E_MOVE])):
+                last = offset + int(row[I_LENGTH]) - 1
+                self.entries[place], self.bounds[place] = self.entries[last], self.bounds[last]
+                row[I_LENGTH] -= 1
 
     def _move(self, row: Any, capacity: int) -> None:
         """Give what is found in one place more room, at the end."""

@@ -1,0 +1,133 @@
+"""Many patterns in one pass: those that begin alike share states, come and go, and find what each finds by itself."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
+
+from detectors.columnar import layout
+from detectors.columnar.columns import Batch
+from detectors.columnar.engine import ColumnarEngine
+from detectors.columnar.looping import Loop
+from detectors.columnar.prefixes import chain_of
+from detectors.compilation import Compiled, compile_pattern
+from detectors.stepwise.engine import StepwiseEngine
+from middleware.errors import PatternError
+from middleware.events import CompositeEvent, Event
+from tests.streams import told
+
+STEPS = ("A", "B", "A where v == 1", "B where v > 0", "A where v == 1 and k == 2", "B where v < 2 and k == 1", "C")
+DOMAINS = ("", " <= {A, B}", " <= A", " <= B where v > 0", " <= {A, B, C}", " <= any")
+SUFFIXES = ("", " within 6ns", " by k", " within 20ns by k")
+
+
+def a_pattern(random: Random) -> Compiled:
+    """A chain of steps out of few, so that many begin alike; now and then something else."""
+    steps = []
+    for _ in range(random.randrange(1, 4)):
+        step = random.choice(STEPS[: random.choice((2, 4, 7))])
+        hidden = "~" if random.random() < 0.05 else ""
+        steps.append(f"{hidden}[{step}{random.choice(DOMAINS[: random.choice((1, 1, 2, 6))])}]")
+    if all(each[0] == "~" for each in steps):
+        steps[0] = steps[0][1:]
+    joint = random.choice((" ; ", " ; ", " "))
+    try:
+        return compile_pattern(joint.join(steps) + random.choice(SUFFIXES))
+    except PatternError:
+        # Such as can never match.
+        return a_pattern(random)
+
+
+def some_events(random: Random, first: int, count: int) -> list[Event]:
+    return [
+        Event(random.choice("ABBCD"), at - random.choice((0, 0, 2)), at, "s", at, _attributes(random))
+        for at in range(first, first + count)
+    ]
+
+
+def _attributes(random: Random) -> dict[str, int | float | None]:
+    return {"v": random.choice((0, 1, 1.0, 2, 0.5, None)), "k": random.choice((1, 2, 2.0, None))}
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_patterns_that_come_and_go_find_what_each_finds_by_itself(seed: int) -> None:
+    random = Random(seed)
+    loop = Loop(())
+    alone: dict[int, StepwiseEngine] = {}
+    patterns: dict[int, Compiled] = {}
+    for step in range(12):
+        for _ in range(random.randrange(4)):
+            pattern = a_pattern(random)
+            number = loop.add(pattern.automaton).number
+            alone[number], patterns[number] = StepwiseEngine([pattern]), pattern
+        for number in list(alone):
+            if random.random() < 0.15:
+                loop.remove(number)
+                del alone[number]
+        events = some_events(random, 30 * step, random.choice((5, 30)))
+        found = loop.events_of(loop.feed(Batch.of_events(events)))
+        own: dict[str, list[CompositeEvent]] = {}
+        for each in found:
+            own.setdefault(each.source, []).append(each)
+        expected: dict[str, list[CompositeEvent]] = {}
+        for number, engine in alone.items():
+            name = patterns[number].automaton.canonical_id
+            expected.setdefault(name, []).extend(engine.feed(events))
+        assert own.keys() <= expected.keys()
+        for name, composites in expected.items():
+            said = [each.text for each in patterns.values() if each.automaton.canonical_id == name]
+            assert told(own.get(name, [])) == told(composites), said
+
+
+def test_equal_beginnings_are_one_state_and_one_instance() -> None:
+    texts = [f"[A where v == 1] ; [B] ; [C where v == {number} <= C] within 1min" for number in range(50)]
+    loop = Loop(compile_pattern(text).automaton for text in texts)
+    assert len(loop.assembler.nodes) == 2
+    loop.feed(Batch.of_events([Event("A", 1, 1, "s", 1, {"v": 1})]))
+    assert loop.live == 1
+    found = loop.feed(Batch.of_events([Event("B", 2, 2, "s", 2, {}), Event("C", 3, 3, "s", 3, {"v": 7})]))
+    assert found.units.tolist() == [7]
+
+
+def test_shared_instances_are_handed_over_to_each_pattern_they_are_of() -> None:
+    patterns = [compile_pattern(f"[A] ; [B] ; [C where v == {number} <= C]") for number in range(3)]
+    engine = ColumnarEngine(patterns)
+    engine.feed([Event("A", 1, 1, "s", 1, {}), Event("B", 2, 2, "s", 2, {})])
+    assert engine.live_instances() == 1
+    between = engine.stepwise()
+    assert between.live_instances() == 3
+    again = ColumnarEngine(patterns)
+    again.go_on_from(between)
+    last = [Event("C", 3, 3, "s", 3, {"v": 2})]
+    assert [each.source for each in again.feed(last)] == [patterns[2].automaton.canonical_id]
+
+
+def test_what_was_removed_is_swept_out() -> None:
+    pattern = compile_pattern("[A] ; [B]")
+    loop = Loop([pattern.automaton])
+    loop.feed(Batch.of_events([Event("A", at, at, "s", at, {}) for at in range(100)]))
+    assert loop.live == 100
+    loop.remove(0)
+    loop.state.counters[layout.C_CROWD] = 0
+    assert len(loop.feed(Batch.of_events([Event("B", 200, 200, "s", 200, {})]))) == 0
+    assert loop.live == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "shares"),
+    [
+        ("[A] ; [B]", True),
+        ("[A] [B <= {A, B}] by k within 5s", True),
+        ("[A as x] ; [B where v == x.v]", False),
+        ("[A] ; ~[B]* [B]", False),
+        ("[A]+ [B]", False),
+        ("[A] | [B]", False),
+        ("[A <= any] ; [B]", False),
+        ("([A], [T]) @ T = 1s", False),
+    ],
+)
+def test_which_patterns_may_share_states(text: str, shares: bool) -> None:
+    assert (chain_of(compile_pattern(text).automaton) is not None) == shares
