@@ -29,8 +29,10 @@ properties: $(VENV)/.dev
 	$(BIN)/pytest -m properties --timeout 0
 
 ## make bench: all benchmarks, with plots in reports/bench
-bench: $(VENV)/.demo mosquitto
+bench: $(VENV)/.dev mosquitto
 	$(BIN)/distced bench seq3 --events 1000000 --report reports/bench
+	$(BIN)/distced bench patterns --report reports/bench
+	$(BIN)/distced bench instances --report reports/bench
 	$(BIN)/distced bench plan --report reports/bench
 	$(BIN)/distced bench place --report reports/bench
 	$(BIN)/distced bench live --report reports/bench

@@ -12,10 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-import structlog
-
 from detectors.compilation import Compiled
 from detectors.stepwise.engine import StepwiseEngine
+from middleware.console_output import messages
 from middleware.errors import DistcedError
 from middleware.eventtypes import Kind
 
@@ -56,7 +55,7 @@ def chosen(name: EngineName, events: int) -> EngineName:
     if events < PAYS_FROM:
         return "stepwise"
     if not has_columnar():
-        structlog.get_logger().info("the stepwise engine is taken: numba is not installed", events=events)
+        messages().print("the stepwise engine is taken, because numba is not installed: pip install 'distced[fast]'")
         return "stepwise"
     return "columnar"
 

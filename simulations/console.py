@@ -279,6 +279,21 @@ def bench_patterns(
     return bench_patterns(templates, patterns, events, vary=vary, without=without, report=report, as_json=as_json)
 
 
+@bench.command("instances")
+def bench_instances(
+    instances: Annotated[str, typer.Option(help="How many, several numbers apart by commas.")] = (
+        "100,1000,10000,100000,1000000"
+    ),
+    events: Annotated[int, typer.Option(help="How many events.", min=1)] = 500_000,
+    report: Annotated[Path | None, typer.Option(help="A folder for a plot.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """What a live instance takes in memory, and how fast events are with so many of them, on both engines."""
+    from simulations.benchmarks.instances_verb import bench_instances
+
+    return bench_instances(instances, events, report=report, as_json=as_json)
+
+
 @bench.command("policies")
 def bench_policies(
     scenarios: Annotated[int, typer.Option(help="How many scenarios.", min=1)] = 200,

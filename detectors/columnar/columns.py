@@ -6,18 +6,20 @@ only if somebody asks for one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.columnar.values import BOOLEAN, FLOAT, INTEGER, NULL, TEXT, Texts, bits
+from detectors.columnar.values import BOOLEAN, FLOAT, INTEGER, NULL, TEXT, Texts
 from middleware.errors import EventError
-from middleware.events import Event
+from middleware.events import Attribute, Event
 
 Ints = NDArray[np.int64]
+
+_NO_TEXTS: Final = Texts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +62,20 @@ class Column:
         missing = payload < 0
         return cls(np.where(missing, NULL, TEXT).astype(np.uint8) if missing.any() else TEXT, payload, texts)
 
-    def values(self) -> list[Any]:
+    def value(self, place: int) -> Attribute:
+        """One of them as an attribute's value."""
+        tag = self.tags if isinstance(self.tags, int) else int(self.tags[place])
+        payload = int(self.payload[place])
+        return self.texts[payload] if tag == TEXT and self.texts is not None else _NO_TEXTS.unpacked(tag, payload)
+
+    def select(self, places: Ints) -> Column:
+        """Some of them."""
+        tags = self.tags if isinstance(self.tags, int) else self.tags[places]
+        return Column(tags, self.payload[places], self.texts)
+
+    def values(self) -> list[Attribute]:
         """As attribute values."""
-        kept = Texts()
-        kept.texts = list(self.texts or ())
-        tags = np.broadcast_to(np.asarray(self.tags, np.uint8), self.payload.shape)
-        return [kept.unpacked(tag, payload) for tag, payload in zip(tags.tolist(), self.payload.tolist(), strict=True)]
+        return [self.value(place) for place in range(len(self.payload))]
 
 
 class Batch:
@@ -76,45 +86,31 @@ class Batch:
         lo, hi: timestamps, ns.
     """
 
-    def __init__(
-        self,
-        types: NDArray[np.int32],
-        type_names: Sequence[str],
-        lo: Ints,
-        hi: Ints,
-        columns: Callable[[str], Column | None],
-        event: Callable[[int], Event],
-    ) -> None:
+    def __init__(self, types: NDArray[np.int32], type_names: Sequence[str], lo: Ints, hi: Ints) -> None:
         self.types = types
         self.type_names = type_names
         self.lo = lo
         self.hi = hi
-        self._columns = columns
-        self._event = event
 
     def __len__(self) -> int:
         return len(self.types)
 
     def column(self, name: str) -> Column | None:
         """An attribute of all events; None where none has it."""
-        return self._columns(name)
+        raise NotImplementedError
 
     def event(self, place: int) -> Event:
         """One of the events."""
-        return self._event(place)
+        raise NotImplementedError
+
+    def select(self, places: Ints) -> Batch:
+        """Some of the events; the others are let go."""
+        raise NotImplementedError
 
     @classmethod
     def of_events(cls, events: Sequence[Event]) -> Batch:
         """From events in the order of consumption."""
-        names: dict[str, int] = {}
-        types = np.array([names.setdefault(event.type, len(names)) for event in events], np.int32)
-        lo = np.array([event.lo for event in events], np.int64)
-        hi = np.array([event.hi for event in events], np.int64)
-
-        def column(name: str) -> Column:
-            return Column.of([event.attributes.get(name) for event in events])
-
-        return cls(types, list(names), lo, hi, column, events.__getitem__)
+        return _OfEvents(events)
 
     @classmethod
     def of_arrays(
@@ -127,28 +123,74 @@ class Batch:
         lo: NDArray[Any] | None = None,
         source: str = "columns",
         first: int = 0,
+        numbers: NDArray[Any] | None = None,
     ) -> Batch:
-        """From arrays of one length; the sequence number of the first event is `first`."""
+        """From arrays of one length.
+
+        Args:
+            first: the sequence number of the first event; those of the others follow.
+            numbers: the sequence numbers, where they do not follow one another.
+        """
         columns = {name: each if isinstance(each, Column) else Column.of(each) for name, each in attributes.items()}
         ends = np.ascontiguousarray(hi, dtype=np.int64)
         begins = ends if lo is None else np.ascontiguousarray(lo, dtype=np.int64)
         lengths = {"types": len(types), "lo": len(begins), "hi": len(ends)}
         lengths |= {name: len(each.payload) for name, each in columns.items()}
+        lengths |= {} if numbers is None else {"numbers": len(numbers)}
         if len(set(lengths.values())) > 1:
             raise EventError("columns of different lengths", given=lengths, allowed="one length for all")
-
-        def event(place: int) -> Event:
-            attributes = {}
-            for name, each in columns.items():
-                tag = each.tags if isinstance(each.tags, int) else int(each.tags[place])
-                value = Texts().unpacked(tag, int(each.payload[place])) if tag != TEXT else None
-                attributes[name] = each.texts[int(each.payload[place])] if tag == TEXT and each.texts else value
-            name = type_names[int(types[place])]
-            return Event(name, int(begins[place]), int(ends[place]), source, first + place, attributes)
-
-        return cls(np.ascontiguousarray(types, dtype=np.int32), type_names, begins, ends, columns.get, event)
+        kinds = np.ascontiguousarray(types, dtype=np.int32)
+        return _OfArrays(kinds, type_names, begins, ends, columns, source, first, numbers)
 
 
-def packed_floats(values: Sequence[float]) -> Ints:
-    """Floats as 64 bits each."""
-    return np.array([bits(value) for value in values], np.int64)
+class _OfEvents(Batch):
+    def __init__(self, events: Sequence[Event]) -> None:
+        names: dict[str, int] = {}
+        types = np.array([names.setdefault(event.type, len(names)) for event in events], np.int32)
+        lo = np.array([event.lo for event in events], np.int64)
+        hi = np.array([event.hi for event in events], np.int64)
+        super().__init__(types, list(names), lo, hi)
+        self._events = events
+
+    def column(self, name: str) -> Column:
+        return Column.of([event.attributes.get(name) for event in self._events])
+
+    def event(self, place: int) -> Event:
+        return self._events[place]
+
+    def select(self, places: Ints) -> Batch:
+        return _OfEvents([self._events[place] for place in places.tolist()])
+
+
+class _OfArrays(Batch):
+    def __init__(
+        self,
+        types: NDArray[np.int32],
+        type_names: Sequence[str],
+        lo: Ints,
+        hi: Ints,
+        columns: Mapping[str, Column],
+        source: str,
+        first: int,
+        numbers: NDArray[Any] | None,
+    ) -> None:
+        super().__init__(types, type_names, lo, hi)
+        self._attributes = columns
+        self._source = source
+        self._first = first
+        self._numbers = numbers
+
+    def column(self, name: str) -> Column | None:
+        return self._attributes.get(name)
+
+    def event(self, place: int) -> Event:
+        attributes = {name: each.value(place) for name, each in self._attributes.items()}
+        number = self._first + place if self._numbers is None else int(self._numbers[place])
+        name = self.type_names[int(self.types[place])]
+        return Event(name, int(self.lo[place]), int(self.hi[place]), self._source, number, attributes)
+
+    def select(self, places: Ints) -> Batch:
+        columns = {name: each.select(places) for name, each in self._attributes.items()}
+        numbers = self._first + places if self._numbers is None else self._numbers[places]
+        kept = (self.types[places], self.type_names, self.lo[places], self.hi[places])
+        return _OfArrays(*kept, columns, self._source, 0, numbers)

@@ -45,6 +45,12 @@ def _kept(made: Any) -> Function:
     return function
 
 
+def is_kept(made: Any) -> bool:
+    """Whether a function is there already, compiled in this process or kept on disk."""
+    kept = getattr(made._cache, "_cache_file", None)
+    return bool(made.overloads) or (kept is not None and bool(kept._load_index()))
+
+
 @cache
 def contents() -> str:
     """A digest of all files of this package."""

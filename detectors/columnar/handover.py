@@ -14,6 +14,7 @@ import numpy as np
 
 from detectors.columnar import layout
 from detectors.columnar.coding import Capture
+from detectors.columnar.columns import Batch
 from detectors.columnar.layout import DEAD, STATE_MASK, TAG_MASK, UNIT_SHIFT
 from detectors.columnar.looping import Loop
 from detectors.columnar.matches import bindings_of, event_at, registers_of
@@ -97,15 +98,21 @@ def take_over(loop: Loop, matchers: Mapping[int, Matcher]) -> None:
                 latest = matcher.latest
         for instance in matcher.instances():
             taker.take(unit, instance)
+    loop.store.add(Batch.of_events(taker.events))
     loop.latest = latest
     loop.settle()
 
 
 class _Taker:
-    """Makes rows of instances."""
+    """Makes rows of instances.
+
+    Attributes:
+        events: those that instances refer to, which are to be taken into the store together.
+    """
 
     def __init__(self, loop: Loop) -> None:
         self.loop = loop
+        self.events: list[Event] = []
         self._positions: dict[int, int] = {}
         self._links: dict[int, int] = {}
         # Numbers go by identity, so nothing that was numbered may be freed meanwhile.
@@ -133,7 +140,8 @@ class _Taker:
             if isinstance(event, TimeEvent):
                 known = self.loop.note_time(event.hi, event.seq, int(event.type[1:]))
             else:
-                known = self.loop.store.keep(event)
+                known = self.loop.store.next + len(self.events)
+                self.events.append(event)
             self._positions[id(event)] = known
             self._held.append(event)
         return known

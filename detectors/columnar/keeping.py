@@ -11,10 +11,10 @@ from detectors.columnar.blocks import extra_of
 from detectors.columnar.compiling import allocating
 from detectors.columnar.layout import DEAD, STATE_MASK, TAG_MASK, UNIT_SHIFT
 from detectors.columnar.memory import Program, State
-from detectors.columnar.rows import discard, find_or_make
+from detectors.columnar.rows import discard, find_or_make, first_in, put_first
 from detectors.columnar.store import Store
 
-LEAST: Final = 262_144
+LEAST: Final = 524_288
 """Below this nothing is looked through."""
 
 
@@ -61,8 +61,8 @@ def sweep(program, state, latest):
                 continue
             group = memory[(where & STATE_MASK) + layout.S_GROUP]
             entry = find_or_make(state, group, rows[row, layout.R_TAG] & TAG_MASK, rows[row, layout.R_KEY])
-            rows[row, layout.R_NEXT] = state.table[entry, 2]
-            state.table[entry, 2] = row
+            rows[row, layout.R_NEXT] = first_in(state.table, entry)
+            put_first(state.table, entry, row)
 
 
 @allocating

@@ -244,6 +244,9 @@ EXTRA_SHIFT: Final = 32
 USED_MASK: Final = (1 << EXTRA_SHIFT) - 1
 TAG_MASK: Final = (1 << TAG_BITS) - 1
 
+NAME_SHIFT: Final = 32
+HEAD_MASK: Final = (1 << NAME_SHIFT) - 1
+
 DEAD: Final = -2
 """The state of an instance that a time event has moved or failed, until its row is come by."""
 

@@ -63,7 +63,7 @@ from detectors.columnar.layout import (
     WAITING,
 )
 from detectors.columnar.moment import next_moment
-from detectors.columnar.rows import discard, find, room, settle
+from detectors.columnar.rows import discard, find, first_in, put_first, room, settle
 from detectors.columnar.rules import KEPT, MOVED, follow, in_domain, labelled, step, take
 from detectors.columnar.starts import passes, slot_of
 from detectors.columnar.values import NULL
@@ -121,7 +121,7 @@ def offer(program, events, state, event, groups, kind):
             continue
         previous, current = counters[C_PREVIOUS], counters[C_CURRENT]
         if previous == 0 and current == 0:
-            previous, current = np.int64(-1), state.table[entry, 2]
+            previous, current = np.int64(-1), first_in(state.table, entry)
         else:
             # Where it stopped; one more than the rows.
             previous, current = previous - 1, current - 1
@@ -148,15 +148,15 @@ def offer(program, events, state, event, groups, kind):
                         else:
                             gone = take(program, events, state, visit, unit, current, event, position, lo, hi)
             if gone:
-                if previous < 0 and state.table[entry, 2] != current:
+                if previous < 0 and first_in(state.table, entry) != current:
                     # Others have come before it meanwhile.
-                    previous = state.table[entry, 2]
+                    previous = first_in(state.table, entry)
                     while rows[previous, R_NEXT] != current:
                         previous = rows[previous, R_NEXT]
                 if previous >= 0:
                     rows[previous, R_NEXT] = following
                 else:
-                    state.table[entry, 2] = following
+                    put_first(state.table, entry, following)
                 if moved:
                     settle(program, state, current)
                 else:
@@ -190,15 +190,15 @@ def begin(program, events, state, event, signatures):
     while counters[C_VISIT] < number:
         item = signatures + 1 + 3 * counters[C_VISIT]
         first, second = memory[item + 1], memory[item + 2]
-        name = np.int64(memory[item]) << (2 * TAG_BITS)
-        one, other = np.int64(0), np.int64(0)
         if first >= 0:
-            name |= np.int64(events.tags[first, event])
-            one = events.payload[first, event]
+            name = np.int64(memory[item]) << (2 * TAG_BITS) | np.int64(events.tags[first, event])
+            one, other = events.payload[first, event], np.int64(0)
             if second >= 0:
                 name |= np.int64(events.tags[second, event]) << TAG_BITS
                 other = events.payload[second, event]
-        slot = slot_of(lookup, name + 1, one, other)
+            slot = slot_of(lookup, name + 1, one, other)
+        else:
+            slot = np.int64(second)
         offset, length = lookup[slot, I_OFFSET], lookup[slot, I_LENGTH]
         while counters[C_CURRENT] < length:
             entry = offset + counters[C_CURRENT]

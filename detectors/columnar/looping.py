@@ -15,6 +15,7 @@ from detectors.automata.automaton import Automaton
 from detectors.columnar import alarms, layout, loop, moment, rows, rules
 from detectors.columnar.callback import Callback
 from detectors.columnar.columns import Batch, Column
+from detectors.columnar.compiling import is_kept
 from detectors.columnar.keeping import collect, crowded
 from detectors.columnar.matches import Matches, Reading, RememberedFindings, take
 from detectors.columnar.memory import Events, Words, empty_state, longer
@@ -23,6 +24,7 @@ from detectors.columnar.store import Store
 from detectors.columnar.values import FLOAT, INTEGER, NULL, TEXT, Texts
 from detectors.stepwise.inner_events import TimeEvent
 from detectors.stepwise.instance import BEFORE_ALL
+from middleware.console_output import messages
 from middleware.events import Attribute, CompositeEvent, Event
 from middleware.eventtypes import Kind
 
@@ -48,6 +50,9 @@ class Loop:
         Args:
             indexed, shared: as `Assembler` has them.
         """
+        if not is_kept(loop.run):
+            # It takes some time, and nothing else is to be seen of it.
+            messages().print("the columnar engine is being compiled, once for this version on this machine (20 s)")
         self.texts = Texts()
         self.assembler = Assembler(self.texts, indexed=indexed, shared=shared)
         self.state = empty_state()
@@ -141,6 +146,22 @@ class Loop:
         """How many instances there are."""
         return int(self.state.counters[layout.C_LIVE])
 
+    def memory(self) -> tuple[int, int]:
+        """The bytes that instances take: in use, and in arrays that grow by doubling."""
+        state, counters = self.state, self.state.counters
+        used = {
+            "rows": counters[layout.C_ROWS],
+            "links": counters[layout.C_LINKS],
+            "extras": counters[layout.C_EXTRAS] - 2 * layout.LARGEST,
+            "alarms": counters[layout.C_ALARMS],
+            # Half of a table is left empty.
+            "table": 2 * counters[layout.C_BUCKETS],
+        }
+        width = {name: getattr(state, name)[:1].nbytes for name in used}
+        return sum(width[name] * int(count) for name, count in used.items()), sum(
+            getattr(state, name).nbytes for name in used
+        )
+
     def reading(self) -> Reading:
         """What is needed to make objects of numbers, as it is now."""
         return Reading(self.assembler.units, self.findings, self.store.frozen(), self.texts)
@@ -202,9 +223,9 @@ class Loop:
     ) -> None:
         """Take an instance; `settle` puts it in its place."""
         counters = self.state.counters
-        if counters[layout.C_ROWS] == len(self.state.rows) or counters[layout.C_EXTRAS] + len(words) > len(
-            self.state.extras
-        ):
+        while counters[layout.C_ROWS] == len(self.state.rows):
+            self._grow()
+        while counters[layout.C_EXTRAS] + len(words) > len(self.state.extras):
             self._grow()
         state = self.state
         extra = -1
@@ -294,25 +315,28 @@ class Loop:
         used = {
             "rows": counters[layout.C_ROWS],
             "links": counters[layout.C_LINKS],
-            "extras": counters[layout.C_EXTRAS] + layout.LARGEST,
+            "extras": counters[layout.C_EXTRAS],
             "alarms": counters[layout.C_ALARMS],
             "found": counters[layout.C_FOUND],
             "times": counters[layout.C_TIMES],
         }
-        for name, count in used.items():
-            array = getattr(state, name)
-            if 2 * int(count) >= len(array):
-                made[name] = longer(array, 2 * len(array))
-        if 4 * int(counters[layout.C_BUCKETS]) >= len(state.table):
-            made["table"] = rows.rehashed(state.table, 2 * len(state.table))
-        if 4 * int(counters[layout.C_SEEN]) >= len(state.seen):
-            made["seen"] = moment.seen_again(state.seen, int(counters[layout.C_STAMP]), 2 * len(state.seen))
-        if not made:
-            # What one instance may bring forth is more than all there is.
-            made = {name: longer(getattr(state, name), 2 * len(getattr(state, name))) for name in used}
-            made["table"] = rows.rehashed(state.table, 2 * len(state.table))
-            made["seen"] = moment.seen_again(state.seen, int(counters[layout.C_STAMP]), 2 * len(state.seen))
+        # Twice as long what is three quarters full; if nothing is, one instance brings forth more than is left.
+        full = {name: 4 * int(count) >= 3 * len(getattr(state, name)) for name, count in used.items()}
+        full["table"] = 8 * int(counters[layout.C_BUCKETS]) >= 3 * len(state.table)
+        full["seen"] = 8 * int(counters[layout.C_SEEN]) >= len(state.seen)
+        anything = any(full.values())
+        for name, is_full in full.items():
+            if is_full or not anything:
+                made[name] = self._longer(name)
         self.state = state._replace(**made)
+
+    def _longer(self, name: str) -> Any:
+        array = getattr(self.state, name)
+        if name == "table":
+            return rows.rehashed(array, 2 * len(array))
+        if name == "seen":
+            return moment.seen_again(array, int(self.state.counters[layout.C_STAMP]), 2 * len(array))
+        return longer(array, 2 * len(array))
 
     # Columns.
 

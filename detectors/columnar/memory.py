@@ -55,8 +55,9 @@ class State(NamedTuple):
 
     Attributes:
         rows: the instances.
-        table: the buckets, for each group of states and value that its instances are found by: the group above the tag
-            and one more than that, the bits of the value, the first instance; -1 for none.
+        table: the buckets, for each group of states and value that its instances are found by, in an open hash table:
+            the bits of the value, and the group above the tag and one more than that, above the first instance and one
+            more than that.
         links: the chains: the link before, the position of the event, a hash of the whole.
         extras: the extra blocks.
         spare: by length the first free extra block; its first word leads to the next.
@@ -91,7 +92,7 @@ def empty_state() -> State:
     stack = np.zeros(layout.STACK + 6, np.int64)
     state = State(
         rows=np.empty((256, layout.ROW), np.int64),
-        table=np.zeros((256, 3), np.int64),
+        table=np.zeros((256, 2), np.int64),
         links=np.empty((256, 3), np.int64),
         extras=np.empty(4 * layout.LARGEST, np.int64),
         spare=np.full(layout.LARGEST + 1, -1, np.int64),
@@ -108,7 +109,7 @@ def empty_state() -> State:
     state.counters[layout.C_FREE] = -1
     state.counters[layout.C_STAMP] = 1
     state.counters[layout.C_EXTRAS] = 2 * layout.LARGEST
-    state.counters[layout.C_CROWD] = 262_144
+    state.counters[layout.C_CROWD] = 524_288
     state.counters[layout.C_DUE] = layout.NONE
     return state
 

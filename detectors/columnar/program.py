@@ -18,7 +18,7 @@ from detectors.columnar.atoms import Atoms, atoms_of
 from detectors.columnar.coding import Capture, Names, captures_of, fits
 from detectors.columnar.memory import Program, Words, longer
 from detectors.columnar.prefixes import Key, Node, chain_of
-from detectors.columnar.starts import Starts
+from detectors.columnar.starts import Starts, slot_of
 from detectors.columnar.values import Texts
 from detectors.language.tree import Output, Relative, When
 from detectors.stepwise.findings import may_repeat
@@ -86,12 +86,14 @@ class _Type:
         groups: the groups that wait for it, with their columns.
         signatures: those of its start conditions, by their columns.
         lists: where the two stand in the memory; None where they have changed since.
+        made_for: how often the table of starts had been made anew then.
     """
 
     number: int
     groups: list[tuple[int, int]] = field(default_factory=list)
     signatures: dict[tuple[int, int], int] = field(default_factory=dict)
     lists: tuple[int, int] | None = None
+    made_for: int = 0
 
 
 @dataclass(slots=True)
@@ -213,14 +215,23 @@ class Assembler:
     def lists(self, type_name: str) -> tuple[int, int, int]:
         """The lists of what waits for a type and of what it begins; 0 for nothing; and the number of the type."""
         known = self._type(type_name)
-        if known.lists is None:
+        if known.lists is None or known.made_for != self._starts.made_anew:
             groups = [word for pair in (*known.groups, *self._open_groups) for word in pair]
-            signatures = [word for columns, number in known.signatures.items() for word in (number, *columns)]
+            signatures = [
+                word for columns, number in known.signatures.items() for word in self._place_of(columns, number)
+            ]
+            known.made_for = self._starts.made_anew
             known.lists = (
                 self._list(groups, len(groups) // 2) if groups else 0,
                 self._list(signatures, len(signatures) // 3) if signatures else 0,
             )
         return (*known.lists, known.number)
+
+    def _place_of(self, columns: tuple[int, int], number: int) -> tuple[int, int, int]:
+        """A signature and its columns; of one that asks for no value, where it stands, in place of the second."""
+        if columns[0] >= 0:
+            return (number, *columns)
+        return number, -1, int(slot_of(self._starts.lookup, (number << 2 * layout.TAG_BITS) + 1, 0, 0))
 
     def _type(self, name: str) -> _Type:
         known = self._types.get(name)

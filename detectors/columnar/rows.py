@@ -30,7 +30,9 @@ from detectors.columnar.layout import (
     C_SLACK,
     DEAD,
     EXTRA_SHIFT,
+    HEAD_MASK,
     MERGES,
+    NAME_SHIFT,
     NONE,
     R_HI,
     R_KEY,
@@ -105,8 +107,8 @@ def settle(program, state, row):
     rows = state.rows
     group = program.memory[(rows[row, R_STATE] & STATE_MASK) + S_GROUP]
     entry = find_or_make(state, group, rows[row, R_TAG] & TAG_MASK, rows[row, R_KEY])
-    rows[row, R_NEXT] = state.table[entry, 2]
-    state.table[entry, 2] = row
+    rows[row, R_NEXT] = first_in(state.table, entry)
+    put_first(state.table, entry, row)
 
 
 @compiled
@@ -177,14 +179,26 @@ def discard(program, state, row):
 
 
 @inlined
+def first_in(table, entry):
+    """The first instance of a bucket; below 0 where there is none."""
+    return (table[entry, 1] & HEAD_MASK) - 1
+
+
+@inlined
+def put_first(table, entry, row):
+    """Have a bucket begin with an instance, or with none."""
+    table[entry, 1] = (table[entry, 1] & ~np.int64(HEAD_MASK)) | (row + 1)
+
+
+@inlined
 def find(state, group, tag, value):
     """The bucket of a group and a value; -1 where there is none."""
     table = state.table
     name = (np.int64(group) << TAG_BITS | tag) + 1
     mask = len(table) - 1
     entry = mix(name, value) & mask
-    while table[entry, 0] != 0:
-        if table[entry, 0] == name and table[entry, 1] == value:
+    while table[entry, 1] != 0:
+        if table[entry, 0] == value and table[entry, 1] >> NAME_SHIFT == name:
             return entry
         entry = (entry + 1) & mask
     return np.int64(-1)
@@ -197,24 +211,24 @@ def find_or_make(state, group, tag, value):
     name = (np.int64(group) << TAG_BITS | tag) + 1
     mask = len(table) - 1
     entry = mix(name, value) & mask
-    while table[entry, 0] != 0:
-        if table[entry, 0] == name and table[entry, 1] == value:
+    while table[entry, 1] != 0:
+        if table[entry, 0] == value and table[entry, 1] >> NAME_SHIFT == name:
             return entry
         entry = (entry + 1) & mask
-    table[entry, 0], table[entry, 1], table[entry, 2] = name, value, -1
+    table[entry, 0], table[entry, 1] = value, name << NAME_SHIFT
     state.counters[C_BUCKETS] += 1
     return entry
 
 
 @allocating
 def rehashed(table, length):
-    """The first instance of each state and key in a longer table."""
-    made = np.zeros((length, 3), np.int64)
+    """The buckets in a longer table."""
+    made = np.zeros((length, 2), np.int64)
     mask = length - 1
     for entry in range(len(table)):
-        if table[entry, 0] != 0:
-            place = mix(table[entry, 0], table[entry, 1]) & mask
-            while made[place, 0] != 0:
+        if table[entry, 1] != 0:
+            place = mix(table[entry, 1] >> NAME_SHIFT, table[entry, 0]) & mask
+            while made[place, 1] != 0:
                 place = (place + 1) & mask
             made[place] = table[entry]
     return made

@@ -41,12 +41,14 @@ class Starts:
             many there is room.
         entries: visit, move, whether the ranges say all, and the columns of the two ranges; -1 for none.
         bounds: the least and the greatest of each.
+        made_anew: how often the table has been made anew, so that all stands elsewhere.
     """
 
     def __init__(self) -> None:
         self.lookup = np.zeros((64, 6), np.int64)
         self.entries = np.zeros((64, 5), np.int32)
         self.bounds = np.zeros((64, 4), np.float64)
+        self.made_anew = 0
         self._used = 0
         self._names = 0
 
@@ -56,6 +58,7 @@ class Starts:
             made = np.zeros((2 * len(self.lookup), 6), np.int64)
             moved(self.lookup, made)
             self.lookup = made
+            self.made_anew += 1
         slot = int(slot_of(self.lookup, name, first, second))
         row = self.lookup[slot]
         if row[I_NAME] == 0:

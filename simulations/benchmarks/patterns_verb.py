@@ -27,7 +27,7 @@ def bench_patterns(
     chosen("columnar", 0)
     if vary not in ("", "zipf", "selectivity"):
         raise DistcedError("nothing to vary", given=vary, allowed="zipf, selectivity", where="--vary")
-    wanted, counts = _templates(templates), _counts(patterns)
+    wanted, counts = _templates(templates), numbers(patterns, "--patterns")
     console = messages()
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     figures: list[Throughput] = []
@@ -69,11 +69,12 @@ def _templates(text: str) -> tuple[Template, ...]:
     return found
 
 
-def _counts(text: str) -> list[int]:
+def numbers(text: str, where: str) -> list[int]:
+    """Several numbers from 1, apart by commas, the least first."""
     try:
         counts = [int(each) for each in text.split(",")]
     except ValueError:
         counts = []
     if not counts or min(counts) < 1:
-        raise DistcedError("not numbers of patterns", given=text, allowed="numbers from 1", where="--patterns")
+        raise DistcedError("not whole numbers", given=text, allowed="numbers from 1, apart by commas", where=where)
     return sorted(set(counts))

@@ -104,3 +104,14 @@ def _unnamed(automaton: Automaton) -> Automaton:
 def _told(events: list[CompositeEvent]) -> list[object]:
     """What they are, but for the names of their patterns."""
     return sorted((each.lo, each.hi, each.constituents, sorted(each.attributes.items())) for each in events)
+
+
+def test_the_verb_for_instances(tmp_path: Path) -> None:
+    arguments = ["instances", "--instances", "100,2000", "--events", "2000", "--report", str(tmp_path), "--json"]
+    result = CliRunner().invoke(bench, arguments)
+    assert result.exit_code == 0, result.output
+    figures = json.loads(result.stdout)
+    assert [each["instances"] for each in figures] == [100, 2000]
+    assert all(0 < each["used"] <= 128 and each["used"] <= each["allocated"] for each in figures)
+    assert all(each["stepwise_rate"] > 0 and each["stepwise_used"] > 0 for each in figures)
+    ElementTree.parse(tmp_path / "instances.svg")

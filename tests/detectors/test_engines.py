@@ -1,0 +1,60 @@
+"""Which engine is taken, what is said where one cannot be had, and that a replay finds the same by either."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from detectors import engines
+from detectors.compilation import compile_pattern
+from detectors.engines import PAYS_FROM, chosen, has_columnar, make_engine
+from detectors.running import Replay, run
+from detectors.stepwise.engine import StepwiseEngine
+from middleware.errors import DistcedError
+from middleware.events import Event
+
+PATTERN = "([A as x], [B where k == x.k] | [T]) @ T = 5ns ; [C <= C] within 100ns by k"
+
+
+def test_many_events_are_worth_the_columnar_engine() -> None:
+    assert chosen("auto", PAYS_FROM - 1) == "stepwise"
+    assert chosen("auto", PAYS_FROM) == ("columnar" if has_columnar() else "stepwise")
+    assert chosen("stepwise", 10**9) == "stepwise"
+    assert isinstance(make_engine([compile_pattern("[A]")]), StepwiseEngine)
+
+
+def test_without_numba_the_stepwise_engine_serves_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(engines, "find_spec", lambda _: None)
+    assert chosen("auto", PAYS_FROM) == "stepwise"
+    assert "numba is not installed" in capsys.readouterr().err
+    with pytest.raises(DistcedError, match="needs numba") as raised:
+        make_engine([compile_pattern("[A]")], engine="columnar")
+    assert "distced[fast]" in str(raised.value)
+
+
+def test_an_engine_that_there_is_not() -> None:
+    with pytest.raises(DistcedError, match="no engine of this name"):
+        chosen("vectorised", 0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("finish", [True, False])
+def test_a_replay_finds_the_same_by_either(finish: bool) -> None:
+    pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
+    random = Random(5)
+    events = [Event(random.choice("ABC"), at, at, "s", at, {"k": random.randrange(4)}) for at in range(0, 24_000, 2)]
+    stepwise = run(PATTERN, events, engine="stepwise", finish=finish)
+    assert run(PATTERN, events, engine="columnar", finish=finish) == stepwise
+    assert len(stepwise) > 1000
+    replays = [Replay([compile_pattern(PATTERN)], events[:1], engine=engine) for engine in ("stepwise", "columnar")]
+    for replay in replays:
+        list(replay)
+    # A time event was still to come.
+    assert replays[0].counts.running is replays[1].counts.running
+
+
+def test_a_replay_by_an_engine_that_cannot_be_had_is_refused_before_anything_is_read() -> None:
+    with pytest.raises(DistcedError, match="no engine"):
+        Replay([compile_pattern("[A]")], iter(()), engine="best")  # type: ignore[arg-type]
