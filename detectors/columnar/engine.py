@@ -19,6 +19,7 @@ from detectors.compilation import Compiled
 from detectors.stepwise.engine import StepwiseEngine
 from detectors.stepwise.instance import BEFORE_ALL
 from detectors.stepwise.matcher import Matcher
+from detectors.stepwise.thinning import unmarked
 from middleware.events import CompositeEvent, Event, OpenGap, OrderKey
 from middleware.timestamps import INSTANT_MAX
 
@@ -123,7 +124,7 @@ class ColumnarEngine:
     def go_on_from(self, engine: StepwiseEngine) -> None:
         """Go on from a stepwise engine for the same patterns, which is not to be used any more."""
         self._clock = engine.clock
-        self._waiting = list(engine.pending) if self._waits else []
+        self._waiting = [unmarked(each) for each in engine.pending] if self._waits else []
         if self.beside is not None:
             self.beside.pending, self.beside.late = engine.pending, engine.late
             self.beside.clock = engine.clock

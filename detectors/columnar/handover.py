@@ -67,7 +67,7 @@ def _put(
         Instance(
             place,
             _key(loop, unit, int(row[layout.R_TAG]) & TAG_MASK, int(row[layout.R_KEY])),
-            _chain(loop, int(row[layout.R_LINK]), chains),
+            loop.chain_of(int(row[layout.R_LINK]), chains),
             int(row[layout.R_LO]),
             int(row[layout.R_HI]),
             event_at(int(row[layout.R_LAST]), store, times),
@@ -96,8 +96,13 @@ def take_over(loop: Loop, matchers: Mapping[int, Matcher]) -> None:
                 loop.fired[unit.number] = matcher.latest
             if latest is None or matcher.latest.key > latest.key:
                 latest = matcher.latest
+        # An event that came twice may have begun the same twice; matches of equal instances would be two.
+        known: dict[tuple[int, int, int], list[Instance]] = {}
         for instance in matcher.instances():
-            taker.take(unit, instance)
+            alike = known.setdefault((instance.state, instance.lo, id(instance.last)), [])
+            if not any(instance.key == other.key and instance.same_as(other) for other in alike):
+                alike.append(instance)
+                taker.take(unit, instance)
     loop.store.add(Batch.of_events(taker.events))
     loop.latest = latest
     loop.settle()
@@ -179,16 +184,3 @@ def _key(loop: Loop, unit: Unit, tag: int, payload: int) -> object:
         return (value,) if isinstance(value, bool) else value
     values = (loop.texts.unpacked(*each) for each in loop.key_values(unit.automaton.key, payload))
     return tuple((value,) if isinstance(value, bool) else value for value in values)
-
-
-def _chain(loop: Loop, link: int, known: dict[int, Any]) -> Any:
-    """A chain as the stepwise engine has it; links that are shared stay so."""
-    links = loop.state.links
-    waiting = []
-    while link >= 0 and link not in known:
-        waiting.append(link)
-        link = int(links[link, 0])
-    chain = known.get(link)
-    for each in reversed(waiting):
-        chain = known[each] = (chain, loop.store.event(int(links[each, 1])))
-    return chain

@@ -34,7 +34,7 @@ def collect(program: Program, state: State, store: Store, latest: int) -> None:
     referred = np.unique(referred_to(program, state))
     store.let_go(referred[referred >= 0])
     counters[layout.C_CROWD] = LEAST + 2 * max(
-        counters[layout.C_LINKS], counters[layout.C_TIMES], counters[layout.C_LIVE], counters[layout.C_BUCKETS]
+        counters[layout.C_LINKS], counters[layout.C_TIMES], counters[layout.C_ROWS], counters[layout.C_BUCKETS]
     )
 
 

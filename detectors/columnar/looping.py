@@ -7,6 +7,7 @@ refers to any more.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,11 @@ from detectors.columnar.program import Assembler, Unit
 from detectors.columnar.store import Store
 from detectors.columnar.values import FLOAT, INTEGER, NULL, TEXT, Texts
 from detectors.stepwise.inner_events import TimeEvent
-from detectors.stepwise.instance import BEFORE_ALL
+from detectors.stepwise.instance import BEFORE_ALL, Instance
 from middleware.console_output import messages
 from middleware.events import Attribute, CompositeEvent, Event
 from middleware.eventtypes import Kind
+from middleware.timestamps import INSTANT_MIN
 
 Kinds = Callable[[str], Mapping[str, Kind] | None]
 
@@ -97,8 +99,10 @@ class Loop:
         """Consume a batch in the order of consumption, behind all that was consumed."""
         state = self.state
         lists = np.zeros((max(len(batch.type_names), 1), 3), np.int32)
-        for number, name in enumerate(batch.type_names):
-            lists[number] = self.assembler.lists(name)
+        # Twice: a type that is seen for the first time may move what begins with the others.
+        for _ in range(2):
+            for number, name in enumerate(batch.type_names):
+                lists[number] = self.assembler.lists(name)
         events = self._columns(batch, lists)
         counters = state.counters
         counters[layout.C_FIRST] = self.store.add(batch)
@@ -110,14 +114,48 @@ class Loop:
 
     def advance(self, watermark: int) -> Matches:
         """Let every time event fire that is due until then."""
+        if watermark < INSTANT_MIN:
+            return self._taken()
         self.clock = max(self.clock, watermark)
         nothing = self._columns(Batch.of_events([]), np.zeros((1, 3), np.int32))
         self._until_done(lambda: loop.fire(self.assembler.program(), nothing, self.state, watermark))
         return self._taken()
 
     def events_of(self, matches: Matches) -> list[CompositeEvent]:
-        """Matches as composite events, each once."""
-        return matches.settle_into(self.findings) if self.kept else matches.events()
+        """Matches as composite events, each once. To be asked before anything else is consumed."""
+        events = matches.events()
+        if self.kept:
+            self._forget()
+        return events
+
+    def _forget(self) -> None:
+        """Forget ids of composite events that cannot come again, now and then."""
+        for number, findings in self.findings.made():
+            unit = self.assembler.units[number]
+            window = unit.automaton.whole_window
+            floor = BEFORE_ALL if window is None else self._floor() - window
+            findings.forget(floor, partial(self._holders, unit))
+
+    def _holders(self, unit: Unit) -> list[Instance]:
+        """The instances of a pattern, as far as their constituents go."""
+        known: dict[int, Any] = {}
+        state = self.state
+        found = state.rows[: int(state.counters[layout.C_ROWS])]
+        mine = found[(found[:, layout.R_STATE] >> layout.UNIT_SHIFT) == unit.address]
+        chains = (self.chain_of(int(link), known) for link in mine[:, layout.R_LINK])
+        return [Instance(0, None, chain, 0, 0, None, (), (), (), (), (), frozenset()) for chain in chains]
+
+    def chain_of(self, link: int, known: dict[int, Any]) -> Any:
+        """A chain as the stepwise engine has it; links that are shared stay so."""
+        links = self.state.links
+        waiting = []
+        while link >= 0 and link not in known:
+            waiting.append(link)
+            link = int(links[link, 0])
+        chain = known.get(link)
+        for each in reversed(waiting):
+            chain = known[each] = (chain, self.store.event(int(links[each, 1])))
+        return chain
 
     def follows(self, events: Sequence[Event]) -> bool:
         """Whether events are in order, behind all that was consumed."""
@@ -304,7 +342,7 @@ class Loop:
         return list(zip(words[::2], words[1::2], strict=True))
 
     def _packed_part(self, value: Attribute) -> tuple[int, int]:
-        if isinstance(value, float) and value.is_integer() and abs(value) < 2.0**63:
+        if isinstance(value, float) and value.is_integer() and -(2.0**63) <= value < 2.0**63:
             value = int(value)
         return self.texts.packed(value)
 
@@ -401,7 +439,7 @@ class Loop:
         floats = tags == FLOAT
         if floats.any():
             values = payload.view(np.float64)
-            whole = floats & (np.abs(values) < 2.0**63)
+            whole = floats & (values >= -(2.0**63)) & (values < 2.0**63)
             whole[whole] = values[whole] == np.floor(values[whole])
             payload[whole] = values[whole].astype(np.int64)
             tags[whole] = INTEGER

@@ -26,6 +26,10 @@ class RememberedFindings:
         self._kinds = kinds
         self._made: dict[int, Findings] = {}
 
+    def made(self) -> Iterator[tuple[int, Findings]]:
+        """Those that were needed so far, by unit."""
+        yield from self._made.items()
+
     def forget(self, number: int) -> None:
         """A unit is gone."""
         self._made.pop(number, None)
@@ -73,6 +77,7 @@ class Matches:
         self.positions = positions
         self._shown = shown
         self._times = times
+        self._made: list[CompositeEvent] | None = None
         self.units: Words = rows[:, layout.F_UNIT]
 
     def __len__(self) -> int:
@@ -98,29 +103,22 @@ class Matches:
         return self.positions[self.offsets[place] : self.offsets[place + 1]]
 
     def events(self) -> list[CompositeEvent]:
-        """All of them as composite events."""
-        found: list[CompositeEvent] = []
-        for place, findings in self._each():
-            findings.add(*self._arguments(place))
-            found += findings.take()
-        return found
+        """All of them as composite events, each once; they are made when somebody first asks.
 
-    def settle_into(self, remembered: RememberedFindings) -> list[CompositeEvent]:
-        """Tell them apart by what they become; `remembered` know of earlier ones, by unit."""
-        moments: dict[int, Event] = {}
-        touched: dict[int, Findings] = {}
-        for place in range(len(self)):
-            unit = int(self.units[place])
-            findings = touched[unit] = remembered[unit]
-            findings.now = moments.setdefault(int(self.moments[place]), self._moment(place))
-            findings.add(*self._arguments(place))
-        return [event for findings in touched.values() for event in findings.take()]
-
-    def _each(self) -> Iterator[tuple[int, Findings]]:
-        for place in range(len(self)):
-            findings = self._reading.findings[int(self.units[place])]
-            findings.now = self._moment(place)
-            yield place, findings
+        A few patterns may find a composite event again, as such whose matches may end in what is no constituent. Of
+        these it is told here that one was there before: whoever counts their matches counts it again, and whoever asks
+        has to ask each time, in order.
+        """
+        if self._made is None:
+            moments: dict[int, Event] = {}
+            touched: dict[int, Findings] = {}
+            for place in range(len(self)):
+                unit = int(self.units[place])
+                findings = touched[unit] = self._reading.findings[unit]
+                findings.now = moments.setdefault(int(self.moments[place]), self._moment(place))
+                findings.add(*self._arguments(place))
+            self._made = [event for findings in touched.values() for event in findings.take()]
+        return list(self._made)
 
     def _moment(self, place: int) -> Event:
         return event_at(int(self.moments[place]), self._reading.store, self._times)

@@ -253,7 +253,7 @@ class Assembler:
         address = unit.states[place]
         forms = [automaton.positions[move.position].domain for move in automaton.states[place].moves]
         named = _named(automaton, place)
-        looked = [name for name in sorted(named) if any(form.by_type.get(name, FALSE) != FALSE for form in forms)]
+        looked = [name for name in sorted(named) if any(form.condition(name) != FALSE for form in forms)]
         is_open = any(form.others != FALSE for form in forms)
         column, value = -1, self._constant(None)
         if automaton.key:
@@ -360,10 +360,11 @@ class Assembler:
                 continue
             shared = int(memory[visit + layout.V_MOVES])
             count = int(memory[shared])
-            if count >= node.rooms.get(visit, 1):
-                node.rooms[visit] = 2 * count
+            if count >= node.rooms.get(visit, count):
+                room = max(1, count)
+                node.rooms[visit] = count + room
                 words = memory[shared : shared + count + 1].tolist()
-                shared = self._place([*words, *[0] * (2 * count - count)])
+                shared = self._place([*words, *[0] * room])
                 memory = self._memory
                 memory[visit + layout.V_MOVES] = shared
             memory[shared + count + 1] = memory[moves + 1]
@@ -734,7 +735,7 @@ def _label(automaton: Automaton, move: Move, type_name: str) -> Expression:
 
 def _plain(value: Attribute) -> Attribute:
     """A number as columns of keys have it: a whole one as an integer."""
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2.0**63:
+    if isinstance(value, float) and value.is_integer() and -(2.0**63) <= value < 2.0**63:
         return int(value)
     return value
 

@@ -20,7 +20,7 @@ from detectors.columnar import keeping, layout
 from detectors.columnar.columns import Batch, Column
 from detectors.columnar.engine import ColumnarEngine
 from detectors.columnar.program import supports
-from detectors.compilation import Compiled, compile_pattern
+from detectors.compilation import Compiled, compile_file, compile_pattern
 from detectors.conformance import Case, Kinds, load_cases, run_case
 from detectors.stepwise.engine import StepwiseEngine
 from detectors.stepwise.snapshot import restore, snapshot
@@ -211,3 +211,93 @@ def test_the_example_in_the_docs(capsys: pytest.CaptureFixture[str]) -> None:
     (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/engines.md").read_text(encoding="utf-8"), re.DOTALL)
     exec(compile(code, "docs/engines.md", "exec"), {})
     assert capsys.readouterr().out.splitlines()[0] == re.findall(r"# (2 \[.*\])", code)[0]
+
+
+# What a review found, each kept.
+
+
+def _alike(texts: Sequence[str], batches: Sequence[Sequence[Event]]) -> int:
+    """Hold one engine to the other on these batches; how much was found."""
+    patterns = [compile_pattern(text) for text in texts]
+    stepwise, columnar = StepwiseEngine(patterns), ColumnarEngine(patterns)
+    expected = [each for batch in batches for each in stepwise.feed(batch)] + stepwise.finish()
+    found = [each for batch in batches for each in columnar.feed(batch)] + columnar.finish()
+    assert told(found) == told(expected), texts
+    return len(found)
+
+
+def _row(types: str) -> list[Event]:
+    return [Event(name, at, at, "s", at, {}) for at, name in enumerate(types)]
+
+
+@pytest.mark.parametrize("text", ["[X] [any - A]* [any - B]", "[X] [any - A]{0,1} [any - B]", "[X] ([any - A]* [B])"])
+def test_what_one_domain_rules_out_another_one_may_look_at(text: str) -> None:
+    assert _alike([text], [_row("XCABCA")])
+
+
+def test_shared_states_with_types_that_only_some_patterns_take() -> None:
+    assert _alike(["[X] [A <= {A, B}]", "[X] [B <= {A, B}]"], [_row("XAXBXA")]) == 3
+    texts = [f"[X] [{name} <= {{A, B, C}}]" for name in "ABC"]
+    assert _alike([*texts, "[X] [A <= {A, B, C}] [B]"], [_row("XAXBXCXAB")]) >= 4
+
+
+def test_many_types_seen_for_the_first_time_in_one_batch() -> None:
+    events = [Event(f"T{number}", number, number, "s", number, {}) for number in range(80)]
+    assert _alike(["[any]"], [events]) == 80
+
+
+def test_an_event_that_comes_twice_and_late() -> None:
+    first, second, last = _row("AAB")
+    assert _alike(["[A] ; [B]"], [[first, second], [first], [last]]) == 2
+
+
+def test_the_least_integer_is_equal_to_its_float() -> None:
+    events = [Event("A", 1, 1, "s", 1, {"k": INSTANT_MIN}), Event("B", 2, 2, "s", 2, {"k": float(INSTANT_MIN)})]
+    assert _alike(["[A] ; [B] by k"], [events]) == 1
+    assert _alike(["[A where k == -9223372036854775808.0]"], [events]) == 1
+
+
+def test_nothing_to_consume_before_anything_has_happened() -> None:
+    assert _alike(["[A] & [B]", "[A] ; [B]"], [[], _row("AB"), []]) == 2
+
+
+def test_marks_of_thinned_types_stay_inside_across_a_hand_over() -> None:
+    compiled = compile_file("type Seen = A every 10ns\n[Seen] & [B] -> X()\n[A] ; [C] -> Y()")
+    events = [Event("A", 5, 5, "s", 0, {"k": 1}), Event("B", 6, 6, "s", 1, {}), Event("C", 7, 7, "s", 2, {})]
+    engine = ColumnarEngine(compiled)
+    found = engine.feed(events[:1])
+    other = ColumnarEngine(compiled)
+    other.go_on_from(engine.stepwise())
+    found += other.feed(events[1:]) + other.finish()
+    assert {each.type: each.events[0].attributes for each in found} == {"X": {"k": 1}, "Y": {"k": 1}}
+
+
+def test_after_a_peak_of_instances_it_is_not_looked_through_with_every_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeping, "LEAST", 64)
+    engine = ColumnarEngine([compile_pattern("[A] ; [B] within 10ns")])
+    assert engine.loop is not None
+    engine.loop.state.counters[layout.C_CROWD] = 64
+    engine.feed([Event("A", 0, 0, "s", number, {}) for number in range(1000)])
+    engine.feed([Event("B", 50, 50, "s", 1000, {})])
+    assert engine.live_instances() == 0
+    engine.loop.state.counters[layout.C_CROWD] = 64
+    calls: list[int] = []
+    monkeypatch.setattr("detectors.columnar.looping.collect", lambda *given: (calls.append(1), keeping.collect(*given)))
+    for at in range(100, 160):
+        engine.feed([Event("C", at, at, "s", at + 1000, {})])
+    assert len(calls) == 1
+
+
+def test_ids_that_cannot_come_again_are_forgotten() -> None:
+    engine = ColumnarEngine([compile_pattern("[A] ; ~[B]* ~[B] within 10ns")])
+    assert engine.loop is not None
+    for start in range(0, 30_000, 1000):
+        engine.feed([Event("AB"[at % 2], at, at, "s", at, {}) for at in range(start, start + 1000)])
+    assert len(engine.loop.findings[0].reported) < 10_000
+
+
+def test_events_may_be_asked_for_twice() -> None:
+    engine = ColumnarEngine([compile_pattern("[A] ; ~[B]* ~[B]")])
+    matches = engine.feed_batch(Batch.of_events(_row("ABB")))
+    assert len(matches.events()) == 1
+    assert matches.events() == matches.events()
