@@ -6,6 +6,7 @@ only if somebody asks for one.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -78,7 +79,7 @@ class Column:
         return [self.value(place) for place in range(len(self.payload))]
 
 
-class Batch:
+class Batch(ABC):
     """Events in the order of consumption, as columns.
 
     Attributes:
@@ -95,17 +96,17 @@ class Batch:
     def __len__(self) -> int:
         return len(self.types)
 
+    @abstractmethod
     def column(self, name: str) -> Column | None:
         """An attribute of all events; None where none has it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def event(self, place: int) -> Event:
         """One of the events."""
-        raise NotImplementedError
 
+    @abstractmethod
     def select(self, places: Ints) -> Batch:
         """Some of the events; the others are let go."""
-        raise NotImplementedError
 
     @classmethod
     def of_events(cls, events: Sequence[Event]) -> Batch:
@@ -130,6 +131,9 @@ class Batch:
         Args:
             first: the sequence number of the first event; those of the others follow.
             numbers: the sequence numbers, where they do not follow one another.
+
+        Raises:
+            EventError: for what no events can be; the loop relies on it and looks at nothing twice.
         """
         columns = {name: each if isinstance(each, Column) else Column.of(each) for name, each in attributes.items()}
         ends = np.ascontiguousarray(hi, dtype=np.int64)
@@ -140,7 +144,30 @@ class Batch:
         if len(set(lengths.values())) > 1:
             raise EventError("columns of different lengths", given=lengths, allowed="one length for all")
         kinds = np.ascontiguousarray(types, dtype=np.int32)
+        if len(kinds):
+            _check(types, type_names, begins, ends)
         return _OfArrays(kinds, type_names, begins, ends, columns, source, first, numbers)
+
+
+def _check(types: NDArray[Any], type_names: Sequence[str], lo: Ints, hi: Ints) -> None:
+    """Raise `EventError` for types that have no name, timestamps that are none, and events out of order."""
+    least, most = int(types.min()), int(types.max())
+    if least < 0 or most >= len(type_names):
+        wrong = least if least < 0 else most
+        raise EventError("a type without a name", given=wrong, allowed=f"numbers from 0 to {len(type_names) - 1}")
+    if lo is not hi and (lo > hi).any():
+        row = int((lo > hi).argmax())
+        raise EventError("a timestamp with lo > hi", given=f"[{lo[row]}, {hi[row]}]", where=f"row {row}")
+    behind = hi[1:] < hi[:-1]
+    if behind.any():
+        row = int(behind.argmax()) + 1
+        raise EventError(
+            "an event behind the one before it",
+            given=int(hi[row]),
+            allowed=f"{hi[row - 1]} or later",
+            where=f"row {row}",
+            advice="sort the columns by hi first",
+        )
 
 
 class _OfEvents(Batch):

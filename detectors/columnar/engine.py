@@ -20,6 +20,7 @@ from detectors.stepwise.engine import StepwiseEngine
 from detectors.stepwise.instance import BEFORE_ALL
 from detectors.stepwise.matcher import Matcher
 from detectors.stepwise.thinning import unmarked
+from middleware.errors import EventError
 from middleware.events import CompositeEvent, Event, OpenGap, OrderKey
 from middleware.timestamps import INSTANT_MAX
 
@@ -66,6 +67,14 @@ class ColumnarEngine:
         """
         if self.loop is None or self.beside is not None:
             raise ValueError("not all patterns are run by the compiled loop")
+        latest = self.loop.latest
+        if len(batch) and latest is not None and batch.hi[0] < latest.hi:
+            raise EventError(
+                "a batch that begins behind what was consumed",
+                given=int(batch.hi[0]),
+                allowed=f"{latest.hi} or later",
+                advice="give late events to feed, which offers them to those they still follow",
+            )
         return self.loop.feed(batch)
 
     def advance(self, watermark: int) -> list[CompositeEvent]:

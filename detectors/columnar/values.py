@@ -12,6 +12,7 @@ from struct import pack as pack_bytes
 from struct import unpack as unpack_bytes
 from typing import Final
 
+from middleware.errors import EventError
 from middleware.events import Attribute
 
 NULL: Final = 0
@@ -55,7 +56,9 @@ class Texts:
             return FLOAT, bits(value)  # type: ignore[arg-type]
         if value is None:
             return NULL, 0
-        return BOOLEAN, int(value)
+        if kind is bool:
+            return BOOLEAN, int(value)
+        raise EventError("not an attribute's value", given=value, allowed="a number, a text, true, false or null")
 
     def unpacked(self, tag: int, payload: int) -> Attribute:
         """The value of a tag and bits."""

@@ -138,6 +138,8 @@ def test_columns_out_of_arrays() -> None:
     assert Column.coded(np.array([1, -1, 0]), ["a", "b"]).values() == ["b", None, "a"]
     with pytest.raises(EventError, match="beyond 64 bits"):
         Column.of(np.array([2**63], np.uint64))
+    with pytest.raises(EventError, match="not an attribute's value"):
+        Column.of(np.array(["2026-11-21"], "datetime64[s]"))
     with pytest.raises(EventError, match="different lengths"):
         Batch.of_arrays(np.zeros(2, np.int32), ["A"], np.arange(2), {"k": np.arange(3)})
 
@@ -301,3 +303,24 @@ def test_events_may_be_asked_for_twice() -> None:
     matches = engine.feed_batch(Batch.of_events(_row("ABB")))
     assert len(matches.events()) == 1
     assert matches.events() == matches.events()
+
+
+def test_batches_that_no_events_can_be_are_refused_and_change_nothing() -> None:
+    def batch(types: Sequence[int], hi: Sequence[int], lo: Sequence[int] | None = None) -> Batch:
+        begins = None if lo is None else np.array(lo)
+        return Batch.of_arrays(np.array(types), ["A", "B"], np.array(hi), {}, lo=begins)
+
+    with pytest.raises(EventError, match="without a name"):
+        batch([0, 2], [1, 2])
+    with pytest.raises(EventError, match="without a name"):
+        batch([-1], [1])
+    with pytest.raises(EventError, match="lo > hi"):
+        batch([0], [1], [2])
+    with pytest.raises(EventError, match="behind the one before"):
+        batch([0, 1], [2, 1])
+    engine = ColumnarEngine([compile_pattern("[A] ; [B]")])
+    engine.feed_batch(batch([0], [5]))
+    with pytest.raises(EventError, match="behind what was consumed"):
+        engine.feed_batch(batch([1], [4]))
+    assert len(engine.feed_batch(batch([], []))) == 0
+    assert len(engine.feed_batch(batch([1], [6]))) == 1
