@@ -13,6 +13,7 @@ from detectors.columnar.layout import (
     R_TAG,
     ROOT,
     U_EXTRA,
+    U_JOINTS,
     U_TIMERS,
     U_VARIABLES,
     U_WINDOWS,
@@ -28,7 +29,7 @@ def root(program, state, unit):
     if size == 0:
         return np.int64(-1)
     windows = memory[unit + U_WINDOWS]
-    instants = windows + memory[unit + U_TIMERS] + memory[unit + U_VARIABLES]
+    instants = windows + memory[unit + U_TIMERS] + memory[unit + U_VARIABLES] + memory[unit + U_JOINTS]
     for word in range(windows):
         extras[ROOT + word] = LATEST
     for word in range(windows, instants):

@@ -9,18 +9,56 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from detectors.columnar.values import BOOLEAN, FLOAT, INTEGER, NULL, TEXT, Texts
+from detectors.stepwise.inner_events import PartEvent
 from middleware.errors import EventError
 from middleware.events import Attribute, Event
 
 Ints = NDArray[np.int64]
 
 _NO_TEXTS: Final = Texts()
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """What a side of a `&` hands on to the pattern around it, with its composite events.
+
+    Attributes:
+        name: of a variable, or of a register.
+        what: what is read of the event bound to the variable, an attribute, `lo()` or `hi()`; None for whether one is.
+        counted: whether it is a register, of which the value is handed on.
+    """
+
+    name: str
+    what: str | None = None
+    counted: bool = False
+
+    def of(self, event: Event) -> Attribute:
+        """What an event hands on; null for nothing."""
+        if not isinstance(event, PartEvent):
+            return None
+        if self.counted:
+            return event.counted.get(self.name)
+        bound = event.bound.get(self.name)
+        if bound is None:
+            return None
+        return True if self.what is None else read_of(bound, self.what)
+
+
+ColumnName: TypeAlias = str | tuple[str, ...] | Handed
+"""What a column holds: an attribute, the values of a key as one number, what a part hands on."""
+
+
+def read_of(event: Event, what: str) -> Attribute:
+    """An attribute of an event, or one of the ends of its timestamp, by the names that captures have for them."""
+    if what in ("lo()", "hi()"):
+        return event.lo if what == "lo()" else event.hi
+    return event.attributes.get(what)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +134,14 @@ class Batch(ABC):
     def __len__(self) -> int:
         return len(self.types)
 
+    @property
+    def pieces(self) -> Sequence[tuple[Batch, Ints | slice]]:
+        """The batches it was put together from, each with the places of its events."""
+        return ((self, slice(None)),)
+
     @abstractmethod
-    def column(self, name: str) -> Column | None:
-        """An attribute of all events; None where none has it."""
+    def column(self, name: str | Handed) -> Column | None:
+        """An attribute of all events, or what they hand on; None where none has it."""
 
     @abstractmethod
     def event(self, place: int) -> Event:
@@ -178,9 +221,16 @@ class _OfEvents(Batch):
         hi = np.array([event.hi for event in events], np.int64)
         super().__init__(types, list(names), lo, hi)
         self._events = events
+        # Several loops may ask for the same.
+        self._columns: dict[str, Column] = {}
 
-    def column(self, name: str) -> Column:
-        return Column.of([event.attributes.get(name) for event in self._events])
+    def column(self, name: str | Handed) -> Column:
+        if isinstance(name, Handed):
+            return Column.of([name.of(event) for event in self._events])
+        known = self._columns.get(name)
+        if known is None:
+            known = self._columns[name] = Column.of([event.attributes.get(name) for event in self._events])
+        return known
 
     def event(self, place: int) -> Event:
         return self._events[place]
@@ -207,8 +257,8 @@ class _OfArrays(Batch):
         self._first = first
         self._numbers = numbers
 
-    def column(self, name: str) -> Column | None:
-        return self._attributes.get(name)
+    def column(self, name: str | Handed) -> Column | None:
+        return None if isinstance(name, Handed) else self._attributes.get(name)
 
     def event(self, place: int) -> Event:
         attributes = {name: each.value(place) for name, each in self._attributes.items()}

@@ -1,25 +1,27 @@
 """The columnar engine: patterns over batches of events as arrays.
 
-It runs what stands by itself in a compiled loop: patterns that read no other's composite events and have no parts. What
-does not (the sides of `&`, delegated parts, consumption by epochs, inner keys, derived types that are thinned, records
-for other detectors) it has the stepwise engine run beside, on the same events, so that whoever uses it has one engine
-that does everything. State goes from one to the other as instances (`handover`), and so into the same snapshots.
+Automata run in compiled loops, those that read one another's composite events one after the other (`cascade`). What the
+loops do not do (inner keys, delegated parts, records for other detectors) it has the stepwise engine run beside, on the
+same events, so that whoever uses it has one engine that does everything. State goes from one to the other as instances
+(`handover`), and so into the same snapshots.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 
+from detectors.columnar.cascade import Cascade
 from detectors.columnar.columns import Batch
 from detectors.columnar.handover import hand_over, take_over
 from detectors.columnar.looping import Kinds, Loop
 from detectors.columnar.matches import Matches
 from detectors.columnar.program import supports
 from detectors.compilation import Compiled
-from detectors.stepwise.engine import StepwiseEngine
+from detectors.stepwise.engine import StepwiseEngine, as_published, in_order
 from detectors.stepwise.instance import BEFORE_ALL
 from detectors.stepwise.matcher import Matcher
-from detectors.stepwise.thinning import unmarked
+from detectors.stepwise.thinning import Thinner, mark
 from middleware.errors import EventError
 from middleware.events import CompositeEvent, Event, OpenGap, OrderKey
 from middleware.timestamps import INSTANT_MAX
@@ -30,8 +32,10 @@ class ColumnarEngine:
 
     Attributes:
         patterns: what is detected.
-        loop: those that the compiled loop runs; None where there are none.
+        cascade: what the compiled loops run; None where there is nothing for them.
         beside: those that the stepwise engine runs; None where there are none.
+        thinners: the thinnings of events from outside, each after those it builds on.
+        by_instants: whether the events of an instant wait until it is over.
     """
 
     def __init__(self, patterns: Sequence[Compiled], kinds: Kinds = lambda _: None, *, records: bool = False) -> None:
@@ -43,31 +47,48 @@ class ColumnarEngine:
         self._clock = BEFORE_ALL
         self._kinds = kinds
         self._records = records
-        alone = [] if records else _alone(self.patterns)
-        others = [each for each in self.patterns if not any(each is other for other in alone)]
-        self._alone = alone
-        self.loop = self._made(shared=True) if alone else None
+        others = list(self.patterns) if records else _for_others(self.patterns)
+        self._looped = [each for each in in_order(self.patterns) if not any(each is other for other in others)]
+        self.cascade = self._made(shared=True) if self._looped else None
         self.beside = StepwiseEngine(others, kinds, records=records) if others else None
-        # Where the engine beside waits for the end of an instant, all do, so that there is one place to go on from.
-        self._waits = self.beside is not None and self.beside.by_instants
+        self.thinners = [] if self.cascade is None else _thinners(self.patterns)
+        self._thinned = frozenset(each.thinning.type_name for each in self.thinners)
+        # Where some wait for the end of an instant all do, so that there is one place to go on from.
+        self.by_instants = self.cascade is not None and (
+            self.cascade.by_instants or (self.beside is not None and self.beside.by_instants)
+        )
         self._waiting: list[Event] = []
+        self._late = 0
 
     def feed(self, events: Iterable[Event]) -> list[CompositeEvent]:
         """Consume events in order; the composite events found by them, each with the `hi` of its last event."""
+        if self.cascade is None:
+            return [] if self.beside is None else self.beside.feed(events)
         events = list(events)
+        if not events:
+            return []
         if self._is_late(events):
-            return self._feed_late(events)
-        found = [] if self.beside is None else self.beside.feed(events)
-        return self._found(found + self._consume(events))
+            # By best effort such an event concerns those it still follows.
+            return self._stepwise(lambda engine: engine.feed(events))
+        if self._thinned:
+            events = [mark(self.thinners, each) if each.type in self._thinned else each for each in events]
+        if not self.by_instants:
+            found = [] if self.beside is None else self.beside.feed(events)
+            return self._found(found + self.cascade.run(Batch.of_events(events), None))
+        events = [*self._waiting, *events]
+        last = next(place for place, each in enumerate(events) if each.hi == events[-1].hi)
+        self._waiting = events[last:]
+        return self._found(self._run(events[:last], events[-1].hi - 1))
 
     def feed_batch(self, batch: Batch) -> Matches:
         """Consume a batch in the order of consumption; what was found, as arrays.
 
-        Only where the compiled loop runs all patterns, and the batch is behind all that was consumed.
+        Only where no pattern has to do with another, and the batch is behind all that was consumed.
         """
-        if self.loop is None or self.beside is not None:
-            raise ValueError("not all patterns are run by the compiled loop")
-        latest = self.loop.latest
+        loop = self.loop
+        if loop is None or self.beside is not None or self.by_instants or self.thinners:
+            raise ValueError("some patterns are not run by themselves in the compiled loop")
+        latest = loop.latest
         if len(batch) and latest is not None and batch.hi[0] < latest.hi:
             raise EventError(
                 "a batch that begins behind what was consumed",
@@ -75,29 +96,29 @@ class ColumnarEngine:
                 allowed=f"{latest.hi} or later",
                 advice="give late events to feed, which offers them to those they still follow",
             )
-        return self.loop.feed(batch)
+        return loop.feed(batch)
 
     def advance(self, watermark: int) -> list[CompositeEvent]:
         """Time has passed: no event with `hi <= watermark` will come any more. What this lets happen is found."""
+        if self.cascade is None:
+            return [] if self.beside is None else self.beside.advance(watermark)
         if watermark <= self.clock:
             return []
-        found = [] if self.beside is None else self.beside.advance(watermark)
+        if not _rise(self._waiting):
+            return self._stepwise(lambda engine: engine.advance(watermark))
+        waiting: list[Event] = []
         if self._waiting and self._waiting[0].hi <= watermark:
-            found += self._consume_now(self._waiting)
-            self._waiting = []
-        if self.loop is not None:
-            found += self.loop.events_of(self.loop.advance(watermark))
-        self._clock = watermark
-        return self._found(found)
+            waiting, self._waiting = self._waiting, []
+        return self._found(self._run(waiting, watermark))
 
     def settle(self) -> list[CompositeEvent]:
         """Do not wait for more events of the instant at hand: best effort consumes on arrival."""
-        found = [] if self.beside is None else self.beside.settle()
+        if self.cascade is None:
+            return [] if self.beside is None else self.beside.settle()
+        if not _rise(self._waiting):
+            return self._stepwise(StepwiseEngine.settle)
         waiting, self._waiting = self._waiting, []
-        found += self._consume_now(waiting)
-        if waiting and self.loop is not None:
-            found += self.loop.events_of(self.loop.advance(self.clock))
-        return self._found(found)
+        return self._found(self._run(waiting, waiting[0].hi)) if waiting else []
 
     def finish(self) -> list[CompositeEvent]:
         """No event will come any more, and time goes on for ever: every time event fires."""
@@ -117,133 +138,166 @@ class ColumnarEngine:
     def stepwise(self) -> StepwiseEngine:
         """A stepwise engine that goes on from here; this one is not to be used beside it."""
         engine = StepwiseEngine(self.patterns, self._kinds, records=self._records)
-        engine.clock = self.clock
+        engine.clock, engine.late, engine.pending = self.clock, self._late, self._waiting
+        passed = {each.thinning.mark: each.passed for each in self.thinners}
         if self.beside is not None:
-            engine.pending, engine.late = self.beside.pending, self.beside.late
-            engine.thinners = self.beside.thinners
+            if self.cascade is None:
+                engine.late, engine.pending = self.beside.late, self.beside.pending
+            passed = {each.thinning.mark: each.passed for each in self.beside.thinners} | passed
             theirs = {id(unit.matcher.automaton): unit for unit in self.beside.units}
             for unit in engine.units:
                 other = theirs.get(id(unit.matcher.automaton))
                 if other is not None:
                     unit.matcher, unit.inbox = other.matcher, other.inbox
-        if self.loop is not None:
-            hand_over(self.loop, self._matchers(engine))
+        for thinner in engine.thinners:
+            thinner.passed = passed[thinner.thinning.mark]
+        if self.cascade is not None:
+            # Those of what is published itself are thinned beside, when it is consumed there.
+            own = {each.thinning.mark for each in self.thinners}
+            others = [each for each in engine.thinners if each.thinning.mark not in own]
+            engine.pending = [mark(others, each) for each in engine.pending]
+            for loop, matchers in self._matchers(engine):
+                hand_over(loop, matchers)
         return engine
 
     def go_on_from(self, engine: StepwiseEngine) -> None:
         """Go on from a stepwise engine for the same patterns, which is not to be used any more."""
-        self._clock = engine.clock
-        self._waiting = [unmarked(each) for each in engine.pending] if self._waits else []
+        self._clock, self._late, self._waiting = engine.clock, engine.late, engine.pending
+        passed = {each.thinning.mark: each.passed for each in engine.thinners}
+        for thinner in self.thinners:
+            thinner.passed = dict(passed[thinner.thinning.mark])
         if self.beside is not None:
-            self.beside.pending, self.beside.late = engine.pending, engine.late
             self.beside.clock = engine.clock
-            self.beside.thinners = engine.thinners
+            if self.cascade is None:
+                self.beside.late, self.beside.pending = engine.late, engine.pending
+            for thinner in self.beside.thinners:
+                thinner.passed = passed[thinner.thinning.mark]
             theirs = {id(unit.matcher.automaton): unit for unit in engine.units}
             for unit in self.beside.units:
                 other = theirs[id(unit.matcher.automaton)]
                 unit.matcher, unit.inbox = other.matcher, other.inbox
-        if self.loop is not None:
-            touched = self.loop.touched
-            self.loop = self._made()
-            self.loop.clock = engine.clock
-            matchers = self._matchers(engine)
-            take_over(self.loop, matchers)
-            self.loop.base = touched + sum(each.touched for each in matchers.values())
+        if self.cascade is not None:
+            assert self.by_instants or not self._waiting
+            touched = self._loops_touched()
+            self.cascade = self._made(shared=False)
+            for loop, matchers in self._matchers(engine):
+                loop.clock = engine.clock
+                take_over(loop, matchers)
+                touched += sum(each.touched for each in matchers.values())
+            self.cascade.stages[0].loop.base = touched
 
     @property
     def clock(self) -> int:
         """Up to this instant, ns, everything has happened."""
-        return self.beside.clock if self._waits and self.beside is not None else self._clock
+        return self.beside.clock if self.cascade is None and self.beside is not None else self._clock
+
+    @property
+    def loop(self) -> Loop | None:
+        """The loop of the patterns that have nothing to do with others; None where there are none."""
+        return None if self.cascade is None else self.cascade.plain
 
     @property
     def behind(self) -> int:
         """How many events were behind what was consumed already."""
-        behind = 0 if self.loop is None else self.loop.late
-        return behind if self.beside is None else max(behind, self.beside.behind)
+        behind = self._late if self.beside is None else max(self._late, self.beside.behind)
+        for stage in () if self.cascade is None else self.cascade.stages:
+            behind = max(behind, stage.loop.late)
+        return behind
 
     @property
     def touched(self) -> int:
         """How many pairs of an instance and an event were looked at so far."""
-        touched = 0 if self.loop is None else self.loop.touched
+        touched = self._loops_touched()
         return touched if self.beside is None else touched + self.beside.touched
 
     def next_due(self) -> int | None:
         """The instant the next time event is due, ns; None if none is set off."""
-        dues = [each.next_due() for each in (self.loop, self.beside) if each is not None]
+        dues = [] if self.cascade is None else [stage.loop.next_due() for stage in self.cascade.stages]
+        dues += [] if self.beside is None else [self.beside.next_due()]
         return min((due for due in dues if due is not None), default=None)
 
     def live_instances(self) -> int:
         """How many instances there are."""
-        live = 0 if self.loop is None else self.loop.live
+        live = 0 if self.cascade is None else sum(stage.loop.live for stage in self.cascade.stages)
         return live if self.beside is None else live + self.beside.live_instances()
 
-    def _is_late(self, events: list[Event]) -> bool:
-        """Whether one of the events belongs before what was consumed, or waits, where one instant is run after the
-        other."""
-        if self.loop is None or not self._waits:
-            return False
-        return any(each.hi <= self.clock for each in events) or not self.loop.follows([*self._waiting, *events])
+    def _run(self, events: list[Event], until: int) -> list[CompositeEvent]:
+        """Consume whole instants, and let happen what is due until then."""
+        self._clock = max(self._clock, until)
+        found: list[CompositeEvent] = []
+        if self.beside is not None:
+            found = [*self.beside.feed(events), *self.beside.advance(until)]
+        return found if self.cascade is None else found + self.cascade.run(Batch.of_events(events), until)
 
-    def _feed_late(self, events: list[Event]) -> list[CompositeEvent]:
-        """An event is behind what was consumed, or waits: by best effort it concerns those it still follows."""
+    def _is_late(self, events: list[Event]) -> bool:
+        """Whether one of the events belongs before what was consumed, or waits; the loops take events in order only."""
+        if self.by_instants:
+            return any(each.hi <= self.clock for each in events) or not _rise([*self._waiting, *events])
+        loop = self.loop
+        assert loop is not None
+        return not loop.follows(events)
+
+    def _stepwise(self, step: Callable[[StepwiseEngine], list[CompositeEvent]]) -> list[CompositeEvent]:
+        """Have the stepwise engine do something."""
         engine = self.stepwise()
-        found = engine.feed(events)
+        found = step(engine)
         self.go_on_from(engine)
         return found
 
-    def _consume(self, events: list[Event]) -> list[CompositeEvent]:
-        """Have the loop consume events, unless their instant has to be over first."""
-        if self.loop is None:
-            return []
-        if self._waits:
-            events = [*self._waiting, *events]
-            last = next((place for place, each in enumerate(events) if each.hi == events[-1].hi), 0)
-            events, self._waiting = events[:last], events[last:]
-            found = self._consume_now(events)
-            return found + self.loop.events_of(self.loop.advance(self.clock))
-        return self._consume_now(events)
+    def _made(self, *, shared: bool) -> Cascade:
+        return Cascade(self._looped, self._kinds, shared=shared)
 
-    def _consume_now(self, events: list[Event]) -> list[CompositeEvent]:
-        loop = self.loop
-        if loop is None or not events:
-            return []
-        if loop.follows(events):
-            return loop.events_of(loop.feed(Batch.of_events(events)))
-        # An event is behind what was consumed: by best effort it concerns those it still follows.
-        engine = StepwiseEngine(self._alone, self._kinds)
-        hand_over(loop, {number: unit.matcher for number, unit in enumerate(engine.units)})
-        found = engine.feed(events)
-        self.loop = self._made()
-        self.loop.clock, self.loop.base = loop.clock, loop.touched + engine.touched
-        take_over(self.loop, {number: unit.matcher for number, unit in enumerate(engine.units)})
-        return found
-
-    def _made(self, *, shared: bool = False) -> Loop:
-        return Loop((each.automaton for each in self._alone), self._kinds, shared=shared)
-
-    def _matchers(self, engine: StepwiseEngine) -> dict[int, Matcher]:
-        assert self.loop is not None
+    def _matchers(self, engine: StepwiseEngine) -> list[tuple[Loop, dict[int, Matcher]]]:
+        """Each loop with the matchers of its automata, by the numbers these have in the loop."""
         by_automaton = {id(unit.matcher.automaton): unit.matcher for unit in engine.units}
-        return {number: by_automaton[id(each.automaton)] for number, each in enumerate(self._alone)}
+        return [
+            (stage.loop, {number: by_automaton[id(each)] for number, each in enumerate(stage.automata)})
+            for stage in (() if self.cascade is None else self.cascade.stages)
+        ]
+
+    def _loops_touched(self) -> int:
+        return 0 if self.cascade is None else sum(stage.loop.touched for stage in self.cascade.stages)
 
     def _found(self, found: list[CompositeEvent]) -> list[CompositeEvent]:
         if len(self.patterns) > 1:
             found.sort(key=_order)
-        return found
+        return [as_published(each) for each in found] if self.thinners else found
 
 
-def _alone(patterns: Sequence[Compiled]) -> list[Compiled]:
-    """The patterns that the compiled loop can run: those that have nothing to do with others."""
-    read = {name for each in patterns for name in each.names()}
-    published = {each.automaton.output.type_name for each in patterns if each.automaton.output is not None}
-    return [
+def _for_others(patterns: Sequence[Compiled]) -> list[Compiled]:
+    """The patterns that the compiled loops cannot run, and those that these read or are read by."""
+    outputs = {id(each): each.automaton.output for each in patterns}
+    published = {output.type_name for output in outputs.values() if output is not None}
+    others = [
         each
         for each in patterns
-        if supports(each.automaton)
-        and not each.thinnings
-        and not each.names() & published
-        and (each.automaton.output is None or each.automaton.output.type_name not in read)
+        if not supports(each.automaton) or any(thinning.type_name in published for thinning in each.thinnings)
     ]
+    while True:
+        theirs = {output.type_name for each in others if (output := outputs[id(each)]) is not None}
+        read = {name for each in others for name in each.names()}
+        more = [
+            each
+            for each in patterns
+            if not any(each is other for other in others)
+            and (each.names() & theirs or ((output := outputs[id(each)]) is not None and output.type_name in read))
+        ]
+        if not more:
+            return others
+        others += more
+
+
+def _thinners(patterns: Sequence[Compiled]) -> list[Thinner]:
+    """The thinnings of what comes from outside alone; what is published is thinned where it is found."""
+    published = {each.automaton.output.type_name for each in patterns if each.automaton.output is not None}
+    thinnings = {each.mark: each for pattern in patterns for each in pattern.thinnings}
+    return [Thinner(each) for each in thinnings.values() if each.type_name not in published]
+
+
+def _rise(events: Sequence[Event]) -> bool:
+    """Whether each event is behind the one before."""
+    keys = [each.key for each in events]
+    return all(one < other for one, other in pairwise(keys))
 
 
 def _order(event: Event) -> OrderKey:

@@ -14,7 +14,7 @@ import numpy as np
 
 from detectors.columnar import layout
 from detectors.columnar.coding import Capture
-from detectors.columnar.columns import Batch
+from detectors.columnar.columns import Batch, read_of
 from detectors.columnar.layout import DEAD, STATE_MASK, TAG_MASK, UNIT_SHIFT
 from detectors.columnar.looping import Loop
 from detectors.columnar.matches import bindings_of, event_at, registers_of
@@ -63,6 +63,7 @@ def _put(
     begin = (int(row[layout.R_TAG]) >> layout.EXTRA_SHIFT) - 1
     block = state.extras[begin : begin + unit.extra] if unit.extra else state.extras[:0]
     windows = len(unit.automaton.windows)
+    bounds = unit.variables + len(unit.automaton.variables)
     matchers[unit.number].add(
         Instance(
             place,
@@ -75,7 +76,9 @@ def _put(
             registers_of(unit, block, loop.texts),
             tuple(None if each == layout.LATEST else int(each) for each in block[:windows]),
             tuple(None if each == layout.NONE else int(each) for each in block[windows : unit.variables]),
-            (),
+            tuple(
+                None if each == layout.NONE else int(each) for each in block[bounds : bounds + unit.automaton.joints]
+            ),
             frozenset(),
         )
     )
@@ -128,6 +131,7 @@ class _Taker:
         words = [each if each is not None else layout.LATEST for each in instance.windows]
         words += [each if each is not None else layout.NONE for each in instance.timers]
         words += [layout.NONE if event is None else self.position(event) for event in instance.bindings]
+        words += [each if each is not None else layout.NONE for each in instance.bounds]
         bound = dict(zip(unit.automaton.variables, instance.bindings, strict=True))
         for capture in unit.captures:
             words += loop.texts.packed(_captured(bound, capture))
@@ -168,11 +172,7 @@ class _Taker:
 def _captured(bound: Mapping[str, Event | None], capture: Capture) -> Attribute:
     variable, what = capture
     event = bound.get(variable)
-    if event is None:
-        return None
-    if what in ("lo()", "hi()"):
-        return event.lo if what == "lo()" else event.hi
-    return event.attributes.get(what)
+    return None if event is None else read_of(event, what)
 
 
 def _key(loop: Loop, unit: Unit, tag: int, payload: int) -> object:

@@ -21,16 +21,18 @@ U_FLAGS: Final = 1
 U_WINDOW: Final = 2
 """Its whole window in the pool of wide numbers, ns; -1 for none."""
 U_WINDOWS: Final = 3
-"""How many windows, time events and variables it has; then the words of an instance's extra block: `lo` of each window,
-due instant of each time event, position of each variable's event, tag and bits of each slot."""
+"""How many windows, time events, variables and joints it has; then the words of an instance's extra block: `lo` of each
+window, due instant of each time event, position of each variable's event, bound of each joint, tag and bits of each
+slot."""
 U_TIMERS: Final = 4
 U_VARIABLES: Final = 5
-U_EXTRA: Final = 6
-U_FILTER: Final = 7
+U_JOINTS: Final = 6
+U_EXTRA: Final = 7
+U_FILTER: Final = 8
 """The code of the final filter; 0 for none."""
-U_KEYS: Final = 8
+U_KEYS: Final = 9
 """The column of its key, where it has one."""
-UNIT: Final = 9
+UNIT: Final = 10
 
 KEYED: Final = 1
 MERGES: Final = 2
@@ -66,7 +68,9 @@ V_MOVES: Final = 4
 """The list of moves."""
 V_LOOP: Final = 5
 """The move that changes an instance in place, as in `~[B]* [B]`; 0 for none."""
-VISIT: Final = 6
+V_JOINT: Final = 6
+"""One more than the word of the bound that the event has to follow; 0 for none."""
+VISIT: Final = 7
 
 STRONG: Final = 1
 EVERYTHING: Final = 2
@@ -100,7 +104,12 @@ M_STATE: Final = 8
 """Of a straight move the state it leads to; 0 where it ends."""
 M_UNIT: Final = 9
 """The pattern it is of."""
-MOVE: Final = 10
+M_JOINT: Final = 10
+"""One more than the word of the bound it sets for the other side of a `&`; less than 0 where it is that side; 0 for
+neither."""
+M_HANDED: Final = 11
+"""The list of triples (column, word, captures): a variable that a part has bound, if the column says so."""
+MOVE: Final = 12
 
 HIDDEN: Final = 2
 SIMPLE: Final = 4
@@ -235,7 +244,9 @@ C_SLACK: Final = 23
 C_MOST_EXTRA: Final = 24
 """The most words of an extra block, and the most time events, of any pattern."""
 C_MOST_TIMERS: Final = 25
-COUNTERS: Final = 26
+C_TOGETHER: Final = 26
+"""How many instances were affected by the events at hand that are consumed together."""
+COUNTERS: Final = 27
 
 # Words that hold two things.
 UNIT_SHIFT: Final = 32

@@ -28,6 +28,7 @@ from detectors.columnar.layout import (
     C_PREVIOUS,
     C_SEEN,
     C_TIMES,
+    C_TOGETHER,
     C_TOUCHED,
     C_VISIT,
     DEAD,
@@ -90,6 +91,8 @@ def run(program, events, state, until):
             counters[C_VISIT] = 0
         if lists[kind, 1] != 0 and begin(program, events, state, event, lists[kind, 1]) == ROOM:
             return ROOM
+        if len(events.together) > 0:
+            end_together(program, events, state, event)
         counters[C_PHASE] = WAITING
         counters[C_VISIT] = 0
         if counters[C_SEEN] > 0:
@@ -106,6 +109,9 @@ def offer(program, events, state, event, groups, kind):
     counters, memory, rows = state.counters, program.memory, state.rows
     lo, hi = events.lo[event], events.hi[event]
     position = counters[C_FIRST] + event
+    together, first = is_together(events, event), position
+    if together:
+        first = counters[C_FIRST] + events.together[event]
     number = memory[groups]
     while counters[C_VISIT] < number:
         item = groups + 1 + 2 * counters[C_VISIT]
@@ -129,7 +135,8 @@ def offer(program, events, state, event, groups, kind):
             following = rows[current, R_NEXT]
             where = rows[current, R_STATE]
             gone, moved = where == DEAD, False
-            if not gone and rows[current, R_LAST] != position:
+            # What was born in this moment is not offered what is of it.
+            if not gone and rows[current, R_LAST] < first:
                 unit = where >> UNIT_SHIFT
                 wide = memory[unit + U_WINDOW]
                 if wide >= 0 and np.uint64(hi) - np.uint64(rows[current, R_LO]) > np.uint64(program.wide[wide]):
@@ -138,15 +145,21 @@ def offer(program, events, state, event, groups, kind):
                 else:
                     visit = visit_of(program, where & STATE_MASK, kind)
                     if visit != 0:
-                        if not room(state, memory[visit + V_NEED]):
+                        full = together and counters[C_TOGETHER] == len(state.affected)
+                        if full or not room(state, memory[visit + V_NEED]):
                             counters[C_PREVIOUS], counters[C_CURRENT] = previous + 1, current + 1
                             return ROOM
                         counters[C_TOUCHED] += 1
-                        if memory[visit + V_FLAGS] & ONE_WAY != 0:
+                        if memory[visit + V_FLAGS] & ONE_WAY != 0 and not together:
                             became = step(program, events, state, visit, unit, current, event, position, lo, hi)
                             gone, moved = became != KEPT, became == MOVED
                         else:
-                            gone = take(program, events, state, visit, unit, current, event, position, lo, hi)
+                            gone = take(program, events, state, visit, unit, current, event, position, lo, hi, together)
+                            if gone and together:
+                                # It is there for the others, too.
+                                state.affected[counters[C_TOGETHER]] = current
+                                counters[C_TOGETHER] += 1
+                                gone = False
             if gone:
                 if previous < 0 and first_in(state.table, entry) != current:
                     # Others have come before it meanwhile.
@@ -267,10 +280,40 @@ def fire(program, events, state, until):
         counters[C_TIMES] += 1
         state.fired[memory[unit + U_NUMBER], 0] = due
         state.fired[memory[unit + U_NUMBER], 1] = counters[C_NUMBERS]
-        if take(program, events, state, visit, unit, row, np.int64(-1), position, due, due):
-            size = memory[unit + U_EXTRA]
-            if size > 0:
-                free_extra(state, extra_of(rows, row), size)
-            rows[row, R_STATE] = DEAD
-            counters[C_LIVE] -= 1
+        if take(program, events, state, visit, unit, row, np.int64(-1), position, due, due, False):
+            end(program, state, row)
     return DONE
+
+
+@inlined
+def end(program, state, row):
+    """An instance has moved or failed, and its row is left until somebody comes by."""
+    rows = state.rows
+    unit = rows[row, R_STATE] >> UNIT_SHIFT
+    size = program.memory[unit + U_EXTRA]
+    if size > 0:
+        free_extra(state, extra_of(rows, row), size)
+    rows[row, R_STATE] = DEAD
+    state.counters[C_LIVE] -= 1
+
+
+@inlined
+def is_together(events, event):
+    """Whether an event is consumed together with others: by epochs, or because it was found in two ways."""
+    firsts = events.together
+    if len(firsts) == 0:
+        return False
+    return firsts[event] != event or (event + 1 < len(firsts) and firsts[event + 1] == event)
+
+
+@compiled
+def end_together(program, events, state, event):
+    """Behind the last of the events that are consumed together: what they have affected is gone."""
+    counters = state.counters
+    if event + 1 < len(events.together) and events.together[event + 1] == events.together[event]:
+        return
+    for each in range(counters[C_TOGETHER]):
+        row = state.affected[each]
+        if state.rows[row, R_STATE] >= 0:
+            end(program, state, row)
+    counters[C_TOGETHER] = 0

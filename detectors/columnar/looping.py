@@ -7,7 +7,7 @@ refers to any more.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,10 @@ import numpy as np
 from detectors.automata.automaton import Automaton
 from detectors.columnar import alarms, layout, loop, moment, rows, rules
 from detectors.columnar.callback import Callback
-from detectors.columnar.columns import Batch, Column
+from detectors.columnar.columns import Batch, Column, ColumnName
 from detectors.columnar.compiling import is_kept
 from detectors.columnar.keeping import collect, crowded
-from detectors.columnar.matches import Matches, Reading, RememberedFindings, take
+from detectors.columnar.matches import Matches, Reading, RememberedFindings, longer_chain, take
 from detectors.columnar.memory import Events, Words, empty_state, longer
 from detectors.columnar.program import Assembler, Unit
 from detectors.columnar.store import Store
@@ -30,7 +30,16 @@ from middleware.events import Attribute, CompositeEvent, Event
 from middleware.eventtypes import Kind
 from middleware.timestamps import INSTANT_MIN
 
+_NOT_TOGETHER = np.empty(0, np.int32)
+
 Kinds = Callable[[str], Mapping[str, Kind] | None]
+
+
+@cache
+def _say_if_compiled() -> None:
+    """Compiling takes some time, and nothing else is to be seen of it."""
+    if not is_kept(loop.run):
+        messages().print("the columnar engine is being compiled, once for this version on this machine (20 s)")
 
 
 class Loop:
@@ -46,15 +55,22 @@ class Loop:
     """
 
     def __init__(
-        self, automata: Iterable[Automaton], kinds: Kinds = lambda _: None, *, indexed: bool = True, shared: bool = True
+        self,
+        automata: Iterable[Automaton],
+        kinds: Kinds = lambda _: None,
+        *,
+        indexed: bool = True,
+        shared: bool = True,
+        reads: bool = False,
+        own_type: str | None = None,
     ) -> None:
         """
         Args:
             indexed, shared: as `Assembler` has them.
+            reads: whether composite events of other patterns are among what it is fed; two of them may be one.
+            own_type: of a side of a `&`, the type that its composite events have for the pattern around it.
         """
-        if not is_kept(loop.run):
-            # It takes some time, and nothing else is to be seen of it.
-            messages().print("the columnar engine is being compiled, once for this version on this machine (20 s)")
+        _say_if_compiled()
         self.texts = Texts()
         self.assembler = Assembler(self.texts, indexed=indexed, shared=shared)
         self.state = empty_state()
@@ -62,7 +78,8 @@ class Loop:
         self._latest: Event | None = None
         self._ends: tuple[Batch, int] | None = None
         self.clock = BEFORE_ALL
-        self.findings = RememberedFindings(self.assembler.units, kinds)
+        self.findings = RememberedFindings(self.assembler.units, kinds, own_type)
+        self._tells_apart = reads or own_type is not None
         self.kept = self.has_timers = False
         for automaton in automata:
             self.add(automaton)
@@ -78,7 +95,7 @@ class Loop:
 
     def add(self, automaton: Automaton) -> Unit:
         """Run one more automaton from now on."""
-        unit = self.assembler.add(automaton)
+        unit = self.assembler.add(automaton, kept=self._tells_apart)
         self.kept = self.kept or unit.kept
         self.has_timers = self.has_timers or bool(automaton.timers)
         counters = self.state.counters
@@ -95,15 +112,20 @@ class Loop:
         self.assembler.remove(number)
         self.findings.forget(number)
 
-    def feed(self, batch: Batch) -> Matches:
-        """Consume a batch in the order of consumption, behind all that was consumed."""
+    def feed(self, batch: Batch, together: Any = None) -> Matches:
+        """Consume a batch in the order of consumption, behind all that was consumed.
+
+        Args:
+            together: for each event the first one of those it is consumed together with; None where each is consumed by
+                itself.
+        """
         state = self.state
         lists = np.zeros((max(len(batch.type_names), 1), 3), np.int32)
         # Twice: a type that is seen for the first time may move what begins with the others.
         for _ in range(2):
             for number, name in enumerate(batch.type_names):
                 lists[number] = self.assembler.lists(name)
-        events = self._columns(batch, lists)
+        events = self._columns(batch, lists, together)
         counters = state.counters
         counters[layout.C_FIRST] = self.store.add(batch)
         counters[layout.C_EVENT] = counters[layout.C_SLACK] = 0
@@ -154,7 +176,7 @@ class Loop:
             link = int(links[link, 0])
         chain = known.get(link)
         for each in reversed(waiting):
-            chain = known[each] = (chain, self.store.event(int(links[each, 1])))
+            chain = known[each] = longer_chain(chain, self.store.event(int(links[each, 1])))
         return chain
 
     def follows(self, events: Sequence[Event]) -> bool:
@@ -357,6 +379,7 @@ class Loop:
             "alarms": counters[layout.C_ALARMS],
             "found": counters[layout.C_FOUND],
             "times": counters[layout.C_TIMES],
+            "affected": counters[layout.C_TOGETHER],
         }
         # Twice as long what is three quarters full; if nothing is, one instance brings forth more than is left.
         full = {name: 4 * int(count) >= 3 * len(getattr(state, name)) for name, count in used.items()}
@@ -378,17 +401,29 @@ class Loop:
 
     # Columns.
 
-    def _columns(self, batch: Batch, lists: Any) -> Events:
+    def _columns(self, batch: Batch, lists: Any, together: Any = None) -> Events:
         names = self.assembler.columns.names
         count = len(batch)
         tags = np.empty((max(len(names), 1), count), np.uint8)
         payload = np.empty((max(len(names), 1), count), np.int64)
+        pieces = batch.pieces
         for place, name in enumerate(names):
-            if isinstance(name, str):
-                self._fill(tags[place], payload[place], batch.column(name))
-            else:
-                self._fill_key(tags[place], payload[place], batch, name)
-        return Events(batch.types, lists, batch.lo, batch.hi, tags, payload, payload.view(np.float64))
+            if len(pieces) == 1:
+                self._fill_one(tags[place], payload[place], batch, name)
+                continue
+            for piece, places in pieces:
+                some_tags, some_payload = np.empty(len(piece), np.uint8), np.empty(len(piece), np.int64)
+                self._fill_one(some_tags, some_payload, piece, name)
+                tags[place, places], payload[place, places] = some_tags, some_payload
+        if together is None:
+            together = _NOT_TOGETHER
+        return Events(batch.types, lists, batch.lo, batch.hi, tags, payload, payload.view(np.float64), together)
+
+    def _fill_one(self, tags: Any, payload: Any, batch: Batch, name: ColumnName) -> None:
+        if isinstance(name, tuple):
+            self._fill_key(tags, payload, batch, name)
+        else:
+            self._fill(tags, payload, batch.column(name))
 
     def _fill(self, tags: Any, payload: Any, column: Column | None) -> None:
         if column is None:

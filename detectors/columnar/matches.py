@@ -13,7 +13,7 @@ from detectors.columnar.program import Unit
 from detectors.columnar.store import Store
 from detectors.columnar.values import Texts
 from detectors.stepwise.findings import Findings
-from detectors.stepwise.inner_events import TimeEvent
+from detectors.stepwise.inner_events import PartEvent, TimeEvent
 from detectors.stepwise.plans import Planner
 from middleware.events import Attribute, CompositeEvent, Event
 
@@ -21,9 +21,14 @@ from middleware.events import Attribute, CompositeEvent, Event
 class RememberedFindings:
     """What makes composite events of each unit's matches, made when it is first needed."""
 
-    def __init__(self, units: Sequence[Unit], kinds: Callable[[str], Any]) -> None:
+    def __init__(self, units: Sequence[Unit], kinds: Callable[[str], Any], own_type: str | None = None) -> None:
+        """
+        Args:
+            own_type: of a side of a `&`, the type that its composite events have for the pattern around it.
+        """
         self._units = units
         self._kinds = kinds
+        self._own_type = own_type
         self._made: dict[int, Findings] = {}
 
     def made(self) -> Iterator[tuple[int, Findings]]:
@@ -39,7 +44,7 @@ class RememberedFindings:
         if found is None:
             automaton = self._units[number].automaton
             scope = Planner(automaton, self._kinds).scope()
-            found = self._made[number] = Findings(automaton, scope, None, filtered=True)
+            found = self._made[number] = Findings(automaton, scope, self._own_type, filtered=True)
         return found
 
 
@@ -128,7 +133,7 @@ class Matches:
         unit = reading.units[int(self.units[place])]
         chain: Any = None
         for position in self.constituents(place):
-            chain = (chain, reading.store.event(int(position)))
+            chain = longer_chain(chain, reading.store.event(int(position)))
         bindings: tuple[Event | None, ...] = (None,) * len(unit.automaton.variables)
         registers: tuple[Attribute, ...] = (None,) * len(unit.automaton.registers)
         begin = int(row[layout.F_EXTRA])
@@ -148,10 +153,20 @@ def event_at(position: int, store: Store, times: Words) -> Event:
     return TimeEvent(f"@{timer}", due, due, "@", number, {})
 
 
+def longer_chain(chain: Any, event: Event) -> Any:
+    """A chain with one more event, or with the constituents of what a part has found."""
+    for each in event.events if isinstance(event, PartEvent) else (event,):
+        chain = (chain, each)
+    return chain
+
+
 def bindings_of(unit: Unit, block: Words, store: Store, times: Words) -> tuple[Event | None, ...]:
-    """The events that are bound to variables."""
-    places = block[unit.variables : unit.variables + len(unit.automaton.variables)]
-    return tuple(None if place == layout.NONE else event_at(int(place), store, times) for place in places)
+    """The events that are bound to variables; what a part has bound is found in its composite event."""
+    found: list[Event | None] = []
+    for name, place in zip(unit.automaton.variables, block[unit.variables :].tolist(), strict=False):
+        event = None if place == layout.NONE else event_at(place, store, times)
+        found.append(event.bound.get(name) if isinstance(event, PartEvent) else event)
+    return tuple(found)
 
 
 def registers_of(unit: Unit, block: Words, texts: Texts) -> tuple[Attribute, ...]:

@@ -39,6 +39,8 @@ class Events(NamedTuple):
             what it may begin, of triples (signature, column, column), and its number.
         lo, hi: ns.
         tags, payload: by column and event; `floats` is `payload` read as floats.
+        together: for each event the first of those it is consumed together with; empty where each is consumed by
+            itself.
     """
 
     types: NDArray[np.int32]
@@ -48,6 +50,7 @@ class Events(NamedTuple):
     tags: NDArray[np.uint8]
     payload: Words
     floats: NDArray[np.float64]
+    together: NDArray[np.int32]
 
 
 class State(NamedTuple):
@@ -67,6 +70,7 @@ class State(NamedTuple):
         fired: of each pattern the due instant of the time event that fired last, and its number; NONE before; and the
             position from which on it is there.
         times: of each time event that fired its due instant, its number, its timer.
+        affected: the instances that events consumed together have affected.
         stack, floats, tags: of the expression that is evaluated; `floats` is `stack` read as floats.
         counters: as `layout` has them.
     """
@@ -81,6 +85,7 @@ class State(NamedTuple):
     seen: Words
     fired: Words
     times: Words
+    affected: Words
     stack: Words
     floats: NDArray[np.float64]
     tags: Words
@@ -101,6 +106,7 @@ def empty_state() -> State:
         seen=np.zeros((256, 3), np.int64),
         fired=np.full((16, 3), layout.NONE, np.int64),
         times=np.empty((64, 3), np.int64),
+        affected=np.empty(64, np.int64),
         stack=stack,
         floats=stack.view(np.float64),
         tags=np.zeros(len(stack), np.int64),

@@ -12,10 +12,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from detectors.automata.automaton import TIMER_PREFIX, Automaton, Move, Position, timer_type
+from detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton, Move, Position, part_type, timer_type
 from detectors.columnar import layout
 from detectors.columnar.atoms import Atoms, atoms_of
 from detectors.columnar.coding import Capture, Names, captures_of, fits
+from detectors.columnar.columns import ColumnName, Handed
 from detectors.columnar.memory import Program, Words, longer
 from detectors.columnar.prefixes import Key, Node, chain_of
 from detectors.columnar.starts import Starts, slot_of
@@ -57,20 +58,25 @@ class Unit:
     shown: bool
     kept: bool
 
+    def joint(self, position: Position) -> int:
+        """The word of the bound of a position's joint."""
+        return self.variables + len(self.automaton.variables) + (position.joint or 0)
+
 
 @dataclass(slots=True)
 class Columns:
     """The columns that programs read.
 
     Attributes:
-        names: what each holds: an attribute, or the values of a key as numbers that are equal iff they are.
+        names: what each holds: an attribute, the values of a key as numbers that are equal iff they are, or what a part
+            hands on.
     """
 
-    names: list[str | tuple[str, ...]] = field(default_factory=list)
-    _places: dict[str | tuple[str, ...], int] = field(default_factory=dict)
+    names: list[ColumnName] = field(default_factory=list)
+    _places: dict[ColumnName, int] = field(default_factory=dict)
 
-    def place(self, name: str | tuple[str, ...]) -> int:
-        """The column of an attribute, or of a key's."""
+    def place(self, name: ColumnName) -> int:
+        """The column of this."""
         found = self._places.get(name)
         if found is None:
             found = self._places[name] = len(self.names)
@@ -166,12 +172,16 @@ class Assembler:
         self.nodes: dict[int, Node] = {}
         self._roots: dict[Key, Node] = {}
 
-    def add(self, automaton: Automaton) -> Unit:
-        """Add an automaton; `supports` says whether that can be."""
-        chain = chain_of(automaton) if self._shared else None
+    def add(self, automaton: Automaton, *, kept: bool = False) -> Unit:
+        """Add an automaton; `supports` says whether that can be.
+
+        Args:
+            kept: tell its matches apart by what they become, whatever it is.
+        """
+        chain = chain_of(automaton) if self._shared and not kept else None
         if chain is not None:
             return self._add_chain(automaton, chain)
-        unit = self._unit(automaton)
+        unit = self._unit(automaton, kept=kept)
         self.units.append(unit)
         reached = sorted({state for arrival in automaton.arrivals for state in arrival})
         for place in reached:
@@ -192,7 +202,7 @@ class Assembler:
         """Remove an automaton. Its instances are no longer offered anything, and go when it is looked for such."""
         unit = self.units[number]
         self.removed.add(number)
-        chain = chain_of(unit.automaton) if self._shared else None
+        chain = chain_of(unit.automaton) if self._shared and not unit.kept else None
         if chain is None:
             for place in unit.automaton.starts:
                 self._forget_starts(unit, place, lambda visit, _: self._memory[visit + layout.V_UNIT] == unit.address)
@@ -253,7 +263,7 @@ class Assembler:
         address = unit.states[place]
         forms = [automaton.positions[move.position].domain for move in automaton.states[place].moves]
         named = _named(automaton, place)
-        looked = [name for name in sorted(named) if any(form.condition(name) != FALSE for form in forms)]
+        looked = [name for name in sorted(named) if any(_condition(form, name) != FALSE for form in forms)]
         is_open = any(form.others != FALSE for form in forms)
         column, value = -1, self._constant(None)
         if automaton.key:
@@ -463,9 +473,16 @@ class Assembler:
 
     # Records.
 
-    def _unit(self, automaton: Automaton, shared: Mapping[int, int] | None = None, *, shares: bool = False) -> Unit:
+    def _unit(
+        self,
+        automaton: Automaton,
+        shared: Mapping[int, int] | None = None,
+        *,
+        shares: bool = False,
+        kept: bool = False,
+    ) -> Unit:
         windows, timers, variables = len(automaton.windows), len(automaton.timers), len(automaton.variables)
-        slots = windows + timers + variables
+        slots = windows + timers + variables + automaton.joints
         read: set[Capture] = set()
         for expression in _expressions(automaton) if variables else ():
             read |= captures_of(expression)
@@ -486,7 +503,7 @@ class Assembler:
         # Those that may come again, or merge with others, become objects at once.
         repeats, merges = may_repeat(automaton), _may_merge(automaton)
         attributes = output is not None and bool(output.attributes)
-        kept = repeats or (merges and attributes)
+        kept = kept or repeats or (merges and attributes)
         shown = attributes or kept
         flags = (layout.KEYED if automaton.key else 0) | (layout.MERGES if merges else 0)
         flags |= (layout.SHARES if shares else 0) | (layout.SHOWN if shown else 0) | (layout.CHOSEN if not kept else 0)
@@ -498,6 +515,7 @@ class Assembler:
         record[layout.U_WINDOWS] = windows
         record[layout.U_TIMERS] = timers
         record[layout.U_VARIABLES] = variables
+        record[layout.U_JOINTS] = automaton.joints
         record[layout.U_EXTRA] = extra
         record[layout.U_FILTER] = self._filter(output, names)
         record[layout.U_KEYS] = self.columns.place(automaton.key) if automaton.key else 0
@@ -540,6 +558,7 @@ class Assembler:
         names = self._names[unit.number]
         tests: list[tuple[int, int]] = []
         moves: list[int] = []
+        joint = 0
         loops: list[int] = []
         need = 0
         everything, alike, plain = False, True, True
@@ -549,6 +568,8 @@ class Assembler:
             position = automaton.positions[move.position]
             domain = _condition(position.domain, type_name, timer=timer)
             label = _condition(position.label, type_name, timer=timer)
+            if position.after_first and position.part is not None and type_name == part_type(position.part):
+                joint = 1 + unit.joint(position)
             alike = alike and (label is domain or label == domain)
             everything = everything or domain == TRUE
             ways.append((move, position, domain, label))
@@ -570,6 +591,7 @@ class Assembler:
                     loops.append(address)
         if not tests:
             return 0
+        plain = plain and joint == 0
         flags = (layout.STRONG if state.strong and not timer else 0) | (layout.EVERYTHING if everything else 0)
         flags |= layout.ALIKE if alike else 0
         record = [0] * layout.VISIT
@@ -579,7 +601,8 @@ class Assembler:
         record[layout.V_TESTS] = self._list([word for test in tests for word in test], len(tests))
         record[layout.V_MOVES] = self._list(moves)
         merges = int(self._memory[unit.address + layout.U_FLAGS]) & layout.MERGES
-        if len(moves) == 1 and not merges and (everything or alike):
+        record[layout.V_JOINT] = joint
+        if len(moves) == 1 and not merges and joint == 0 and (everything or alike):
             straight = int(self._memory[moves[0] + layout.M_FLAGS]) & layout.STRAIGHT
             # A state is strong iff its only move is.
             record[layout.V_FLAGS] |= layout.ONE_WAY if straight and len(state.moves) == 1 else 0
@@ -607,7 +630,14 @@ class Assembler:
                     column = {"lo()": -1, "hi()": -2}.get(what)
                     captures += [slot, self.columns.place(what) if column is None else column]
         updates = [word for place, value in position.updates for word in (unit.registers[place], updated.value(value))]
-        simple = not (windows or inits or captures or updates) and variable < 0
+        handed: list[int] = []
+        if position.part is not None:
+            handed, counted = self._handed(unit, position)
+            captures += counted
+        joint = 0
+        if position.joint is not None:
+            joint = -1 - unit.joint(position) if position.after_first else 1 + unit.joint(position)
+        simple = not (windows or inits or captures or updates or handed or joint) and variable < 0
         arrivals = automaton.arrivals[move.position]
         state = automaton.states[arrivals[0]]
         straight = simple and not unit.extra and len(arrivals) == 1 and state.accepting != bool(state.moves)
@@ -617,12 +647,38 @@ class Assembler:
         record[layout.M_UNIT] = unit.address
         record[layout.M_STATE] = unit.states[arrivals[0]] if straight and state.moves else 0
         record[layout.M_VARIABLE] = variable
+        record[layout.M_JOINT] = joint
+        record[layout.M_HANDED] = self._list(handed, len(handed) // 3) if handed else 0
         record[layout.M_CAPTURES] = self._list(captures, len(captures) // 2) if captures else 0
         record[layout.M_INITS] = inits
         record[layout.M_UPDATES] = self._list(updates, len(updates) // 2) if updates else 0
         record[layout.M_WINDOWS] = self._list(windows, len(windows) // 3) if windows else 0
         record[layout.M_TARGETS] = self._list([self._target(unit, each) for each in automaton.arrivals[move.position]])
         return self._place(record)
+
+    def _handed(self, unit: Unit, position: Position) -> tuple[list[int], list[int]]:
+        """What a part hands on: its variables as triples of words, its registers as captures."""
+        automaton = unit.automaton
+        part = automaton.parts[position.part or 0]
+        assert isinstance(part, Automaton)
+        handed: list[int] = []
+        for place, name in enumerate(automaton.variables):
+            if name in part.exports and name in part.variables:
+                slots = [
+                    word
+                    for (variable, what), slot in unit.captures.items()
+                    if variable == name
+                    for word in (slot, self.columns.place(Handed(name, what)))
+                ]
+                captures = self._list(slots, len(slots) // 2) if slots else 0
+                handed += [self.columns.place(Handed(name)), unit.variables + place, captures]
+        counted = {register.name for register in part.registers if register.name in part.exports}
+        return handed, [
+            word
+            for slot, register in zip(unit.registers, automaton.registers, strict=True)
+            if register.name in counted
+            for word in (slot, self.columns.place(Handed(register.name, counted=True)))
+        ]
 
     def _target(self, unit: Unit, place: int) -> int:
         automaton = unit.automaton
@@ -710,16 +766,18 @@ class Assembler:
 
 
 def supports(automaton: Automaton) -> bool:
-    """Whether the loop runs such an automaton."""
-    if automaton.parts or automaton.inner_keys or automaton.epochs or automaton.joints:
+    """Whether the loop runs such an automaton, and its parts."""
+    if automaton.inner_keys or not all(isinstance(part, Automaton) and supports(part) for part in automaton.parts):
         return False
     slots = sum(map(len, (automaton.windows, automaton.timers, automaton.variables, automaton.registers)))
+    slots += automaton.joints
     read = {each for expression in _expressions(automaton) for each in captures_of(expression)}
     return slots + 2 * len(read) <= layout.LARGEST // 2 and all(map(fits, _expressions(automaton)))
 
 
-def _condition(form: ConditionByType, type_name: str, *, timer: bool) -> Expression:
-    return form.by_type.get(type_name, FALSE if timer else form.others)
+def _condition(form: ConditionByType, type_name: str, *, timer: bool = False) -> Expression:
+    """What an event of a type has to fulfil; those that exist inside an engine only are none of the others."""
+    return form.by_type.get(type_name, FALSE if timer or type_name[0] == PART_PREFIX else form.others)
 
 
 def _named(automaton: Automaton, place: int) -> frozenset[str]:
@@ -730,7 +788,7 @@ def _named(automaton: Automaton, place: int) -> frozenset[str]:
 
 def _label(automaton: Automaton, move: Move, type_name: str) -> Expression:
     """The condition under which a move takes an event of a type."""
-    return automaton.positions[move.position].label.condition(type_name)
+    return _condition(automaton.positions[move.position].label, type_name)
 
 
 def _plain(value: Attribute) -> Attribute:

@@ -33,7 +33,9 @@ from detectors.columnar.layout import (
     LATEST,
     M_CAPTURES,
     M_FLAGS,
+    M_HANDED,
     M_INITS,
+    M_JOINT,
     M_LABEL,
     M_STATE,
     M_TARGETS,
@@ -70,6 +72,7 @@ from detectors.columnar.layout import (
     U_WINDOWS,
     UNIT_SHIFT,
     V_FLAGS,
+    V_JOINT,
     V_LOOP,
     V_MOVES,
     V_TESTS,
@@ -119,20 +122,28 @@ def step(program, events, state, visit, unit, row, event, position, lo, hi):
 
 
 @inlined
-def take(program, events, state, visit, unit, row, event, position, lo, hi):
-    """Offer an event to an instance; whether the instance is gone afterwards, moved or failed."""
+def take(program, events, state, visit, unit, row, event, position, lo, hi, together):
+    """Offer an event to an instance; whether the instance is gone afterwards, moved or failed.
+
+    Args:
+        together: whether other events are consumed together with this one, so that the instance has to stay as it was.
+    """
     memory, rows = program.memory, state.rows
     flags = memory[visit + V_FLAGS]
     apart = lo > rows[row, R_HI]
     if flags & STRONG != 0 and not apart:
         return False
     extra = extra_of(rows, row)
+    bound = memory[visit + V_JOINT]
+    if bound != 0 and lo <= state.extras[extra + bound - 1]:
+        # Where there is no bound it is less than every instant.
+        return False
     alike = flags & (ALIKE | EVERYTHING) == ALIKE
     if flags & (ALIKE | EVERYTHING) == 0 and not in_domain(program, events, state, visit, unit, extra, event, lo, hi):
         return False
     gone = not alike
     moves = memory[visit + V_MOVES]
-    loop = memory[visit + V_LOOP]
+    loop = 0 if together else memory[visit + V_LOOP]
     for each in range(memory[moves]):
         move = memory[moves + 1 + each]
         if move == loop:
@@ -247,7 +258,7 @@ def follow(program, events, state, unit, move, row, extra, link, lo, hi, event, 
     size = memory[unit + U_EXTRA]
     if size > 0:
         made = copied(program, state, unit, extra, new_extra(state, size))
-        if flags & SIMPLE == 0 and not changed(program, events, state, move, unit, made, event, lo, hi, position):
+        if flags & SIMPLE == 0 and not changed(program, events, state, move, unit, row, made, event, lo, hi, position):
             free_extra(state, made, size)
             return
     if flags & HIDDEN == 0 and position >= 0:
@@ -273,7 +284,7 @@ def follow(program, events, state, unit, move, row, extra, link, lo, hi, event, 
 
 
 @compiled
-def changed(program, events, state, move, unit, made, event, lo, hi, position):
+def changed(program, events, state, move, unit, row, made, event, lo, hi, position):
     """What a move changes in an extra block; whether all its windows are open."""
     memory, extras = program.memory, state.extras
     windows = memory[move + M_WINDOWS]
@@ -289,21 +300,47 @@ def changed(program, events, state, move, unit, made, event, lo, hi, position):
         assign(program, events, state, memory[move + M_INITS], event, lo, hi, made)
     if memory[move + M_VARIABLE] >= 0:
         extras[made + memory[move + M_VARIABLE]] = position
-    captures = memory[move + M_CAPTURES]
-    if captures != 0:
-        for each in range(memory[captures]):
-            slot, column = made + memory[captures + 1 + 2 * each], memory[captures + 2 + 2 * each]
-            if column == -1:
-                extras[slot], extras[slot + 1] = INTEGER, lo
-            elif column == -2:
-                extras[slot], extras[slot + 1] = INTEGER, hi
-            elif event >= 0:
-                extras[slot], extras[slot + 1] = events.tags[column, event], events.payload[column, event]
-            else:
-                extras[slot], extras[slot + 1] = NULL, 0
+    if memory[move + M_HANDED] != 0:
+        handed_on(program, events, state, memory[move + M_HANDED], made, event, lo, hi, position)
+    if memory[move + M_CAPTURES] != 0:
+        capture(program, events, state, memory[move + M_CAPTURES], made, event, lo, hi)
     if memory[move + M_UPDATES] != 0:
         assign(program, events, state, memory[move + M_UPDATES], event, lo, hi, made)
+    joint = memory[move + M_JOINT]
+    if joint > 0:
+        # The other side has to follow what was there before.
+        extras[made + joint - 1] = state.rows[row, R_HI] if memory[move + M_FLAGS] & STRONG != 0 and row >= 0 else NONE
+    elif joint < 0:
+        extras[made - joint - 1] = NONE
     return True
+
+
+@compiled
+def capture(program, events, state, captures, made, event, lo, hi):
+    """Take over what is read later of an event."""
+    memory, extras = program.memory, state.extras
+    for each in range(memory[captures]):
+        slot, column = made + memory[captures + 1 + 2 * each], memory[captures + 2 + 2 * each]
+        if column == -1:
+            extras[slot], extras[slot + 1] = INTEGER, lo
+        elif column == -2:
+            extras[slot], extras[slot + 1] = INTEGER, hi
+        elif event >= 0:
+            extras[slot], extras[slot + 1] = events.tags[column, event], events.payload[column, event]
+        else:
+            extras[slot], extras[slot + 1] = NULL, 0
+
+
+@compiled
+def handed_on(program, events, state, handed, made, event, lo, hi, position):
+    """Take over the variables that a part has bound; what is bound to them is found in its composite event."""
+    memory = program.memory
+    for each in range(memory[handed]):
+        item = handed + 1 + 3 * each
+        if events.tags[memory[item], event] != NULL:
+            state.extras[made + memory[item + 1]] = position
+            if memory[item + 2] != 0:
+                capture(program, events, state, memory[item + 2], made, event, lo, hi)
 
 
 @compiled

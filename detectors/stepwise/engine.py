@@ -22,7 +22,7 @@ from detectors.stepwise.inner_events import PartMatch, part_events, part_match
 from detectors.stepwise.instance import BEFORE_ALL
 from detectors.stepwise.matcher import Matcher
 from detectors.stepwise.records import hear_open, open_gaps
-from detectors.stepwise.thinning import Thinner, marked, unmarked
+from detectors.stepwise.thinning import Thinner, mark, unmarked
 from middleware.events import CompositeEvent, Event, OpenGap, OrderKey
 from middleware.eventtypes import Kind
 from middleware.timestamps import INSTANT_MAX
@@ -83,7 +83,7 @@ class StepwiseEngine:
         self.pending: list[Event] = []
         self.clock = BEFORE_ALL
         self.late = 0
-        for pattern in _in_order(self.patterns):
+        for pattern in in_order(self.patterns):
             self._add(pattern.automaton, kinds, None, pattern.names())
         self._link()
         self._from_outside: dict[str, list[tuple[_Unit, str, Delegated]]] = {}
@@ -318,9 +318,7 @@ class StepwiseEngine:
 
     def _mark(self, event: Event) -> Event:
         if event.type in self._thinned:
-            for thinner in self.thinners:
-                if thinner.thinning.type_name == event.type and thinner.passes(event):
-                    event = marked(event, thinner.thinning.mark)
+            return mark(self.thinners, event)
         return event
 
     def _found(self) -> list[CompositeEvent]:
@@ -333,12 +331,16 @@ class StepwiseEngine:
         if len(self.patterns) > 1:
             found.sort(key=_order)
         if self.thinners:
-            found = [_as_published(composite) for composite in found]
+            found = [as_published(composite) for composite in found]
         return found
 
 
-def _in_order(patterns: Sequence[Compiled]) -> list[Compiled]:
-    """Patterns, each after those whose composite events it reads."""
+def in_order(patterns: Sequence[Compiled]) -> list[Compiled]:
+    """Patterns, each after those whose composite events it reads.
+
+    Raises:
+        ValueError: where they read each other's in a circle.
+    """
     ordered: list[Compiled] = []
     waiting = list(patterns)
     while waiting:
@@ -351,7 +353,8 @@ def _in_order(patterns: Sequence[Compiled]) -> list[Compiled]:
     return ordered
 
 
-def _as_published(composite: CompositeEvent) -> CompositeEvent:
+def as_published(composite: CompositeEvent) -> CompositeEvent:
+    """A composite event with its constituents as they were published."""
     events = tuple(map(unmarked, composite.events))
     records = tuple(
         structs.replace(each, bound={name: unmarked(event) for name, event in each.bound.items()})

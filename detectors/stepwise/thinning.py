@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec import structs
 
 from detectors.language.derived import Thinning
@@ -43,9 +45,12 @@ class Thinner:
         return True
 
 
-def marked(event: Event, mark: str) -> Event:
-    """The event with a mark among its attributes."""
-    return structs.replace(event, attributes={**event.attributes, mark: True})
+def mark(thinners: Iterable[Thinner], event: Event) -> Event:
+    """The event with the marks of those thinnings, each after those it builds on, that it passes."""
+    for thinner in thinners:
+        if thinner.thinning.type_name == event.type and thinner.passes(event):
+            event = structs.replace(event, attributes={**event.attributes, thinner.thinning.mark: True})
+    return event
 
 
 def unmarked(event: Event) -> Event:

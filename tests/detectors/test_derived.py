@@ -11,7 +11,7 @@ from detectors.language.derived import Thinning, without_derived
 from detectors.language.parser import parse_expression, parse_file, parse_pattern
 from detectors.language.printer import format_pattern
 from detectors.stepwise.engine import StepwiseEngine
-from detectors.stepwise.thinning import Thinner, marked, unmarked
+from detectors.stepwise.thinning import Thinner, mark, unmarked
 from middleware.errors import DistcedError
 from middleware.events import Event
 from middleware.eventtypes import EventType, TypeRegistry
@@ -105,8 +105,11 @@ def test_the_thinner_forgets_what_is_over() -> None:
 
 def test_marks_do_not_show() -> None:
     event = pers(0, 1, person="p")
-    assert marked(event, "thinned x").attributes == {**event.attributes, "thinned x": True}
-    assert unmarked(marked(event, "thinned x")) == event
+    thinners = [Thinner(Thinning("thinned x", "Pers", TRUE, MINUTE, ("person",)))]
+    marked = mark(thinners, event)
+    assert marked.attributes == {**event.attributes, "thinned x": True}
+    assert unmarked(marked) == event
+    assert mark(thinners, event) is event
     assert unmarked(event) is event
     known = registry("type Seen = Pers every 1min")
     engine = StepwiseEngine([compile_pattern("[Seen as x] -> Out(person = x.person)", known)])

@@ -1,0 +1,127 @@
+"""Automata that read one another's composite events: sides of `&`, and patterns that read what others publish.
+
+They run one after the other over the same batch, whoever is read before its readers, and what one finds is among the
+events of the next. That is the stepwise engine's way from instant to instant, with many instants at once: a batch holds
+whole instants, all that is found in it belongs into it, and so it makes no difference how many there are. Automata that
+read nothing share one loop; each other one has its own, because what it is handed is not for others to see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from detectors.automata.automaton import Automaton, part_type
+from detectors.columnar.columns import Batch
+from detectors.columnar.looping import Kinds, Loop
+from detectors.columnar.merging import MergedBatch, Places, together_by_instant, together_by_key
+from detectors.compilation import Compiled
+from middleware.events import CompositeEvent
+
+
+@dataclass(slots=True)
+class Stage:
+    """A loop among others.
+
+    Attributes:
+        automata: what it runs, by the numbers of its units.
+        publishes: whether its composite events leave the engine, or are for whoever has it as a side.
+        reads: the types it names, whose composite events others may hand to it.
+        readers: by the type of a composite event the stages that it is handed to.
+        epochs: whether it consumes the events of an instant together.
+        inbox: what others have found in the batch at hand.
+    """
+
+    loop: Loop
+    automata: list[Automaton]
+    publishes: bool
+    reads: frozenset[str] = frozenset()
+    readers: dict[str, list[Stage]] = field(default_factory=dict)
+    epochs: bool = False
+    inbox: list[CompositeEvent] = field(default_factory=list)
+
+    def run(self, batch: Batch, until: int | None) -> list[CompositeEvent]:
+        """Consume a batch, and let happen what is due until an instant; what was found."""
+        if self.inbox:
+            batch = MergedBatch(batch, self.inbox)
+            self.inbox = []
+        found: list[CompositeEvent] = []
+        if len(batch):
+            found = self.loop.events_of(self.loop.feed(batch, self._together(batch)))
+        if until is not None:
+            found += self.loop.events_of(self.loop.advance(until))
+        for each in found if self.readers else ():
+            for reader in self.readers.get(each.type, ()):
+                reader.inbox.append(each)
+        return found if self.publishes else []
+
+    def _together(self, batch: Batch) -> Places | None:
+        return together_by_instant(batch) if self.epochs else together_by_key(batch)
+
+
+class Cascade:
+    """Stages in the order they run.
+
+    Attributes:
+        by_instants: whether batches have to hold whole instants.
+    """
+
+    def __init__(self, patterns: Sequence[Compiled], kinds: Kinds, *, shared: bool) -> None:
+        """
+        Args:
+            patterns: each after those whose composite events it reads.
+            shared: as `Loop` has it.
+        """
+        self.stages: list[Stage] = []
+        self._kinds = kinds
+        self._shared = shared
+        published = {each.automaton.output.type_name for each in patterns if each.automaton.output is not None}
+        plain: list[Automaton] = []
+        for pattern in patterns:
+            automaton = pattern.automaton
+            reads = pattern.names() & published
+            if not (reads or automaton.parts or automaton.epochs):
+                plain.append(automaton)
+            else:
+                self._add(automaton, reads, None)
+        if plain:
+            self.stages.insert(0, Stage(Loop(plain, kinds, shared=shared), plain, True))
+        self.by_instants = any(stage.reads or stage.epochs or not stage.publishes for stage in self.stages)
+        self._link()
+
+    @property
+    def plain(self) -> Loop | None:
+        """The loop of the automata that have nothing to do with others; None where there are none."""
+        stage = self.stages[0]
+        alone = stage.publishes and not stage.epochs and not stage.reads and not stage.automata[0].parts
+        return stage.loop if alone else None
+
+    def run(self, batch: Batch, until: int | None) -> list[CompositeEvent]:
+        """Consume a batch, and let happen what is due until an instant; what was found."""
+        found: list[CompositeEvent] = []
+        for stage in self.stages:
+            found += stage.run(batch, until)
+        return found
+
+    def _add(self, automaton: Automaton, reads: frozenset[str], own_type: str | None) -> Stage:
+        sides = [
+            (part_type(number), self._add(part, reads, part_type(number)))
+            for number, part in enumerate(automaton.parts)
+            if isinstance(part, Automaton)
+        ]
+        tells_apart = bool(reads or sides)
+        loop = Loop([automaton], self._kinds, shared=False, reads=tells_apart, own_type=own_type)
+        stage = Stage(loop, [automaton], own_type is None, reads, epochs=automaton.epochs)
+        for side_type, side in sides:
+            side.readers[side_type] = [stage]
+        self.stages.append(stage)
+        return stage
+
+    def _link(self) -> None:
+        for writer in self.stages:
+            for automaton in writer.automata if writer.publishes else ():
+                if automaton.output is not None:
+                    name = automaton.output.type_name
+                    readers = [each for each in self.stages if each is not writer and name in each.reads]
+                    if readers:
+                        writer.readers[name] = readers
