@@ -74,7 +74,7 @@ from detectors.columnar.values import NULL
 def run(program, events, state, until):
     """Consume the events of a batch from where the loop stands to `until`; why it stopped."""
     counters = state.counters
-    while counters[C_EVENT] < until:
+    while 0 <= counters[C_EVENT] < until:
         event = counters[C_EVENT]
         hi = events.hi[event]
         if counters[C_ALARMS] > 0 and state.alarms[0, 0] < hi and fire(program, events, state, hi - 1) == ROOM:
@@ -89,7 +89,7 @@ def run(program, events, state, until):
                 return ROOM
             counters[C_PHASE] = STARTING
             counters[C_VISIT] = 0
-        if lists[kind, 1] != 0 and begin(program, events, state, event, lists[kind, 1]) == ROOM:
+        if lists[kind, 1] > 0 and begin(program, events, state, event, lists[kind, 1]) == ROOM:
             return ROOM
         if len(events.together) > 0:
             end_together(program, events, state, event)
@@ -104,7 +104,7 @@ def run(program, events, state, until):
 @inlined
 def offer(program, events, state, event, groups, kind):
     """Offer an event to the instances that wait for its type."""
-    if groups == 0:
+    if groups <= 0:
         return DONE
     counters, memory, rows = state.counters, program.memory, state.rows
     lo, hi = events.lo[event], events.hi[event]
@@ -134,7 +134,7 @@ def offer(program, events, state, event, groups, kind):
         while current >= 0:
             following = rows[current, R_NEXT]
             where = rows[current, R_STATE]
-            gone, moved = where == DEAD, False
+            gone, moved = where < 0, False
             # What was born in this moment is not offered what is of it.
             if not gone and rows[current, R_LAST] < first:
                 unit = where >> UNIT_SHIFT
@@ -144,7 +144,7 @@ def offer(program, events, state, event, groups, kind):
                     gone = True
                 else:
                     visit = visit_of(program, where & STATE_MASK, kind)
-                    if visit != 0:
+                    if visit > 0:
                         full = together and counters[C_TOGETHER] == len(state.affected)
                         if full or not room(state, memory[visit + V_NEED]):
                             counters[C_PREVIOUS], counters[C_CURRENT] = previous + 1, current + 1

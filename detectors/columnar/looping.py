@@ -89,6 +89,8 @@ class Loop:
         self.late = 0
         self.base = 0
         self.fired: dict[int, Event] = {}
+        # The same memory for every batch: what is new has to be cleared by the system first.
+        self._room = np.empty(0, np.uint8), np.empty(0, np.int64)
         self._dictionaries: dict[int, tuple[Any, Any]] = {}
         self._keys: dict[tuple[str, ...], dict[tuple[int, ...], int]] = {}
         self._values: dict[tuple[str, ...], list[tuple[int, ...]]] = {}
@@ -404,8 +406,10 @@ class Loop:
     def _columns(self, batch: Batch, lists: Any, together: Any = None) -> Events:
         names = self.assembler.columns.names
         count = len(batch)
-        tags = np.empty((max(len(names), 1), count), np.uint8)
-        payload = np.empty((max(len(names), 1), count), np.int64)
+        width = max(len(names), 1)
+        if len(self._room[0]) < width * count:
+            self._room = np.empty(2 * width * count, np.uint8), np.empty(2 * width * count, np.int64)
+        tags, payload = (each[: width * count].reshape(width, count) for each in self._room)
         pieces = batch.pieces
         for place, name in enumerate(names):
             if len(pieces) == 1:
@@ -432,6 +436,8 @@ class Loop:
             return
         tags[:] = column.tags
         payload[:] = column.payload
+        if isinstance(column.tags, int) and column.tags not in (NULL, TEXT):
+            return
         if column.texts is not None:
             mine = self._numbered(column.texts)
             texts = tags == TEXT
@@ -452,8 +458,10 @@ class Loop:
     def _fill_key(self, tags: Any, payload: Any, batch: Batch, names: tuple[str, ...]) -> None:
         """The values of a key as numbers that are equal iff the values are; of several attributes one number."""
         if len(names) == 1:
-            self._fill(tags, payload, batch.column(names[0]))
-            self._without_floats(tags, payload)
+            column = batch.column(names[0])
+            self._fill(tags, payload, column)
+            if column is None or not isinstance(column.tags, int) or column.tags == FLOAT:
+                self._without_floats(tags, payload)
             return
         parts = []
         for name in names:

@@ -13,7 +13,7 @@ import numpy as np
 from detectors.columnar.alarms import push
 from detectors.columnar.blocks import extra_of, free_extra
 from detectors.columnar.compiling import allocating, compiled, inlined
-from detectors.columnar.hashing import MIX, mix
+from detectors.columnar.hashing import MIX, ONE, masked, mix
 from detectors.columnar.layout import (
     C_ALARMS,
     C_BUCKETS,
@@ -195,12 +195,11 @@ def find(state, group, tag, value):
     """The bucket of a group and a value; -1 where there is none."""
     table = state.table
     name = (np.int64(group) << TAG_BITS | tag) + 1
-    mask = len(table) - 1
-    entry = mix(name, value) & mask
+    entry = masked(mix(name, value), len(table))
     while table[entry, 1] != 0:
         if table[entry, 0] == value and table[entry, 1] >> NAME_SHIFT == name:
-            return entry
-        entry = (entry + 1) & mask
+            return np.int64(entry)
+        entry = masked(entry + ONE, len(table))
     return np.int64(-1)
 
 
@@ -209,15 +208,14 @@ def find_or_make(state, group, tag, value):
     """The bucket of a group and a value."""
     table = state.table
     name = (np.int64(group) << TAG_BITS | tag) + 1
-    mask = len(table) - 1
-    entry = mix(name, value) & mask
+    entry = masked(mix(name, value), len(table))
     while table[entry, 1] != 0:
         if table[entry, 0] == value and table[entry, 1] >> NAME_SHIFT == name:
-            return entry
-        entry = (entry + 1) & mask
+            return np.int64(entry)
+        entry = masked(entry + ONE, len(table))
     table[entry, 0], table[entry, 1] = value, name << NAME_SHIFT
     state.counters[C_BUCKETS] += 1
-    return entry
+    return np.int64(entry)
 
 
 @allocating

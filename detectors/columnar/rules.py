@@ -97,7 +97,7 @@ def step(program, events, state, visit, unit, row, event, position, lo, hi):
         return KEPT
     move = memory[memory[visit + V_MOVES] + 1]
     code = memory[move + M_LABEL]
-    if code != 0 and not holds(program, events, state, code, event, lo, hi, np.int64(-1)):
+    if code > 0 and not holds(program, events, state, code, event, lo, hi, np.int64(-1)):
         return GONE if flags & EVERYTHING != 0 else KEPT
     least = min(lo, rows[row, R_LO])
     wide = memory[unit + U_WINDOW]
@@ -107,7 +107,7 @@ def step(program, events, state, visit, unit, row, event, position, lo, hi):
     if memory[move + M_FLAGS] & HIDDEN == 0:
         link = link_behind(state, link, position)
     place, own = memory[move + M_STATE], memory[move + M_UNIT]
-    if place == 0:
+    if place <= 0:
         key, tag = rows[row, R_KEY], rows[row, R_TAG] & TAG_MASK
         report(program, events, state, own, position, least, hi, link, np.int64(-1), key, tag)
         return GONE
@@ -249,7 +249,7 @@ def follow(program, events, state, unit, move, row, extra, link, lo, hi, event, 
         if flags & HIDDEN == 0:
             link = link_behind(state, link, position)
         place, own = memory[move + M_STATE], memory[move + M_UNIT]
-        if place != 0:
+        if place > 0:
             bear(program, state, place, own, link, least, hi, position, key, tag, np.int64(-1))
         else:
             report(program, events, state, own, position, least, most, link, np.int64(-1), key, tag)
