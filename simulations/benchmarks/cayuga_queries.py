@@ -121,6 +121,11 @@ def text_of(query: Query, template: Template) -> str:
 
 def automata(parameters: Parameters, count: int) -> Iterator[Automaton]:
     """The automata of so many queries, each out of that of the template."""
+    return (automaton for _, automaton in with_automata(parameters, count))
+
+
+def with_automata(parameters: Parameters, count: int) -> Iterator[tuple[Query, Automaton]]:
+    """So many queries with their automata."""
     marks = [Binary("==", Name(f"step{place}"), Constant(True)) for place in range(STEPS + 1)]
     text = TEXTS[parameters.template].format(*map(format_expression, marks))
     template = compile_pattern(text).automaton
@@ -135,7 +140,7 @@ def automata(parameters: Parameters, count: int) -> Iterator[Automaton]:
             )
             for position in template.positions
         )
-        yield replace(template, canonical_id=f"c{number:016x}", positions=positions)
+        yield query, replace(template, canonical_id=f"c{number:016x}", positions=positions)
 
 
 def stream(count: int, seed: int = 1, begin: int = 0, domain: int = DOMAIN) -> Batch:

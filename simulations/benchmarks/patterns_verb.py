@@ -12,53 +12,56 @@ from detectors.engines import chosen
 from middleware.console_output import messages, output, print_json
 from middleware.errors import DistcedError
 from simulations.benchmarks.cayuga_queries import Parameters, Template
-from simulations.benchmarks.patterns import WITHOUT, Throughput, by_selectivity, by_zipf, measure
-from simulations.benchmarks.patterns_report import as_dict, plots, show
+from simulations.benchmarks.patterns import Throughput, measure, varied
+from simulations.benchmarks.patterns_report import as_dict, plots, show, sound
 
-ZIPF: Final = (0.8, 1.0, 1.2, 1.4)
-SELECTIVITY: Final = (0.5, 0.6, 0.7, 0.8, 0.9)
 NAMES: Final[tuple[Template, ...]] = get_args(Template)
 
 
 def bench_patterns(
-    templates: str, patterns: str, events: int, *, vary: str, without: int, report: Path | None, as_json: bool
+    templates: str,
+    patterns: str,
+    events: int,
+    *,
+    vary: str,
+    merging: bool,
+    without: int,
+    report: Path | None,
+    as_json: bool,
 ) -> int:
-    """Measure, and show what came of it."""
+    """Measure, and show what came of it; 1 if variants differ in what they find."""
     chosen("columnar", 0)
     if vary not in ("", "zipf", "selectivity"):
         raise DistcedError("nothing to vary", given=vary, allowed="zipf, selectivity", where="--vary")
     wanted, counts = _templates(templates), numbers(patterns, "--patterns")
+    if vary:
+        counts = counts[-1:]
+    elif 0 < without < counts[0]:
+        # There is to be one number that all variants are measured with.
+        counts = [without, *counts]
     console = messages()
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    figures: list[Throughput] = []
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("", total=max(counts))
+        task = progress.add_task("", total=counts[-1])
 
         def tell(what: str, done: int, total: int) -> None:
             progress.update(task, description=what, completed=done, total=total)
 
         def measured() -> Iterator[Throughput]:
             for template in wanted:
-                parameters = Parameters(template)
-                if vary == "zipf":
-                    yield from by_zipf(parameters, ZIPF, max(counts), events, tell)
-                elif vary == "selectivity":
-                    yield from by_selectivity(parameters, SELECTIVITY, max(counts), events, tell)
-                else:
-                    yield from measure(parameters, counts, events, watch=tell)
-                if without:
-                    yield from measure(parameters, [without], min(WITHOUT, events), indexed=False, watch=tell)
+                for parameters in varied(Parameters(template), vary):
+                    yield from measure(parameters, counts, events, merging=merging, without=without, watch=tell)
 
-        figures += measured()
+        figures = list(measured())
     if report is not None:
         report.mkdir(parents=True, exist_ok=True)
-        for name, content in plots(figures).items():
+        for name, content in plots(figures, vary).items():
             (report / name).write_text(content)
     if as_json:
         print_json(as_dict(figures))
     else:
         show(output(), figures)
-    return 0
+    return 0 if sound(figures) else 1
 
 
 def _templates(text: str) -> tuple[Template, ...]:

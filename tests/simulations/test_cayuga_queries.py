@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
 
+from rich.console import Console
 from typer.testing import CliRunner
 
 from detectors.automata.automaton import Automaton
@@ -20,6 +21,8 @@ from detectors.compilation import compile_pattern
 from detectors.stepwise.engine import StepwiseEngine
 from middleware.events import CompositeEvent
 from simulations.benchmarks.cayuga_queries import Parameters, Template, automata, queries, stream, text_of
+from simulations.benchmarks.patterns import WITHOUT, measure
+from simulations.benchmarks.patterns_report import show, sound
 from simulations.console import bench
 
 TEMPLATES: tuple[Template, ...] = get_args(Template)
@@ -72,18 +75,80 @@ def test_patterns_are_added_while_it_runs() -> None:
         assert _told(own) == _told(alone.feed(rest))
 
 
+def test_all_variants_are_measured_up_to_what_each_is_given() -> None:
+    told: set[str] = set()
+    parameters = replace(DENSE, zipf=(2.0, 1.0, 0.8))
+    given = measure(parameters, [30, 60], 3000, without=30, watch=lambda what, *_: told.add(what))
+    figures = {(each.patterns, each.variant): each for each in given}
+    variants = ("with indexes", "without merging", "without any", "predicates alone")
+    assert list(figures) == [(30, each) for each in variants] + [(60, each) for each in variants if each != variants[2]]
+    assert told >= {f"Filter, {patterns} patterns, {variant}" for patterns, variant in figures}
+    for (patterns, variant), each in figures.items():
+        baseline = figures[patterns, "predicates alone"]
+        assert each.ratio == pytest.approx(each.rate / baseline.rate)
+        assert each.events == (WITHOUT if variant == "without any" else 3000)
+        if each is not baseline:
+            assert each.matches == each.expected
+            assert each.matches is not None
+            assert each.matches > 5
+    for patterns in (30, 60):
+        merged, apart = figures[patterns, "with indexes"], figures[patterns, "without merging"]
+        assert merged.matches == apart.matches
+        assert (merged.states or 0) < (apart.states or 0) == 2 * patterns
+        # Every predicate that an event satisfies begins something where nothing is shared.
+        assert merged.touched < apart.touched
+        assert apart.touched > figures[patterns, "predicates alone"].touched > 0
+    assert figures[30, "without any"].touched > 30
+    assert [each.variant for each in measure(DENSE, [20], 100, merging=False)] == ["with indexes", "predicates alone"]
+
+
+def test_variants_that_differ_are_told() -> None:
+    (figure, _) = measure(DENSE, [20], 100, merging=False)
+    assert sound([figure])
+    wrong = replace(figure, matches=7, expected=8)
+    assert not sound([figure, wrong])
+    console = Console(record=True, width=200)
+    show(console, [wrong])
+    assert "7 (of 8)" in console.export_text()
+
+
 def test_the_verb(tmp_path: Path) -> None:
     arguments = ["patterns", "--templates", "Filter,LinearDyn", "--patterns", "50,100", "--events", "500"]
     result = CliRunner().invoke(bench, [*arguments, "--without", "50", "--report", str(tmp_path), "--json"])
     assert result.exit_code == 0, result.output
     figures = json.loads(result.stdout)
-    assert [(each["patterns"], each["indexed"]) for each in figures] == 2 * [(50, True), (100, True), (50, False)]
-    assert all(each["rate"] > 0 for each in figures)
-    ElementTree.parse(tmp_path / "patterns.svg")
-    varied = CliRunner().invoke(
-        bench, ["patterns", "--patterns", "50", "--events", "100", "--vary", "zipf", "--without", "0", "--json"]
-    )
-    assert [each["zipf"] for each in json.loads(varied.stdout)] == [0.8, 1.0, 1.2, 1.4]
+    few, many = ["with indexes", "without merging", "without any"], ["with indexes", "without merging"]
+    rows = [(50, [*few, "predicates alone"]), (100, [*many, "predicates alone"])]
+    expected = [(count, variant) for count, variants in rows for variant in variants]
+    assert [(each["patterns"], each["variant"]) for each in figures] == 2 * expected
+    assert all(each["rate"] > 0 and each["ratio"] > 0 for each in figures)
+    assert _lines(tmp_path / "patterns.svg") == ["LinearDyn", "Filter"]
+    for template in ("Filter", "LinearDyn"):
+        assert _lines(tmp_path / f"patterns-{template}.svg") == [*few, "predicates alone"]
+
+
+@pytest.mark.parametrize(
+    ("vary", "values"), [("zipf", [0.8, 1.0, 1.2, 1.4]), ("selectivity", [0.5, 0.6, 0.7, 0.8, 0.9])]
+)
+def test_the_verb_varies(vary: str, values: list[float], tmp_path: Path) -> None:
+    arguments = ["patterns", "--patterns", "20,50", "--events", "100", "--vary", vary, "--without", "0"]
+    result = CliRunner().invoke(bench, [*arguments, "--report", str(tmp_path), "--json"])
+    assert result.exit_code == 0, result.output
+    figures = json.loads(result.stdout)
+    assert [each[vary] for each in figures if each["variant"] == "with indexes"] == values
+    assert {each["patterns"] for each in figures} == {50}
+    variants = ["with indexes", "without merging", "predicates alone"]
+    assert _lines(tmp_path / f"patterns-{vary}-Filter.svg") == variants
+    circles = ElementTree.parse(tmp_path / f"patterns-{vary}.svg").iter("{http://www.w3.org/2000/svg}circle")
+    assert len(list(circles)) == len(values)
+
+
+def test_without_indexes_there_is_always_a_number_to_compare() -> None:
+    arguments = ["patterns", "--patterns", "60", "--events", "100", "--without", "40", "--no-without-merging"]
+    result = CliRunner().invoke(bench, [*arguments, "--json"])
+    told = [(each["patterns"], each["variant"]) for each in json.loads(result.stdout)]
+    without = [(40, "with indexes"), (40, "without any"), (40, "predicates alone")]
+    assert told == [*without, (60, "with indexes"), (60, "predicates alone")]
 
 
 @pytest.mark.parametrize(
@@ -93,6 +158,13 @@ def test_what_cannot_be_measured_is_refused(option: str, value: str) -> None:
     result = CliRunner().invoke(bench, ["patterns", option, value])
     assert result.exit_code != 0
     assert value in str(result.exception)
+
+
+def _lines(file: Path) -> list[str]:
+    """The names of the lines of a plot."""
+    texts = [each.text or "" for each in ElementTree.parse(file).iter("{http://www.w3.org/2000/svg}text")]
+    known = (*TEMPLATES, "with indexes", "without merging", "without any", "predicates alone")
+    return [each for each in texts if each in known]
 
 
 def _unnamed(automaton: Automaton) -> Automaton:

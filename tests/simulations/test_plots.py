@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulations.plots import bars, histogram
+from simulations.plots import bars, histogram, lines
 
 SVG = "{http://www.w3.org/2000/svg}"
 NUMBERS = st.floats(0, 1e9, allow_nan=False)
@@ -67,3 +67,41 @@ def test_bars_are_as_long_as_their_values() -> None:
     assert wide[1] == pytest.approx(wide[0] / 2)
     assert wide[2] == 0
     assert "5 events/s" in texts(root)
+
+
+POINTS = st.lists(st.tuples(NUMBERS, NUMBERS), max_size=8)
+
+
+def marked(root: ElementTree.Element) -> list[tuple[float, float]]:
+    """Where the points of all lines are."""
+    return [(float(each.attrib["cx"]), float(each.attrib["cy"])) for each in root.iter(f"{SVG}circle")]
+
+
+@given(st.dictionaries(PRINTABLE, POINTS, max_size=8), PRINTABLE, st.booleans())
+def test_any_lines_are_well_formed_and_within(
+    series: dict[str, list[tuple[float, float]]], title: str, logarithmic: bool
+) -> None:
+    root = drawn(lines(series, title=title, across="patterns", unit="events/s", logarithmic=logarithmic))
+    shown = sum(y > 0 or not logarithmic for points in series.values() for _, y in points)
+    places = marked(root)
+    assert len(places) == shown
+    assert all(60 <= x <= 480 and 39.9 <= y <= 272.1 for x, y in places)
+    assert ("nothing to show" in texts(root)) == (shown == 0) or "nothing to show" in (title, *series)
+    if shown:
+        assert set(series) <= set(texts(root))
+
+
+def test_lines_go_from_left_to_right_at_their_scale() -> None:
+    series = {"one": [(30.0, 100.0), (10.0, 0.0), (20.0, 50.0)]}
+    (left, low), (middle, half), (right, high) = marked(drawn(lines(series, title="t", across="x", unit="u")))
+    assert middle - left == pytest.approx(right - middle)
+    assert low - half == pytest.approx(half - high)
+    assert high < half < low == 272
+
+
+def test_a_decade_is_as_high_as_the_next_on_a_logarithmic_scale() -> None:
+    series = {"one": [(1.0, 1e3), (2.0, 1e4), (3.0, 1e5)], "none": [(1.0, 0.0)]}
+    root = drawn(lines(series, title="t", across="x", unit="u", logarithmic=True))
+    (_, low), (_, middle), (_, high) = marked(root)
+    assert low - middle == pytest.approx(middle - high)
+    assert {"1k", "10k", "100k"} <= set(texts(root))

@@ -1,0 +1,114 @@
+"""What `distced bench patterns` measures side by side: variants of the columnar engine, and the baseline.
+
+cayuga-algebra-cesar, section 5.2.1, Figure 17: with indexes, without merging of states, and without any. In the last
+Cayuga keeps its index of static predicates, and patterns are by themselves only behind it. Here every event is held to
+every pattern: a mode in which one index works would be there for this figure alone. The baseline is about that index by
+itself, and is not in their figure.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+
+from detectors.automata.automaton import Automaton
+from detectors.columnar.columns import Batch
+from detectors.columnar.looping import Loop
+from simulations.benchmarks.cayuga_queries import CONTINUOUS, DISCRETE
+from simulations.benchmarks.static_predicates import StaticPredicates
+
+Variant: TypeAlias = Literal["with indexes", "without merging", "without any", "predicates alone"]
+
+OPTIONS: Final[Mapping[Variant, tuple[bool, bool]]] = {
+    "with indexes": (True, True),
+    "without merging": (True, False),
+    "without any": (False, False),
+}
+"""For each variant of the engine whether it is indexed, and whether states are shared."""
+
+
+class Way(ABC):
+    """One way to take the events in, and how long it took.
+
+    Attributes:
+        seconds, events: what was measured.
+        found: how many matches there were in each batch of these.
+    """
+
+    def __init__(self, variant: Variant) -> None:
+        self.variant = variant
+        self.warm()
+
+    def warm(self) -> None:
+        """Measure from now on."""
+        self.seconds, self.events, self.found = 0.0, 0, list[int]()
+
+    def take(self, batch: Batch) -> None:
+        """Take in events."""
+        began = time.perf_counter()
+        found = self.count(batch)
+        self.seconds += time.perf_counter() - began
+        self.events += len(batch)
+        self.found.append(found)
+
+    @abstractmethod
+    def count(self, batch: Batch) -> int:
+        """Take in events, and say how many matches there are."""
+
+
+class Engine(Way):
+    """A variant of the engine.
+
+    Attributes:
+        added: how long each pattern took to add, s.
+    """
+
+    def __init__(self, variant: Variant) -> None:
+        indexed, shared = OPTIONS[variant]
+        self.loop = Loop((), indexed=indexed, shared=shared)
+        self.added: list[float] = []
+        super().__init__(variant)
+
+    def add(self, automaton: Automaton) -> None:
+        """One more pattern from now on."""
+        began = time.perf_counter()
+        self.loop.add(automaton)
+        self.added.append(time.perf_counter() - began)
+
+    def warm(self) -> None:
+        super().warm()
+        self._before = self.loop.touched
+
+    def count(self, batch: Batch) -> int:
+        return len(self.loop.feed(batch))
+
+    @property
+    def touched(self) -> int:
+        """How many pairs of an instance or a start and an event were looked at."""
+        return self.loop.touched - self._before
+
+    def states(self) -> int:
+        """In how many states instances may wait."""
+        return len({state for unit in self.loop.assembler.units for state in unit.states if state})
+
+
+class Baseline(Way):
+    """The static predicates of first steps, and nothing else."""
+
+    def __init__(self, predicates: StaticPredicates) -> None:
+        self._predicates = predicates
+        super().__init__("predicates alone")
+
+    def count(self, batch: Batch) -> int:
+        return self._predicates.count(arrays(batch))
+
+
+def arrays(batch: Batch) -> dict[str, np.ndarray[Any, Any]]:
+    """The attributes of a batch of Cayuga's stream."""
+    columns = {name: batch.column(name) for name in (*DISCRETE, *CONTINUOUS)}
+    words = {name: column.payload for name, column in columns.items() if column is not None}
+    return {name: each.view(np.float64) if name in CONTINUOUS else each for name, each in words.items()}
