@@ -1,8 +1,8 @@
-"""The static part of a condition: what of it speaks of the event at hand and constants alone.
+"""What of a condition can be looked up: the parts that compare an attribute of the event at hand with one other value.
 
-cayuga-algebra-cesar, section 4.1: an atomic predicate is static where it compares an attribute with a constant. Of a
-conjunction the static equalities say where it is looked up, and the static ranges which of what is found there is worth
-a look. Ranges are over floats: what is beyond a bound in the order of floats is beyond it, and up to 2^53 integers are
+cayuga-algebra-cesar, section 4.1: an atomic predicate is static where it compares an attribute with a constant, else
+dynamic. Of a conjunction the static equalities say where it is looked up, and the static ranges which of what is found
+there is worth a look; by a dynamic equality with an event matched before, instances are told apart. Ranges are over floats: what is beyond a bound in the order of floats is beyond it, and up to 2^53 integers are
 floats without a loss.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from middleware.events import Attribute
-from middleware.sets.expressions import TRUE, Binary, Expression, Literal, Name, operands
+from middleware.sets.expressions import TRUE, Binary, Expression, Field, Literal, Name, operands
 
 EXACT: Final = 2**52
 """Constants up to this are told from everything beyond, whole numbers included that floats do not tell apart."""
@@ -28,11 +28,13 @@ class Atoms:
     Attributes:
         equal: the value each of these attributes has to have.
         ranges: the least and the greatest value of each of these attributes; numbers, or there is no match.
-        whole: whether that is all there is to it.
+        joined: the attributes that have to be equal to one of an event matched before.
+        whole: whether the static part is all there is to it.
     """
 
     equal: dict[str, Attribute] = field(default_factory=dict)
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+    joined: dict[str, Field] = field(default_factory=dict)
     whole: bool = True
 
 
@@ -47,6 +49,12 @@ def atoms_of(condition: Expression, registers: Container[str]) -> Atoms:
 
 def _note(found: Atoms, operand: Expression, registers: Container[str]) -> bool:
     match operand:
+        case Binary(operator="==", left=Name(name=name), right=Field() as other) if name not in registers:
+            found.joined.setdefault(name, other)
+            return False
+        case Binary(operator="==", left=Field() as other, right=Name(name=name)) if name not in registers:
+            found.joined.setdefault(name, other)
+            return False
         case Binary(operator=operator, left=Name(name=name), right=Literal(value=value)) if operator in MIRRORED:
             pass
         case Binary(operator=operator, left=Literal(value=value), right=Name(name=name)) if operator in MIRRORED:

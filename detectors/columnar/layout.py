@@ -54,7 +54,8 @@ S_VISITS: Final = 2
 S_TIMERS: Final = 3
 """Visits by time event; 0 where nothing happens."""
 S_VALUE: Final = 4
-"""What its instances are found by: -1 for the value of the key, else the number of a constant."""
+"""What its instances are found by: -1 for the value of the key, the number of a constant, or -2 less the slot of what was
+kept of an event."""
 STATE: Final = 5
 
 # What events of one type do in one state, or in a start state.

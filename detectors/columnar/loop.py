@@ -119,9 +119,7 @@ def offer(program, events, state, event, groups, kind):
         tag, value = np.int64(NULL), np.int64(0)
         if column >= 0:
             tag, value = np.int64(events.tags[column, event]), events.payload[column, event]
-        entry = np.int64(-1)
-        if column < 0 or tag != NULL:
-            entry = find(state, memory[item], tag, value)
+        entry = find(state, memory[item], tag, value)
         if entry < 0:
             counters[C_VISIT] += 1
             continue

@@ -299,6 +299,8 @@ class Loop:
         value = int(program.memory[unit.states[place] + layout.S_VALUE])
         if value >= 0:
             tag, key = map(int, program.constants[value])
+        elif value < -1:
+            tag, key = map(int, rows.found_by(state, extra - 2 - value))
         row = int(counters[layout.C_ROWS])
         counters[layout.C_ROWS] += 1
         state.rows[row] = (

@@ -268,8 +268,8 @@ class Assembler:
         column, value = -1, self._constant(None)
         if automaton.key:
             column, value = self.columns.place(automaton.key), -1
-        elif not is_open and len(looked) == 1 and self._indexed:
-            column, value = self._told_by(unit, forms, looked[0], column, value)
+        elif not is_open and looked and self._indexed:
+            column, value = self._told_by(unit, forms, looked, column, value)
         types = None if is_open else frozenset(looked)
         self._memory[address + layout.S_LOCAL] = place
         self._memory[address + layout.S_GROUP] = self._group(types, column)
@@ -287,14 +287,21 @@ class Assembler:
         return visits
 
     def _told_by(
-        self, unit: Unit, forms: Sequence[ConditionByType], name: str, column: int, value: int
+        self, unit: Unit, forms: Sequence[ConditionByType], looked: Sequence[str], column: int, value: int
     ) -> tuple[int, int]:
-        """The attribute that every reason to be in the domain asks for the same value; else none."""
+        """The attribute that every reason to be in the domain asks for the same value; else none.
+
+        A value of an event matched before tells more instances apart than a constant does.
+        """
         registers = self._names[unit.number].registers
-        conditions = [form.by_type.get(name, FALSE) for form in forms]
-        asked = [atoms_of(each, registers).equal for each in conditions if each != FALSE]
-        for attribute, wanted in asked[0].items():
-            if all(attribute in each and values.same(each[attribute], wanted) for each in asked[1:]):
+        conditions = [_condition(form, name) for form in forms for name in looked]
+        first, *others = (atoms_of(each, registers) for each in conditions if each != FALSE)
+        for attribute, known in first.joined.items():
+            if all(each.joined.get(attribute) == known for each in others):
+                slot = unit.captures[known.variable, known.attribute]
+                return self.columns.place((attribute,)), -2 - slot
+        for attribute, wanted in first.equal.items():
+            if all(attribute in each.equal and values.same(each.equal[attribute], wanted) for each in others):
                 return self.columns.place((attribute,)), self._constant(_plain(wanted))
         return column, value
 

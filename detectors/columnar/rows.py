@@ -55,6 +55,7 @@ from detectors.columnar.layout import (
     USED_MASK,
 )
 from detectors.columnar.moment import seen_before
+from detectors.columnar.values import FLOAT, INTEGER
 
 
 @inlined
@@ -84,6 +85,8 @@ def bear(program, state, place, unit, link, lo, hi, position, key, tag, extra):
     value = memory[place + S_VALUE]
     if value >= 0:
         tag, key = program.constants[value, 0], program.constants[value, 1]
+    elif value < -1:
+        tag, key = found_by(state, extra - 2 - value)
     rows[row, R_STATE] = np.int64(unit) << UNIT_SHIFT | place
     rows[row, R_LINK] = link
     rows[row, R_LO] = lo
@@ -99,6 +102,18 @@ def bear(program, state, place, unit, link, lo, hi, position, key, tag, extra):
         timers = memory[unit + U_TIMERS]
         if timers > 0:
             set_off(program, state, row, extra + memory[unit + U_WINDOWS], timers)
+
+
+@compiled
+def found_by(state, slot):
+    """What an instance is found by whose state asks for what was kept of an event: a number as columns of keys have it."""
+    tag, bits = state.extras[slot], state.extras[slot + 1]
+    if tag == FLOAT:
+        state.stack[0] = bits
+        number = state.floats[0]
+        if -(2.0**63) <= number < 2.0**63 and number == np.floor(number):
+            return np.int64(INTEGER), np.int64(number)
+    return tag, bits
 
 
 @inlined

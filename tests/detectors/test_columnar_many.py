@@ -131,3 +131,42 @@ def test_what_was_removed_is_swept_out() -> None:
 )
 def test_which_patterns_may_share_states(text: str, shares: bool) -> None:
     assert (chain_of(compile_pattern(text).automaton) is not None) == shares
+
+
+VALUES = (1, 1.0, True, 0, 0.0, -0.0, False, None, "1", "a", 2.5, 2**53 + 1, float(2**53), -(2**63), -(2.0**63), 1e300)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[A as x] ; [B where k == x.k]",
+        "[A as x] [B where x.k == k and v > 1]",
+        "[A as x] ; [{B, C} where k == x.k]",
+        "[A as x] ; [B where k == x.k as y] ; [C where k == y.k or v == 1 <= C where k == y.k]",
+        "[A as x] ; [B where k == x.k <= {B where k == x.k, C where k == x.k}]+ ; [A where k == x.k]",
+        "[A as x] ; ([B where k == x.k], [Z]) @ Z = 40ns",
+    ],
+)
+def test_instances_are_found_by_a_value_of_an_event_before(text: str) -> None:
+    """Whatever kinds of values are equal to the language are one value to the index, and null is equal to null."""
+    random = Random(5)
+    pattern = compile_pattern(text)
+    events = [
+        Event(random.choice("AABBC"), at, at, "s", at, {"k": random.choice(VALUES), "v": at % 3}) for at in range(400)
+    ]
+    engine, other = ColumnarEngine([pattern]), StepwiseEngine([pattern])
+    half = engine.feed(events[:200])
+    handed_over = ColumnarEngine([pattern])
+    handed_over.go_on_from(engine.stepwise())
+    found = [*half, *handed_over.feed(events[200:]), *handed_over.finish()]
+    assert told(found) == told([*other.feed(events), *other.finish()])
+    assert len(found) > 20
+
+
+def test_an_event_comes_by_the_instances_it_may_concern_only() -> None:
+    pattern = compile_pattern("[A as x] ; [B where k == x.k]")
+    loop = Loop([pattern.automaton])
+    starts = [Event("A", at, at, "s", at, {"k": at}) for at in range(1000)]
+    ends = [Event("B", at, at, "s", at, {"k": at % 1000}) for at in range(1000, 2000)]
+    assert len(loop.feed(Batch.of_events([*starts, *ends]))) == 1000
+    assert loop.touched == 2000
