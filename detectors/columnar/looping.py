@@ -103,6 +103,7 @@ class Loop:
         counters = self.state.counters
         for counter, count in ((layout.C_MOST_EXTRA, unit.extra), (layout.C_MOST_TIMERS, len(automaton.timers))):
             counters[counter] = max(int(counters[counter]), count)
+        counters[layout.C_INNER] = max(int(counters[layout.C_INNER]), len(unit.inner_keys))
         counters[layout.C_SLACK] = 0
         if unit.number >= len(self.state.fired):
             self.state = self.state._replace(fired=longer(self.state.fired, 2 * len(self.state.fired), layout.NONE))
@@ -337,6 +338,18 @@ class Loop:
             self._grow()
         return int(rows.link_behind(self.state, before, position))
 
+    def add_spent(self, values: Iterable[tuple[int, int]]) -> int:
+        """Values of inner keys that have gone their own way; one more than the number of the last, 0 for none."""
+        counters, last = self.state.counters, 0
+        for name, payload in values:
+            if counters[layout.C_SPENT] == len(self.state.spent):
+                self._grow()
+            place = int(counters[layout.C_SPENT])
+            self.state.spent[place] = (last, name, payload)
+            counters[layout.C_SPENT] += 1
+            last = place + 1
+        return last
+
     def note_time(self, due: int, number: int, timer: int) -> int:
         """The position of a time event."""
         counters = self.state.counters
@@ -347,9 +360,8 @@ class Loop:
         counters[layout.C_TIMES] += 1
         return -1 - place
 
-    def packed_key(self, unit: Unit, key: object) -> tuple[int, int]:
-        """Tag and bits of a key as the stepwise engine has it."""
-        names = unit.automaton.key
+    def packed_key(self, names: tuple[str, ...], key: object) -> tuple[int, int]:
+        """Tag and bits of a key of these attributes as the stepwise engine has it."""
         if not names:
             return 0, 0
         values = key if len(names) > 1 and isinstance(key, tuple) else (key,)
@@ -384,6 +396,7 @@ class Loop:
             "found": counters[layout.C_FOUND],
             "times": counters[layout.C_TIMES],
             "affected": counters[layout.C_TOGETHER],
+            "spent": counters[layout.C_SPENT],
         }
         # Twice as long what is three quarters full; if nothing is, one instance brings forth more than is left.
         full = {name: 4 * int(count) >= 3 * len(getattr(state, name)) for name, count in used.items()}
@@ -411,7 +424,8 @@ class Loop:
         width = max(len(names), 1)
         if len(self._room[0]) < width * count:
             self._room = np.empty(2 * width * count, np.uint8), np.empty(2 * width * count, np.int64)
-        tags, payload = (each[: width * count].reshape(width, count) for each in self._room)
+        tags = self._room[0][: width * count].reshape(width, count)
+        payload = self._room[1][: width * count].reshape(width, count)
         pieces = batch.pieces
         for place, name in enumerate(names):
             if len(pieces) == 1:

@@ -70,7 +70,10 @@ class State(NamedTuple):
         fired: of each pattern the due instant of the time event that fired last, and its number; NONE before; and the
             position from which on it is there.
         times: of each time event that fired its due instant, its number, its timer.
-        affected: the instances that events consumed together have affected.
+        affected: the instances that events consumed together have affected: the row and -1, or a key and its value as
+            in `spent`.
+        spent: of the values of inner keys that have gone their own way the one before, the number of the key above the
+            tag, and the bits.
         stack, floats, tags: of the expression that is evaluated; `floats` is `stack` read as floats.
         counters: as `layout` has them.
     """
@@ -86,6 +89,7 @@ class State(NamedTuple):
     fired: Words
     times: Words
     affected: Words
+    spent: Words
     stack: Words
     floats: NDArray[np.float64]
     tags: Words
@@ -106,7 +110,8 @@ def empty_state() -> State:
         seen=np.zeros((256, 3), np.int64),
         fired=np.full((16, 3), layout.NONE, np.int64),
         times=np.empty((64, 3), np.int64),
-        affected=np.empty(64, np.int64),
+        affected=np.empty((64, 3), np.int64),
+        spent=np.empty((64, 3), np.int64),
         stack=stack,
         floats=stack.view(np.float64),
         tags=np.zeros(len(stack), np.int64),

@@ -15,10 +15,14 @@ from detectors.columnar.layout import (
     ASIDE,
     C_CALLBACK,
     C_FOUND,
+    C_SPENT,
+    C_TOGETHER,
     CHOSEN,
     D_CODE,
+    D_ENTERS,
     D_INITS,
     DUE,
+    ENTERS,
     EVERYTHING,
     F_EXTRA,
     F_HI,
@@ -45,6 +49,7 @@ from detectors.columnar.layout import (
     M_WINDOWS,
     MERGES,
     NONE,
+    OPENED,
     R_HI,
     R_KEY,
     R_LAST,
@@ -53,6 +58,7 @@ from detectors.columnar.layout import (
     R_STATE,
     R_TAG,
     S_VALUE,
+    SET_OFF,
     SHARES,
     SHOWN,
     SIMPLE,
@@ -62,19 +68,23 @@ from detectors.columnar.layout import (
     T_CLEARS,
     T_FLAGS,
     T_STATE,
+    TAG_BITS,
     TAG_MASK,
     TEST,
     U_EXTRA,
     U_FILTER,
     U_FLAGS,
     U_NUMBER,
+    U_SPENT,
     U_WINDOW,
     U_WINDOWS,
     UNIT_SHIFT,
     V_FLAGS,
+    V_INNER,
     V_JOINT,
     V_LOOP,
     V_MOVES,
+    V_OPENS,
     V_TESTS,
 )
 from detectors.columnar.machine import call_out, evaluate, holds
@@ -138,8 +148,12 @@ def take(program, events, state, visit, unit, row, event, position, lo, hi, toge
     if bound != 0 and lo <= state.extras[extra + bound - 1]:
         # Where there is no bound it is less than every instant.
         return False
+    if memory[visit + V_OPENS] > 0:
+        return take_open(program, events, state, visit, unit, row, event, position, lo, hi, together)
     alike = flags & (ALIKE | EVERYTHING) == ALIKE
-    if flags & (ALIKE | EVERYTHING) == 0 and not in_domain(program, events, state, visit, unit, extra, event, lo, hi):
+    if flags & (ALIKE | EVERYTHING) == 0 and not in_domain(
+        program, events, state, visit, unit, extra, event, lo, hi, False
+    ):
         return False
     gone = not alike
     moves = memory[visit + V_MOVES]
@@ -186,12 +200,91 @@ def take(program, events, state, visit, unit, row, event, position, lo, hi, toge
 
 
 @compiled
-def in_domain(program, events, state, visit, unit, extra, event, lo, hi):
-    """Whether an event is in the domain of a state for an instance."""
+def take_open(program, events, state, visit, unit, row, event, position, lo, hi, together):
+    """The same where an inner key may be entered: independent instances for each of its values.
+
+    The instance stands for all values that no event has shown yet. An event with such a value splits off the instance
+    of this value, which goes its own way; what is left stands for the rest.
+    """
+    memory, extra = program.memory, extra_of(state.rows, row)
+    tag, value = np.int64(NULL), np.int64(0)
+    if event >= 0:
+        column = memory[visit + V_OPENS] - 1
+        tag, value = np.int64(events.tags[column, event]), events.payload[column, event]
+    name = np.int64(memory[visit + V_INNER]) << TAG_BITS | tag
+    splits = (
+        tag != NULL
+        and not is_spent(program, state, unit, extra, name, value)
+        and in_domain(program, events, state, visit, unit, extra, event, lo, hi, True)
+    )
+    if splits:
+        follow_with(program, events, state, visit, unit, row, event, position, lo, hi, True)
+    gone = in_domain(program, events, state, visit, unit, extra, event, lo, hi, False)
+    if gone:
+        follow_with(program, events, state, visit, unit, row, event, position, lo, hi, False)
+    elif splits and together:
+        note_affected(state, row, name, value)
+    elif splits:
+        spend(program, state, row, name, value)
+    return gone
+
+
+@compiled
+def follow_with(program, events, state, visit, unit, row, event, position, lo, hi, entered):
+    """Follow what an event allows, with an inner key entered or not."""
+    memory, rows = program.memory, state.rows
+    apart, extra = lo > rows[row, R_HI], extra_of(rows, row)
+    moves = memory[visit + V_MOVES]
+    for each in range(memory[moves]):
+        move = memory[moves + 1 + each]
+        flags = memory[move + M_FLAGS]
+        if (flags & ENTERS != 0 and not entered) or (flags & STRONG != 0 and not apart):
+            continue
+        if labelled(program, events, state, move, unit, extra, event, lo, hi):
+            key, tag, link = rows[row, R_KEY], rows[row, R_TAG] & TAG_MASK, rows[row, R_LINK]
+            least = min(lo, rows[row, R_LO])
+            follow(program, events, state, unit, move, row, extra, link, lo, hi, event, position, least, hi, key, tag)
+
+
+@compiled
+def is_spent(program, state, unit, extra, name, value):
+    """Whether the instance of this value of an inner key has gone its own way."""
+    entry = state.extras[extra + program.memory[unit + U_SPENT] - 1]
+    while entry > 0:
+        if state.spent[entry - 1, 1] == name and state.spent[entry - 1, 2] == value:
+            return True
+        entry = state.spent[entry - 1, 0]
+    return False
+
+
+@compiled
+def spend(program, state, row, name, value):
+    """Note that the instance of this value of an inner key has gone its own way."""
+    unit = state.rows[row, R_STATE] >> UNIT_SHIFT
+    head = extra_of(state.rows, row) + program.memory[unit + U_SPENT] - 1
+    place = state.counters[C_SPENT]
+    state.spent[place, 0], state.spent[place, 1], state.spent[place, 2] = state.extras[head], name, value
+    state.counters[C_SPENT] = place + 1
+    state.extras[head] = place + 1
+
+
+@compiled
+def note_affected(state, row, name, value):
+    """Note for the end of the events that are consumed together that an instance is gone, or a value of a key spent."""
+    place = state.counters[C_TOGETHER]
+    state.affected[place, 0], state.affected[place, 1], state.affected[place, 2] = row, name, value
+    state.counters[C_TOGETHER] = place + 1
+
+
+@compiled
+def in_domain(program, events, state, visit, unit, extra, event, lo, hi, entered):
+    """Whether an event is in the domain of a state for an instance, with an inner key entered or not."""
     memory = program.memory
     tests = memory[visit + V_TESTS]
     for each in range(memory[tests]):
         test = tests + 1 + each * TEST
+        if memory[test + D_ENTERS] != 0 and not entered:
+            continue
         code = memory[test + D_CODE]
         if code == 0:
             return True
@@ -258,6 +351,8 @@ def follow(program, events, state, unit, move, row, extra, link, lo, hi, event, 
     size = memory[unit + U_EXTRA]
     if size > 0:
         made = copied(program, state, unit, extra, new_extra(state, size))
+        if memory[unit + U_SPENT] > 0:
+            state.extras[made + memory[unit + U_SPENT] - 1] = 0
         if flags & SIMPLE == 0 and not changed(program, events, state, move, unit, row, made, event, lo, hi, position):
             free_extra(state, made, size)
             return
@@ -350,7 +445,10 @@ def arrive(program, state, target, unit, extra, hi, position):
     clears = memory[target + T_CLEARS]
     if clears != 0:
         for each in range(memory[clears]):
-            extras[extra + memory[clears + 1 + 2 * each]] = NONE if memory[clears + 2 + 2 * each] != 0 else LATEST
+            kind = memory[clears + 2 + 2 * each]
+            extras[extra + memory[clears + 1 + 2 * each]] = (
+                LATEST if kind == OPENED else NONE if kind == SET_OFF else NULL
+            )
     if position < 0:
         # A time event happens once.
         extras[extra + memory[unit + U_WINDOWS] + state.times[-1 - position, 2]] = NONE
