@@ -11,6 +11,9 @@ from detectors.columnar import layout
 
 Words = NDArray[np.int64]
 
+FIRST = 64
+"""For how many of each there is room at first; a power of two."""
+
 
 class Program(NamedTuple):
     """What is run.
@@ -100,18 +103,18 @@ def empty_state() -> State:
     """A state in which nothing has happened."""
     stack = np.zeros(layout.STACK + 6, np.int64)
     state = State(
-        rows=np.empty((256, layout.ROW), np.int64),
-        table=np.zeros((256, 2), np.int64),
-        links=np.empty((256, 3), np.int64),
+        rows=np.empty((FIRST, layout.ROW), np.int64),
+        table=np.zeros((FIRST, 2), np.int64),
+        links=np.empty((FIRST, 3), np.int64),
         extras=np.empty(4 * layout.LARGEST, np.int64),
         spare=np.full(layout.LARGEST + 1, -1, np.int64),
-        alarms=np.empty((64, 5), np.int64),
-        found=np.empty((256, layout.FOUND), np.int64),
-        seen=np.zeros((256, 3), np.int64),
+        alarms=np.empty((FIRST, 5), np.int64),
+        found=np.empty((FIRST, layout.FOUND), np.int64),
+        seen=np.zeros((FIRST, 3), np.int64),
         fired=np.full((16, 3), layout.NONE, np.int64),
-        times=np.empty((64, 3), np.int64),
-        affected=np.empty((64, 3), np.int64),
-        spent=np.empty((64, 3), np.int64),
+        times=np.empty((FIRST, 3), np.int64),
+        affected=np.empty((FIRST, 3), np.int64),
+        spent=np.empty((FIRST, 3), np.int64),
         stack=stack,
         floats=stack.view(np.float64),
         tags=np.zeros(len(stack), np.int64),

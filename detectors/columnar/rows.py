@@ -30,6 +30,7 @@ from detectors.columnar.layout import (
     C_SEEN,
     C_SLACK,
     C_SPENT,
+    C_TOGETHER,
     DEAD,
     EXTRA_SHIFT,
     HEAD_MASK,
@@ -172,7 +173,8 @@ def room_left(state, need):
     if counters[C_MOST_EXTRA] > 0:
         slack = min(slack, (len(state.extras) - counters[C_EXTRAS]) // (3 * counters[C_MOST_EXTRA]) - 1)
     if counters[C_INNER] > 0:
-        slack = min(slack, len(state.spent) - counters[C_SPENT])
+        # What events consumed together have spent is written down behind the last of them.
+        slack = min(slack, len(state.spent) - counters[C_SPENT] - counters[C_TOGETHER])
     # Of what is counted down, some may be free again; but no more than was looked at may be given away.
     counters[C_SLACK] = max(slack, 0)
     if slack < need:
