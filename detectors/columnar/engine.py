@@ -14,6 +14,7 @@ from itertools import pairwise
 from detectors.columnar.cascade import Cascade
 from detectors.columnar.columns import Batch
 from detectors.columnar.handover import hand_over, take_over
+from detectors.columnar.keeping import look_soon
 from detectors.columnar.looping import Kinds, Loop
 from detectors.columnar.matches import Matches
 from detectors.columnar.program import supports
@@ -136,6 +137,11 @@ class ColumnarEngine:
         """The detector of a delegated part has said how far its records are complete: give up what waits in vain."""
         if self.beside is not None:
             self.beside.hear_open(detector, opens)
+
+    def let_go_soon(self) -> None:
+        """Let go of what nobody refers to with the next batch, however little has come."""
+        for stage in () if self.cascade is None else self.cascade.stages:
+            look_soon(stage.loop.state)
 
     def stepwise(self) -> StepwiseEngine:
         """A stepwise engine that goes on from here; this one is not to be used beside it."""

@@ -29,6 +29,11 @@ def _used(counters: Words) -> int:
     return max(int(counters[each]) for each in looked)
 
 
+def look_soon(state: State) -> None:
+    """Look with the next batch, however little has come: what is held of events is not counted here."""
+    state.counters[layout.C_CROWD] = -1
+
+
 def collect(program: Program, state: State, store: Store, latest: int) -> None:
     """Let go of what is not referred to. There are no matches then, and no instance is about to be born."""
     counters = state.counters
