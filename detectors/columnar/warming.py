@@ -34,7 +34,7 @@ def warm() -> None:
     for start in range(0, _EVENTS, _BATCH):
         engine.feed(_events(start, start + _BATCH))
         engine.advance(start + _BATCH)
-        _crowd(engine)
+        engine.let_go_soon()
         engine = _renewed(pattern, engine)
     engine.next_due()
     # Late.
@@ -46,11 +46,18 @@ def warm() -> None:
     engine = ColumnarEngine([compile_pattern("[A] ; [B]"), compile_pattern("[A] ; [C]")])
     engine.feed(_events(0, 1))
     engine.stepwise()
+    # Inner keys, and instances found by a value of an event before.
+    pattern = compile_pattern("([A as x] ; [B where k == x.k]) | ([A] ; ([B] ; [C] by k) ; [D])")
+    engine = ColumnarEngine([pattern])
+    for start in range(0, _BATCH, _BATCH // 4):
+        engine.feed(_events(start, start + _BATCH // 4))
+        engine.let_go_soon()
+        engine = _renewed(pattern, engine)
     # More instances than there is room for at first, and more kinds of beginnings.
     starts = compile_pattern(" | ".join(f"[A where k == {number}]" for number in range(300)) + " ; [B]")
     many = ColumnarEngine([starts, compile_pattern("[A] ; [B] by v")])
     many.feed([Event("A", at, at, "warm", at, {"k": at % 300, "v": at}) for at in range(_EVENTS)])
-    _crowd(many)
+    many.let_go_soon()
     many.feed(_events(_EVENTS, _EVENTS + _BATCH))
     many.finish()
 
@@ -64,10 +71,6 @@ def _renewed(pattern: Compiled, engine: ColumnarEngine) -> ColumnarEngine:
     made = ColumnarEngine([pattern])
     made.go_on_from(engine.stepwise())
     return made
-
-
-def _crowd(engine: ColumnarEngine) -> None:
-    engine.let_go_soon()
 
 
 def _turn() -> object:

@@ -160,9 +160,9 @@ def test_what_the_loop_does_not_run_stays_with_the_stepwise_engine() -> None:
     """It is tried once."""
     choice = Script("columnar")
     engines = Engines(AtOnce(), lambda: choice)
-    detector = Detector(compile_pattern("[C] ; (([A] ; [B]) by k)"), BestEffort(), engines=engines)
+    detector = Detector(compile_pattern("[C] ; (([A] ; [B] by v) by k)"), BestEffort(), engines=engines)
     assert detector.compiled.automaton.inner_keys
-    events = [Event("CAB"[at % 3], at, at, "s", at, {"k": 1}) for at in range(3)]
+    events = [Event("CAB"[at % 3], at, at, "s", at, {"k": 1, "v": 2}) for at in range(3)]
     found = [each for event in events for each in detector.receive("s", [event], None, 0).events]
     assert len(found) == 1
     assert detector.at_work == "stepwise"
