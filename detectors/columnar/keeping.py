@@ -18,19 +18,19 @@ LEAST: Final = 524_288
 """Below this nothing is looked through."""
 
 
-def crowded(state: State) -> bool:
+def crowded(state: State, store: Store) -> bool:
     """Whether it may pay to look what is still referred to: as much again has come since as was left the last time."""
     counters = state.counters
-    return bool(_used(counters) > counters[layout.C_CROWD])
+    return bool(_used(counters, store) > counters[layout.C_CROWD])
 
 
-def _used(counters: Words) -> int:
+def _used(counters: Words, store: Store) -> int:
     looked = (layout.C_LINKS, layout.C_TIMES, layout.C_ROWS, layout.C_BUCKETS, layout.C_SPENT)
-    return max(int(counters[each]) for each in looked)
+    return max(store.held // 2, *(int(counters[each]) for each in looked))
 
 
 def look_soon(state: State) -> None:
-    """Look with the next batch, however little has come: what is held of events is not counted here."""
+    """Look with the next batch, however little has come."""
     state.counters[layout.C_CROWD] = -1
 
 
@@ -44,7 +44,7 @@ def collect(program: Program, state: State, store: Store, latest: int) -> None:
         compact_spent(program, state)
     referred = np.unique(referred_to(program, state))
     store.let_go(referred[referred >= 0])
-    counters[layout.C_CROWD] = LEAST + 2 * _used(counters)
+    counters[layout.C_CROWD] = LEAST + 2 * _used(counters, store)
 
 
 @allocating

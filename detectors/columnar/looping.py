@@ -237,7 +237,7 @@ class Loop:
 
     def _taken(self) -> Matches:
         matches = take(self.assembler.program(), self.state, self.reading())
-        if crowded(self.state):
+        if crowded(self.state, self.store):
             collect(self.assembler.program(), self.state, self.store, self._floor())
         return matches
 

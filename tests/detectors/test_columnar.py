@@ -119,7 +119,7 @@ def test_what_nobody_refers_to_is_let_go(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(found) > 500
     counters = engine.loop.state.counters
     assert max(counters[layout.C_ROWS], counters[layout.C_LINKS], counters[layout.C_TIMES]) < 2000
-    assert len(engine.loop.store) < 2000
+    assert engine.loop.store.held < 2000
 
 
 def test_columns_of_every_kind() -> None:
@@ -390,3 +390,31 @@ def test_values_of_inner_keys_are_let_go(monkeypatch: pytest.MonkeyPatch) -> Non
     assert told(found) == told(expected)
     assert len(found) > 500
     assert len(engine.loop.state.spent) < 4000
+
+
+def test_events_of_which_nothing_begins_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeping, "LEAST", 64)
+    engine = ColumnarEngine([compile_pattern("[Z] ; [A]")])
+    assert engine.loop is not None
+    engine.loop.state.counters[layout.C_CROWD] = 64
+    for start in range(0, 10_000, 50):
+        engine.feed([Event("A", at, at, "s", at, {}) for at in range(start, start + 50)])
+    assert engine.loop.store.held < 1000
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[1, 2], [1.5, -0.0], ["a", "b", "a"], [True, False], [1, None], [None, 2.5], [None, "x"], [None, True], [None]],
+)
+def test_columns_of_values(values: list[int | float | str | None]) -> None:
+    """Those of one kind are made at once, and are what they were, kinds included."""
+    column = Column.of(values)
+    assert list(map(repr, column.values())) == list(map(repr, values))
+    mixed = Column.of([*values, 1, "y", 0.5, None, True])
+    assert list(map(repr, mixed.values())) == [*map(repr, values), "1", "'y'", "0.5", "None", "True"]
+
+
+def test_integers_beyond_64_bits_are_refused() -> None:
+    for values in ([1, 2**63], [None, -(2**63) - 1]):
+        with pytest.raises(EventError, match="beyond 64 bits"):
+            Column.of(values)

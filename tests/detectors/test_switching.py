@@ -190,7 +190,7 @@ def test_a_columnar_engine_lets_go_of_events_and_batches(monkeypatch: pytest.Mon
             assert told(detector.receive("s", events, None, 0).events) == told(expected.feed(events))
             if detector.at_work == "columnar":
                 engines.add(detector.engine)
-                assert len(detector.engine.loop.store) <= 1_000 + 2 * size
+                assert detector.engine.loop.store.held <= 1_000 + 2 * size
                 assert len(detector.engine.loop.store._segments) <= 1_000 // switching.CALL + 2
     assert len(engines) == 1
     assert detector.touched == expected.touched
