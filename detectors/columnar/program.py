@@ -601,7 +601,7 @@ class Assembler:
             if position.after_first and position.part is not None and type_name == part_type(position.part):
                 joint = 1 + unit.joint(position)
             within = [] if timer else self._within(unit, move, position)
-            enters = bool(move.keys) and not timer
+            enters = bool(move.keys) and not timer and domain != FALSE
             alike = alike and not move.keys and (label is domain or label == domain)
             everything = everything or (domain == TRUE and not within and not enters)
             opens |= move.keys if enters or label != FALSE else frozenset()
@@ -615,7 +615,7 @@ class Assembler:
                 tests.append((code, inits, int(bool(move.keys) and not timer)))
             if label != FALSE:
                 targets = automaton.arrivals[move.position]
-                need += 2 * len(targets) if move.keys else len(targets)
+                need += len(targets)
                 plain = plain and label == TRUE
                 address = self._move(unit, move, position, label, within, inits, timer=timer)
                 moves.append(address)
