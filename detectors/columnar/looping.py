@@ -39,7 +39,7 @@ Kinds = Callable[[str], Mapping[str, Kind] | None]
 def _say_if_compiled() -> None:
     """Compiling takes some time, and nothing else is to be seen of it."""
     if not is_kept(loop.run):
-        messages().print("the columnar engine is being compiled, once for this version on this machine (20 s)")
+        messages().print("the columnar engine is being compiled, once for this version on this machine (about 40 s)")
 
 
 class Loop:

@@ -148,46 +148,39 @@ def take(program, events, state, visit, unit, row, event, position, lo, hi, toge
     if bound != 0 and lo <= state.extras[extra + bound - 1]:
         # Where there is no bound it is less than every instant.
         return False
-    if memory[visit + V_OPENS] > 0:
-        return take_open(program, events, state, visit, unit, row, event, position, lo, hi, together)
     alike = flags & (ALIKE | EVERYTHING) == ALIKE
-    if flags & (ALIKE | EVERYTHING) == 0 and not in_domain(
-        program, events, state, visit, unit, extra, event, lo, hi, False
-    ):
-        return False
-    gone = not alike
+    # Where an inner key may be entered there are two turns: for the instance of the event's value of it, which goes its
+    # own way, and for the one that stands for all values that no event has shown yet.
+    splits = memory[visit + V_OPENS] > 0 and splits_off(program, events, state, visit, unit, extra, event, lo, hi)
+    entered, gone = splits, False
     moves = memory[visit + V_MOVES]
     loop = 0 if together else memory[visit + V_LOOP]
-    for each in range(memory[moves]):
-        move = memory[moves + 1 + each]
-        if move == loop:
-            continue
-        strong = memory[move + M_FLAGS] & STRONG != 0 and not apart
-        if strong and not alike:
-            continue
-        if not labelled(program, events, state, move, unit, extra, event, lo, hi):
-            continue
-        gone = True
-        if strong:
-            continue
-        follow(
-            program,
-            events,
-            state,
-            unit,
-            move,
-            row,
-            extra,
-            rows[row, R_LINK],
-            lo,
-            hi,
-            event,
-            position,
-            min(lo, rows[row, R_LO]),
-            hi,
-            rows[row, R_KEY],
-            rows[row, R_TAG] & TAG_MASK,
-        )
+    while True:
+        looked = entered or flags & (ALIKE | EVERYTHING) != 0
+        if looked or in_domain(program, events, state, visit, unit, extra, event, lo, hi, False):
+            gone = not (alike or entered)
+            for each in range(memory[moves]):
+                move = memory[moves + 1 + each]
+                if move == loop or (memory[move + M_FLAGS] & ENTERS != 0 and not entered):
+                    continue
+                strong = memory[move + M_FLAGS] & STRONG != 0 and not apart
+                if strong and not alike:
+                    continue
+                if not labelled(program, events, state, move, unit, extra, event, lo, hi):
+                    continue
+                gone = gone or not entered
+                if strong:
+                    continue
+                key, tag, link = rows[row, R_KEY], rows[row, R_TAG] & TAG_MASK, rows[row, R_LINK]
+                least = min(lo, rows[row, R_LO])
+                follow(
+                    program, events, state, unit, move, row, extra, link, lo, hi, event, position, least, hi, key, tag
+                )
+        if not entered:
+            break
+        entered = False
+    if splits and not gone:
+        note_spent(program, events, state, visit, row, event, together)
     if loop != 0:
         # It goes on where it is, and only what it matched last has changed.
         least = min(lo, rows[row, R_LO])
@@ -200,50 +193,30 @@ def take(program, events, state, visit, unit, row, event, position, lo, hi, toge
 
 
 @compiled
-def take_open(program, events, state, visit, unit, row, event, position, lo, hi, together):
-    """The same where an inner key may be entered: independent instances for each of its values.
-
-    The instance stands for all values that no event has shown yet. An event with such a value splits off the instance
-    of this value, which goes its own way; what is left stands for the rest.
-    """
-    memory, extra = program.memory, extra_of(state.rows, row)
-    tag, value = np.int64(NULL), np.int64(0)
-    if event >= 0:
-        column = memory[visit + V_OPENS] - 1
-        tag, value = np.int64(events.tags[column, event]), events.payload[column, event]
-    name = np.int64(memory[visit + V_INNER]) << TAG_BITS | tag
-    splits = (
-        tag != NULL
-        and not is_spent(program, state, unit, extra, name, value)
-        and in_domain(program, events, state, visit, unit, extra, event, lo, hi, True)
-    )
-    if splits:
-        follow_with(program, events, state, visit, unit, row, event, position, lo, hi, True)
-    gone = in_domain(program, events, state, visit, unit, extra, event, lo, hi, False)
-    if gone:
-        follow_with(program, events, state, visit, unit, row, event, position, lo, hi, False)
-    elif splits and together:
-        note_affected(state, row, name, value)
-    elif splits:
-        spend(program, state, row, name, value)
-    return gone
+def splits_off(program, events, state, visit, unit, extra, event, lo, hi):
+    """Whether there still is an instance of this event's value of an inner key, and it looks at the event."""
+    if event < 0:
+        return False
+    column = program.memory[visit + V_OPENS] - 1
+    tag = np.int64(events.tags[column, event])
+    if tag == NULL:
+        return False
+    name = np.int64(program.memory[visit + V_INNER]) << TAG_BITS | tag
+    if is_spent(program, state, unit, extra, name, events.payload[column, event]):
+        return False
+    return in_domain(program, events, state, visit, unit, extra, event, lo, hi, True)
 
 
 @compiled
-def follow_with(program, events, state, visit, unit, row, event, position, lo, hi, entered):
-    """Follow what an event allows, with an inner key entered or not."""
-    memory, rows = program.memory, state.rows
-    apart, extra = lo > rows[row, R_HI], extra_of(rows, row)
-    moves = memory[visit + V_MOVES]
-    for each in range(memory[moves]):
-        move = memory[moves + 1 + each]
-        flags = memory[move + M_FLAGS]
-        if (flags & ENTERS != 0 and not entered) or (flags & STRONG != 0 and not apart):
-            continue
-        if labelled(program, events, state, move, unit, extra, event, lo, hi):
-            key, tag, link = rows[row, R_KEY], rows[row, R_TAG] & TAG_MASK, rows[row, R_LINK]
-            least = min(lo, rows[row, R_LO])
-            follow(program, events, state, unit, move, row, extra, link, lo, hi, event, position, least, hi, key, tag)
+def note_spent(program, events, state, visit, row, event, together):
+    """The instance of this event's value of an inner key goes its own way from now on."""
+    column = program.memory[visit + V_OPENS] - 1
+    name = np.int64(program.memory[visit + V_INNER]) << TAG_BITS | np.int64(events.tags[column, event])
+    value = events.payload[column, event]
+    if together:
+        note_affected(state, row, name, value)
+    else:
+        spend(program, state, row, name, value)
 
 
 @compiled
