@@ -1,6 +1,6 @@
 """Getting the columnar engine ready beside what a process does meanwhile.
 
-To import it and to read the compiled loop from disk takes most of a second, and to compile it half a minute; a node
+To import it and to read the compiled loop from disk takes most of a second, and to compile it twenty seconds; a node
 that did so when a detector wants it would stand still. So it is prepared when somebody first asks whether it is ready:
 another process, of low priority, sees to it that all is on disk that is needed, compiled where it is not yet, and then
 a thread reads it. To do all in a thread was rejected: Python code in two threads takes turns, and what compiles would

@@ -232,7 +232,7 @@ def begin(program, events, state, event, signatures):
 def start(program, events, state, visit, move, known, event, position, lo, hi):
     """Begin a match with a move out of a start state, if the event is one for it."""
     memory = program.memory
-    unit = memory[visit + V_UNIT]
+    unit = np.int64(memory[visit + V_UNIT])
     key, tag = np.int64(0), np.int64(NULL)
     if memory[unit + U_FLAGS] & KEYED != 0:
         column = memory[unit + U_KEYS]
@@ -284,7 +284,7 @@ def fire(program, events, state, until):
         counters[C_TIMES] += 1
         state.fired[memory[unit + U_NUMBER], 0] = due
         state.fired[memory[unit + U_NUMBER], 1] = counters[C_NUMBERS]
-        if take(program, events, state, visit, unit, row, np.int64(-1), position, due, due, False):
+        if take(program, events, state, visit, unit, row, np.int64(-1), position, due, due, np.bool_(False)):
             end(program, state, row)
     return DONE
 

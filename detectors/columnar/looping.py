@@ -39,7 +39,7 @@ Kinds = Callable[[str], Mapping[str, Kind] | None]
 def _say_if_compiled() -> None:
     """Compiling takes some time, and nothing else is to be seen of it."""
     if not is_kept(loop.run):
-        messages().print("the columnar engine is being compiled, once for this version on this machine (about 40 s)")
+        messages().print("the columnar engine is being compiled, once for this version on this machine (about 20 s)")
 
 
 class Loop:
@@ -106,7 +106,7 @@ class Loop:
         counters[layout.C_INNER] = max(int(counters[layout.C_INNER]), len(unit.inner_keys))
         counters[layout.C_SLACK] = 0
         if unit.number >= len(self.state.fired):
-            self.state = self.state._replace(fired=longer(self.state.fired, 2 * len(self.state.fired), layout.NONE))
+            self.state = self.state.replaced(fired=longer(self.state.fired, 2 * len(self.state.fired), layout.NONE))
         self.state.fired[unit.number, 2] = self.store.next
         return unit
 
@@ -321,9 +321,9 @@ class Loop:
         counters = self.state.counters
         count, timers = int(counters[layout.C_ROWS]), int(counters[layout.C_MOST_TIMERS])
         while 2 * count > len(self.state.table):
-            self.state = self.state._replace(table=rows.rehashed(self.state.table, 2 * len(self.state.table)))
+            self.state = self.state.replaced(table=rows.rehashed(self.state.table, 2 * len(self.state.table)))
         while count * timers > len(self.state.alarms):
-            self.state = self.state._replace(alarms=longer(self.state.alarms, 2 * len(self.state.alarms)))
+            self.state = self.state.replaced(alarms=longer(self.state.alarms, 2 * len(self.state.alarms)))
         rows.settle_from(self.assembler.program(), self.state, 0)
         counters[layout.C_SLACK] = 0
 
@@ -336,7 +336,7 @@ class Loop:
         counters = self.state.counters
         if counters[layout.C_LINKS] == len(self.state.links):
             self._grow()
-        return int(rows.link_behind(self.state, before, position))
+        return int(rows.add_link(self.state, before, position))
 
     def add_spent(self, values: Iterable[tuple[int, int]]) -> int:
         """Values of inner keys that have gone their own way; one more than the number of the last, 0 for none."""
@@ -406,7 +406,7 @@ class Loop:
         for name, is_full in full.items():
             if is_full or not anything:
                 made[name] = self._longer(name)
-        self.state = state._replace(**made)
+        self.state = state.replaced(**made)
 
     def _longer(self, name: str) -> Any:
         array = getattr(self.state, name)
@@ -437,7 +437,16 @@ class Loop:
                 tags[place, places], payload[place, places] = some_tags, some_payload
         if together is None:
             together = _NOT_TOGETHER
-        return Events(batch.types, lists, batch.lo, batch.hi, tags, payload, payload.view(np.float64), together)
+        return Events(
+            types=batch.types,
+            lists=lists,
+            lo=batch.lo,
+            hi=batch.hi,
+            tags=tags,
+            payload=payload,
+            floats=payload.view(np.float64),
+            together=together,
+        )
 
     def _fill_one(self, tags: Any, payload: Any, batch: Batch, name: ColumnName) -> None:
         if isinstance(name, tuple):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from detectors.columnar import layout
+from detectors.columnar.bundles import ANY, Bundle, Rows
 
 Words = NDArray[np.int64]
 
@@ -15,7 +16,7 @@ FIRST = 64
 """For how many of each there is room at first; a power of two."""
 
 
-class Program(NamedTuple):
+class Program(Bundle):
     """What is run.
 
     Attributes:
@@ -32,8 +33,17 @@ class Program(NamedTuple):
     entries: NDArray[np.int32]
     bounds: NDArray[np.float64]
 
+    arrays: ClassVar = {
+        "memory": Rows(np.int32),
+        "wide": Rows(np.int64),
+        "constants": Rows(np.int64, 2),
+        "lookup": Rows(np.int64, 6),
+        "entries": Rows(np.int32, 5),
+        "bounds": Rows(np.float64, 4),
+    }
 
-class Events(NamedTuple):
+
+class Events(Bundle):
     """A batch of events.
 
     Attributes:
@@ -55,8 +65,19 @@ class Events(NamedTuple):
     floats: NDArray[np.float64]
     together: NDArray[np.int32]
 
+    arrays: ClassVar = {
+        "types": Rows(np.int32),
+        "lists": Rows(np.int32, 3),
+        "lo": Rows(np.int64),
+        "hi": Rows(np.int64),
+        "tags": Rows(np.uint8, ANY),
+        "payload": Rows(np.int64, ANY),
+        "floats": Rows(np.float64, ANY),
+        "together": Rows(np.int32),
+    }
 
-class State(NamedTuple):
+
+class State(Bundle):
     """What changes while it is run.
 
     Attributes:
@@ -97,6 +118,25 @@ class State(NamedTuple):
     floats: NDArray[np.float64]
     tags: Words
     counters: Words
+
+    arrays: ClassVar = {
+        "rows": Rows(np.int64, layout.ROW),
+        "table": Rows(np.int64, 2),
+        "links": Rows(np.int64, 3),
+        "extras": Rows(np.int64),
+        "spare": Rows(np.int64),
+        "alarms": Rows(np.int64, 5),
+        "found": Rows(np.int64, layout.FOUND),
+        "seen": Rows(np.int64, 3),
+        "fired": Rows(np.int64, 3),
+        "times": Rows(np.int64, 3),
+        "affected": Rows(np.int64, 3),
+        "spent": Rows(np.int64, 3),
+        "stack": Rows(np.int64),
+        "floats": Rows(np.float64),
+        "tags": Rows(np.int64),
+        "counters": Rows(np.int64),
+    }
 
 
 def empty_state() -> State:

@@ -173,6 +173,7 @@ class Assembler:
         self._wide: list[int] = []
         self._wides: dict[int, int] = {}
         self._constants: list[tuple[int, int]] = []
+        self._program: Program | None = None
         self._wide_row: Words = np.empty(0, np.int64)
         self._constant_rows: Words = np.empty((0, 2), np.int64)
         self._places: dict[tuple[int, int], int] = {}
@@ -236,7 +237,17 @@ class Assembler:
         if len(self._wide) != len(self._wide_row):
             self._wide_row = np.array(self._wide, np.int64)
         starts = self._starts
-        return Program(self._memory, self._wide_row, self._constant_rows, starts.lookup, starts.entries, starts.bounds)
+        arrays = {
+            "memory": self._memory,
+            "wide": self._wide_row,
+            "constants": self._constant_rows,
+            "lookup": starts.lookup,
+            "entries": starts.entries,
+            "bounds": starts.bounds,
+        }
+        if self._program is None or any(getattr(self._program, name) is not array for name, array in arrays.items()):
+            self._program = Program(**arrays)
+        return self._program
 
     def lists(self, type_name: str) -> tuple[int, int, int]:
         """The lists of what waits for a type and of what it begins; 0 for nothing; and the number of the type."""

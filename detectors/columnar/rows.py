@@ -73,6 +73,12 @@ def link_behind(state, link, position):
     return number
 
 
+@compiled
+def add_link(state, link, position):
+    """The same, for who is not in the loop."""
+    return link_behind(state, link, position)
+
+
 @inlined
 def bear(program, state, place, unit, link, lo, hi, position, key, tag, extra):
     """A new instance. It stands where events find it, but the one at hand is not offered to it."""

@@ -116,7 +116,7 @@ def step(program, events, state, visit, unit, row, event, position, lo, hi):
     link = rows[row, R_LINK]
     if memory[move + M_FLAGS] & HIDDEN == 0:
         link = link_behind(state, link, position)
-    place, own = memory[move + M_STATE], memory[move + M_UNIT]
+    place, own = memory[move + M_STATE], np.int64(memory[move + M_UNIT])
     if place <= 0:
         key, tag = rows[row, R_KEY], rows[row, R_TAG] & TAG_MASK
         report(program, events, state, own, position, least, hi, link, np.int64(-1), key, tag)
@@ -131,7 +131,7 @@ def step(program, events, state, visit, unit, row, event, position, lo, hi):
     return MOVED
 
 
-@inlined
+@compiled
 def take(program, events, state, visit, unit, row, event, position, lo, hi, together):
     """Offer an event to an instance; whether the instance is gone afterwards, moved or failed.
 
@@ -157,7 +157,7 @@ def take(program, events, state, visit, unit, row, event, position, lo, hi, toge
     loop = 0 if together else memory[visit + V_LOOP]
     while True:
         looked = entered or flags & (ALIKE | EVERYTHING) != 0
-        if looked or in_domain(program, events, state, visit, unit, extra, event, lo, hi, False):
+        if looked or in_domain(program, events, state, visit, unit, extra, event, lo, hi, np.bool_(False)):
             gone = not (alike or entered)
             for each in range(memory[moves]):
                 move = memory[moves + 1 + each]
@@ -204,7 +204,7 @@ def splits_off(program, events, state, visit, unit, extra, event, lo, hi):
     name = np.int64(program.memory[visit + V_INNER]) << TAG_BITS | tag
     if is_spent(program, state, unit, extra, name, events.payload[column, event]):
         return False
-    return in_domain(program, events, state, visit, unit, extra, event, lo, hi, True)
+    return in_domain(program, events, state, visit, unit, extra, event, lo, hi, np.bool_(True))
 
 
 @compiled
@@ -270,7 +270,7 @@ def in_domain(program, events, state, visit, unit, extra, event, lo, hi, entered
     return False
 
 
-@inlined
+@compiled
 def labelled(program, events, state, move, unit, extra, event, lo, hi):
     """Whether an event of the right type fulfils what else a move's label asks."""
     memory = program.memory
@@ -314,12 +314,20 @@ def follow(program, events, state, unit, move, row, extra, link, lo, hi, event, 
     if flags & STRAIGHT != 0:
         if flags & HIDDEN == 0:
             link = link_behind(state, link, position)
-        place, own = memory[move + M_STATE], memory[move + M_UNIT]
+        place, own = memory[move + M_STATE], np.int64(memory[move + M_UNIT])
         if place > 0:
             bear(program, state, place, own, link, least, hi, position, key, tag, np.int64(-1))
         else:
             report(program, events, state, own, position, least, most, link, np.int64(-1), key, tag)
         return
+    follow_any(program, events, state, unit, move, row, extra, link, lo, hi, event, position, least, most, key, tag)
+
+
+@compiled
+def follow_any(program, events, state, unit, move, row, extra, link, lo, hi, event, position, least, most, key, tag):
+    """The same for a transition that changes more than the chain, or leads to several states."""
+    memory = program.memory
+    flags = memory[move + M_FLAGS]
     made = np.int64(-1)
     size = memory[unit + U_EXTRA]
     if size > 0:
