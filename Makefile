@@ -53,7 +53,7 @@ $(VENV)/.demo: pyproject.toml | $(VENV)/bin/pip
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/pip
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[broker,tables,fast,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[broker,spark,dev]'
 	@touch $@ $(VENV)/.demo
 
 # mosquitto is used where it is installed. It is installed where that can be done without asking; without it the

@@ -76,6 +76,10 @@ class MappingError(DistcedError):
     """A mapping file that is wrong, or a message or row it cannot turn into an event."""
 
 
+class HistoryError(DistcedError):
+    """An event history that cannot be read or written."""
+
+
 class BusError(DistcedError):
     """The MQTT server cannot be reached, or refuses."""
 

@@ -21,6 +21,9 @@ from middleware.recorded.rows import Row
 TYPES_KEY: Final = b"distced.types"
 """Where the schema of a Parquet file that was written here notes the event types."""
 
+WHOLE: Final = "whole."
+"""Stands before the second column of a number attribute, which holds the whole numbers among fractions."""
+
 _PANDAS_INDEX: Final = "__index_level_"
 _BATCH_ROWS: Final = 65_536
 
@@ -29,6 +32,7 @@ def import_pyarrow() -> Any:
     """pyarrow, or an `EventError` that says how to get it."""
     try:
         import pyarrow
+        import pyarrow.compute
         import pyarrow.parquet
     except ImportError:
         raise EventError(
@@ -74,7 +78,7 @@ class TableRows:
         return _names(self._table.schema)
 
     def types(self) -> Sequence[EventType] | None:
-        return _noted_types(self._table.schema, self.name)
+        return noted_types(self._table.schema, self.name)
 
 
 class ParquetRows:
@@ -105,7 +109,7 @@ class ParquetRows:
 
     def types(self) -> Sequence[EventType] | None:
         with opened(self._path) as source, arrow_errors(self.name):
-            return _noted_types(self._file(source).schema_arrow, self.name)
+            return noted_types(self._file(source).schema_arrow, self.name)
 
     def _file(self, source: Any) -> Any:
         pyarrow = import_pyarrow()
@@ -126,9 +130,16 @@ def arrow_errors(name: str) -> Iterator[None]:
 
 def batch_rows(batch: Any) -> Iterator[dict[str, object]]:
     """The rows of an Arrow record batch as dictionaries of plain Python values."""
-    kept = [place for place, name in enumerate(batch.schema.names) if not name.startswith(_PANDAS_INDEX)]
+    places = {name: place for place, name in enumerate(batch.schema.names)}
+    kept = [place for place, name in enumerate(batch.schema.names) if _is_shown(name)]
     names = [batch.schema.names[place] for place in kept]
-    columns = [_values(batch.column(place)) for place in kept]
+    columns: list[Sequence[object]] = []
+    for name, place in zip(names, kept, strict=True):
+        values: Sequence[object] = _values(batch.column(place))
+        if WHOLE + name in places:
+            whole = _values(batch.column(places[WHOLE + name]))
+            values = [one if other is None else other for one, other in zip(values, whole, strict=True)]
+        columns.append(values)
     for values in zip(*columns, strict=True):
         yield dict(zip(names, values, strict=True))
 
@@ -158,10 +169,15 @@ def _plain(value: Any) -> int | float:
 
 
 def _names(schema: Any) -> list[str]:
-    return [name for name in schema.names if not name.startswith(_PANDAS_INDEX)]
+    return [name for name in schema.names if _is_shown(name)]
 
 
-def _noted_types(schema: Any, name: str) -> Sequence[EventType] | None:
+def _is_shown(name: str) -> bool:
+    return not name.startswith((_PANDAS_INDEX, WHOLE))
+
+
+def noted_types(schema: Any, name: str) -> Sequence[EventType] | None:
+    """The event types that the schema of a file notes; None where it notes none."""
     noted = (schema.metadata or {}).get(TYPES_KEY)
     if noted is None:
         return None

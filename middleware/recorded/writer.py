@@ -1,7 +1,6 @@
 """Writing events to files, in the native forms that the reader reads back.
 
-JSON lines are exact. Parquet notes the event types in its schema; a column that holds fractions too has its whole
-numbers as floats. CSV takes an empty text for null.
+JSON lines are exact, and so is Parquet, which notes the event types in its schema. CSV takes an empty text for null.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -18,10 +17,10 @@ import msgspec
 from middleware.errors import EventError
 from middleware.events import Attribute, CompositeEvent, Event
 from middleware.eventtypes import Kind
+from middleware.recorded.arrow_form import column_of, constituents_text, table_of
 from middleware.recorded.files import format_of, written
-from middleware.recorded.native import OWN_COLUMNS, PREFIX, EventBuilder
-from middleware.recorded.tables import TYPES_KEY, arrow_errors, import_pyarrow
-from middleware.timestamps import INSTANT_MAX
+from middleware.recorded.native import EventBuilder
+from middleware.recorded.tables import arrow_errors, import_pyarrow
 
 _FORMATS: Final = ".jsonl, .csv and .parquet, the first two also with .gz"
 _INFINITE: Final = (float("inf"), float("-inf"))
@@ -103,21 +102,17 @@ class Columns:
                     )  # fmt: skip
                 self.kinds[name] = known or kind
 
-    def column(self, name: str) -> str:
-        """The column of an attribute."""
-        return PREFIX + name if name in OWN_COLUMNS else name
-
 
 def _write_csv(events: list[Event], columns: Columns, file: IO[bytes]) -> None:
     text = io.TextIOWrapper(file, "utf-8", newline="", write_through=True)
     writer = csv.writer(text, lineterminator="\r\n")
-    heading = [columns.column(name) + f":{kind or 'number'}" for name, kind in columns.kinds.items()]
+    heading = [column_of(name) + f":{kind or 'number'}" for name, kind in columns.kinds.items()]
     own = ["type", "lo", "hi", "source", "seq"] + ["constituents"] * columns.composite
     writer.writerow(own + heading)
     for event in events:
         cells: list[object] = [event.type, event.lo, event.hi, event.source, event.seq]
         if columns.composite:
-            cells.append(_constituents(event))
+            cells.append(constituents_text(event))
         writer.writerow(cells + [_cell(event.attributes.get(name)) for name in columns.kinds])
     text.detach()
 
@@ -128,39 +123,7 @@ def _cell(value: Attribute) -> object:
     return "" if value is None else value
 
 
-def _constituents(event: Event) -> str | None:
-    if not isinstance(event, CompositeEvent):
-        return None
-    return json.dumps(event.constituents, ensure_ascii=False, separators=(",", ":"))
-
-
 def _write_parquet(events: list[Event], columns: Columns, file: IO[bytes], path: Path) -> None:
     pyarrow = import_pyarrow()
-    # The sequence numbers of composite events are digests of 96 bits.
-    wide = any(event.seq > INSTANT_MAX for event in events)
-    data: list[tuple[str, Any, Iterator[object]]] = [
-        ("type", pyarrow.string(), (event.type for event in events)),
-        ("lo", pyarrow.int64(), (event.lo for event in events)),
-        ("hi", pyarrow.int64(), (event.hi for event in events)),
-        ("source", pyarrow.string(), (event.source for event in events)),
-        ("seq", pyarrow.string() if wide else pyarrow.int64(), (str(e.seq) if wide else e.seq for e in events)),
-    ]
-    if columns.composite:
-        data.append(("constituents", pyarrow.string(), map(_constituents, events)))
-    for name, kind in columns.kinds.items():
-        values = [event.attributes.get(name) for event in events]
-        data.append((columns.column(name), _arrow_type(kind, values), iter(values)))
-    fields = [pyarrow.field(name, kind) for name, kind, _ in data]
-    schema = pyarrow.schema(fields, metadata={TYPES_KEY: _encoder.encode(columns.types)})
     with arrow_errors(str(path)):
-        arrays = [pyarrow.array(list(values), kind) for _, kind, values in data]
-        pyarrow.parquet.write_table(pyarrow.Table.from_arrays(arrays, schema=schema), file)
-
-
-def _arrow_type(kind: Kind | None, values: list[Attribute]) -> Any:
-    pyarrow = import_pyarrow()
-    if kind == "string":
-        return pyarrow.string()
-    if kind == "boolean":
-        return pyarrow.bool_()
-    return pyarrow.int64() if values and all(type(v) is int or v is None for v in values) else pyarrow.float64()
+        pyarrow.parquet.write_table(table_of(events, columns.kinds, columns.types), file)

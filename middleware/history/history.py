@@ -1,0 +1,215 @@
+"""What is in a history: its files, types, watermarks, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from middleware.errors import DistcedError, HistoryError
+from middleware.eventtypes import EventType
+from middleware.history.layout import (
+    NOTE_KEY,
+    RECORDERS,
+    FileNote,
+    RecorderNote,
+    check_history,
+    day_number,
+    day_text,
+    place_of,
+)
+from middleware.recorded.tables import import_pyarrow, noted_types
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryFile:
+    """A file of a history.
+
+    Attributes:
+        path: where it is.
+        day, type: what it holds.
+        rows: how many events.
+        bytes: how large it is.
+        event_type: the type as it was when the file was written.
+        note: what it notes of itself.
+    """
+
+    path: Path
+    day: str
+    type: str
+    rows: int
+    bytes: int
+    event_type: EventType
+    note: FileNote
+
+
+class Problem(NamedTuple):
+    """Something in a history that cannot be read, or that somebody should know of.
+
+    Attributes:
+        where: a path, a day or a type.
+        error: what is wrong.
+    """
+
+    where: str
+    error: DistcedError
+
+
+class History:
+    """A history as it was when it was looked into.
+
+    Attributes:
+        root: its folder.
+        files: by day, type and name; those that others replace are left out.
+        problems: files that cannot be read; the others can.
+        recorders: by name, how far they have come.
+    """
+
+    def __init__(self, root: Path | str) -> None:
+        """Raises `HistoryError` where there is none."""
+        self.root = Path(root)
+        check_history(self.root)
+        import_pyarrow()
+        self.problems: list[Problem] = []
+        paths = sorted(each for each in self.root.glob("day=*/type=*/*.parquet") if not each.name.startswith("."))
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(self._file, paths))
+        self.problems += [each for each in found if isinstance(each, Problem)]
+        files = [each for each in found if isinstance(each, HistoryFile)]
+        replaced = {each.path.parent / name for each in files for name in each.note.replaces}
+        self.files = tuple(each for each in files if each.path not in replaced)
+        self.recorders = self._recorders()
+
+    @property
+    def rows(self) -> int:
+        """How many events there are."""
+        return sum(each.rows for each in self.files)
+
+    @cached_property
+    def types(self) -> dict[str, EventType]:
+        """The event types by name, with every attribute they ever had, of the kind it had last."""
+        found: dict[str, EventType] = {}
+        for each in sorted(self.files, key=lambda file: file.note.last):
+            known = found.get(each.type)
+            attributes = {} if known is None else known.attributes
+            found[each.type] = EventType(each.type, attributes | each.event_type.attributes)
+        return dict(sorted(found.items()))
+
+    @property
+    def first(self) -> int | None:
+        """The least `hi`, ns; None where there are no events."""
+        return min((each.note.first for each in self.files), default=None)
+
+    @property
+    def last(self) -> int | None:
+        """The greatest `hi`, ns; None where there are no events."""
+        return max((each.note.last for each in self.files), default=None)
+
+    def until(self, types: Iterable[str] | None = None) -> int | None:
+        """How far time has come, for events of these types: by the last of them, or by a recorder that heard nothing
+        more until then."""
+        wanted = None if types is None else frozenset(types)
+        ends = [each.note.last for each in self.files if wanted is None or each.type in wanted]
+        ends += [
+            each.watermark
+            for each in self.recorders.values()
+            if each.watermark is not None and (wanted is None or wanted & set(each.types))
+        ]
+        return max(ends, default=None)
+
+    def select(
+        self, types: Iterable[str] | None = None, begin: int | None = None, end: int | None = None
+    ) -> list[HistoryFile]:
+        """The files that may hold events of these types with `begin <= hi <= end`."""
+        wanted = None if types is None else frozenset(types)
+        return [
+            each
+            for each in self.files
+            if (wanted is None or each.type in wanted)
+            and (begin is None or each.note.last >= begin)
+            and (end is None or each.note.first <= end)
+        ]
+
+    def changes(self) -> list[Problem]:
+        """Attributes that came, went or changed their kind from one file to a later one."""
+        found: list[Problem] = []
+        known: dict[str, HistoryFile] = {}
+        for each in sorted(self.files, key=lambda file: (file.note.first, file.path)):
+            before = known.get(each.type)
+            known[each.type] = each
+            if before is None or before.event_type.attributes == each.event_type.attributes:
+                continue
+            error = HistoryError(
+                f"the type {each.type!r} has changed",
+                given=_signature(each.event_type),
+                allowed=_signature(before.event_type),
+                where=f"{each.day}, {each.path.name}",
+                advice="an attribute that is not there reads as null",
+            )
+            found.append(Problem(each.type, error))
+        return found
+
+    def missing_days(self) -> list[str]:
+        """Days between the first and the last on which there is nothing of any type."""
+        days = {day_number(each.day) for each in self.files}
+        return [day_text(day) for day in range(min(days), max(days)) if day not in days] if days else []
+
+    def _file(self, path: Path) -> HistoryFile | Problem:
+        pyarrow = import_pyarrow()
+        where = path.relative_to(self.root).as_posix()
+        place = place_of(self.root, path)
+        try:
+            if place is None:
+                raise HistoryError("not a file of a history", allowed="day=YYYY-MM-DD/type=NAME/….parquet", where=where)
+            metadata = pyarrow.parquet.read_metadata(path)
+            schema = metadata.schema.to_arrow_schema()
+            note = _noted(schema, where)
+            types = noted_types(schema, where) or ()
+            if len(types) != 1 or types[0].name != place[1]:
+                raise HistoryError("a file whose types are not those of its folder", given=types, where=where)
+            return HistoryFile(path, *place, metadata.num_rows, path.stat().st_size, types[0], note)
+        except (OSError, pyarrow.ArrowException) as error:
+            return Problem(where, HistoryError("a file that cannot be read", where=where, advice=str(error)))
+        except DistcedError as error:
+            return Problem(where, error)
+
+    def _recorders(self) -> dict[str, RecorderNote]:
+        found = {}
+        for path in sorted((self.root / RECORDERS).glob("*.json")):
+            try:
+                found[path.stem] = msgspec.json.decode(path.read_bytes(), type=RecorderNote)
+            except (OSError, msgspec.DecodeError) as error:
+                where = path.relative_to(self.root).as_posix()
+                problem = HistoryError("what a recorder noted cannot be read", where=where, advice=str(error))
+                self.problems.append(Problem(where, problem))
+        return found
+
+
+def _noted(schema: Any, where: str) -> FileNote:
+    noted = (schema.metadata or {}).get(NOTE_KEY)
+    if noted is None:
+        raise HistoryError(
+            "a Parquet file that no recorder has written", where=where, advice="bring it in with distced ingest"
+        )
+    try:
+        return msgspec.json.decode(noted, type=FileNote)
+    except msgspec.DecodeError as error:
+        raise HistoryError("a note that cannot be read", given=noted, where=where, advice=str(error)) from None
+
+
+def _signature(event_type: EventType) -> str:
+    return ", ".join(f"{name}: {kind}" for name, kind in event_type.attributes.items()) or "no attributes"
+
+
+def by_day(files: Iterable[HistoryFile]) -> Iterator[list[HistoryFile]]:
+    """Files day by day."""
+    days: dict[str, list[HistoryFile]] = {}
+    for each in files:
+        days.setdefault(each.day, []).append(each)
+    for day in sorted(days, key=day_number):
+        yield days[day]

@@ -1,0 +1,139 @@
+"""Where things lie in a history: a folder by day, in it one by type, in it files that are sorted and never change.
+
+    PATH/history.json                                    what it is
+    PATH/day=2026-11-22/type=Login/20261122T0815-3f0c.parquet
+    PATH/recorders/office.json                           how far a recorder has come
+
+The names are those that Spark, DuckDB and pyarrow read as partitions, so anybody can look into a history without
+distced. The day is that of the event's `hi`, in UTC. A file says in its schema what it holds (`FileNote`), so that
+nothing else has to be kept in step with the files; a table of contents beside them was rejected, because two writers
+would have to agree on it. What is compacted names the files it replaces: whoever reads while the old ones are still
+there leaves them out.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from middleware.errors import HistoryError
+from middleware.timestamps import DAY
+
+VERSION: Final = 1
+NOTE_KEY: Final = b"distced.history"
+"""Where the schema of a file notes what it holds."""
+
+MARK: Final = "history.json"
+RECORDERS: Final = "recorders"
+
+_PLACE: Final = re.compile(r"day=(-?\d+-\d\d-\d\d)/type=([^/]+)/([^/]+\.parquet)")
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """What `history.json` holds."""
+
+    format: str = "distced history"
+    version: int = VERSION
+
+
+class FileNote(msgspec.Struct, frozen=True):
+    """What a file of a history notes of itself.
+
+    Attributes:
+        lo: the least `lo` of its events, ns.
+        first, last: the least and the greatest `hi`, ns.
+        watermark: every event of this type with `hi` at or before it was in the history when the file was written; None
+            where nobody could say.
+        sources: by source how many events, and the least and the greatest sequence number.
+        recorder: who wrote it.
+        replaces: the names of files in the same folder whose events are all in this one.
+    """
+
+    lo: int
+    first: int
+    last: int
+    watermark: int | None
+    sources: dict[str, tuple[int, int, int]]
+    recorder: str
+    replaces: tuple[str, ...] = ()
+
+
+class RecorderNote(msgspec.Struct, frozen=True):
+    """How far a recorder has come.
+
+    Attributes:
+        types: the types it records.
+        watermark: every event of these types with `hi` at or before it is in the history, ns.
+    """
+
+    types: tuple[str, ...]
+    watermark: int | None
+
+
+def day_of(hi: int) -> str:
+    """The day that an event with this `hi` belongs to, in UTC."""
+    return day_text(hi // DAY)
+
+
+def day_text(number: int) -> str:
+    """The text of a day, counted from 1 January 1970."""
+    from datetime import date
+
+    return date.fromordinal(719_163 + number).isoformat()
+
+
+def day_number(text: str) -> int:
+    """The day of such a text, counted from 1 January 1970."""
+    from datetime import date
+
+    return date.fromisoformat(text).toordinal() - 719_163
+
+
+def folder_of(root: Path, day: str, type_name: str) -> Path:
+    """Where the files of a day and a type lie."""
+    return root / f"day={day}" / f"type={type_name}"
+
+
+def place_of(root: Path, path: Path) -> tuple[str, str] | None:
+    """The day and the type of a file by its path; None where it is none of a history's files."""
+    found = _PLACE.fullmatch(path.relative_to(root).as_posix())
+    return None if found is None else (found[1], found[2])
+
+
+def check_history(root: Path) -> None:
+    """Raise `HistoryError` where there is no history, or one of a later version."""
+    try:
+        mark = msgspec.json.decode((root / MARK).read_bytes(), type=Mark)
+    except FileNotFoundError:
+        raise HistoryError(
+            "no history here", given=str(root), allowed=f"a folder with {MARK}",
+            advice="record one (distced record), or make one of recordings (distced ingest)",
+        ) from None  # fmt: skip
+    except (OSError, msgspec.DecodeError) as error:
+        raise HistoryError("a history that cannot be read", given=str(root / MARK), advice=str(error)) from None
+    if mark.format != Mark().format or mark.version > VERSION:
+        raise HistoryError(
+            "not a history, or one of a later version", given=f"{mark.format} {mark.version}",
+            allowed=f"{Mark().format} up to {VERSION}", where=str(root / MARK),
+        )  # fmt: skip
+
+
+def make_history(root: Path) -> None:
+    """Make a folder a history, unless it is one."""
+    if (root / MARK).exists():
+        check_history(root)
+        return
+    if root.exists() and (not root.is_dir() or any(root.iterdir())):
+        raise HistoryError("a history needs a folder of its own", given=str(root), allowed="a new or empty folder")
+    root.mkdir(parents=True, exist_ok=True)
+    write_whole(root / MARK, msgspec.json.encode(Mark()))
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a small file; it appears whole or not at all."""
+    part = path.with_name(f".{path.name}.part")
+    part.write_bytes(content)
+    part.replace(path)

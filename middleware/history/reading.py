@@ -1,0 +1,62 @@
+"""Reading the events of a history, in the order of consumption."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from middleware.errors import DistcedError, HistoryError
+from middleware.events import Event
+from middleware.history.history import History, HistoryFile, Problem, by_day
+from middleware.recorded.reader import EventReader
+from middleware.recorded.tables import ParquetRows, import_pyarrow
+
+
+def events_of_history(
+    history: History,
+    types: Iterable[str] | None = None,
+    begin: int | None = None,
+    end: int | None = None,
+    on_problem: Callable[[Problem], None] = lambda _: None,
+) -> Iterator[Event]:
+    """The events of these types with `begin <= hi <= end`, each id once, in the order of consumption, day by day.
+
+    Args:
+        on_problem: told of files and rows that cannot be read; the others are.
+    """
+    for files in by_day(history.select(types, begin, end)):
+        kept: dict[tuple[str, int], Event] = {}
+        for file in files:
+            for event in _events(file, on_problem):
+                if (begin is None or event.hi >= begin) and (end is None or event.hi <= end):
+                    kept.setdefault(event.id, event)
+        yield from sorted(kept.values(), key=_order)
+
+
+def read_table(file: HistoryFile, columns: Iterable[str] | None = None) -> Any:
+    """The rows of a file as a table of pyarrow, with those of the columns that it has.
+
+    Raises:
+        HistoryError: where the file cannot be read.
+    """
+    pyarrow = import_pyarrow()
+    try:
+        with pyarrow.parquet.ParquetFile(file.path) as opened:
+            wanted = None if columns is None else [name for name in columns if name in opened.schema_arrow.names]
+            return opened.read(columns=wanted)
+    except (OSError, pyarrow.ArrowException) as error:
+        raise HistoryError("a file that cannot be read", given=str(file.path), advice=str(error)) from None
+
+
+def _events(file: HistoryFile, on_problem: Callable[[Problem], None]) -> Iterator[Event]:
+    reader = EventReader(ParquetRows(file.path), None)
+    try:
+        yield from reader
+    except DistcedError as error:
+        on_problem(Problem(str(file.path), error))
+    for each in reader.rejected:
+        on_problem(Problem(each.where, each.error))
+
+
+def _order(event: Event) -> tuple[int, int, int, str, int]:
+    return event.key

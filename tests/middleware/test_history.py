@@ -1,0 +1,213 @@
+"""A history keeps what it is given, to the kind of number, and says what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="a history needs the extra distced[tables]")
+
+import duckdb
+import pyarrow
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from middleware.errors import HistoryError
+from middleware.events import CompositeEvent, Event
+from middleware.eventtypes import event_type
+from middleware.history import History, HistoryWriter, events_of_history
+from middleware.history.layout import day_of, day_text
+from middleware.recorded import read_events
+from middleware.timestamps import DAY, HOUR
+
+ATTRIBUTES = st.dictionaries(
+    st.sampled_from(("x", "type", "hi", "room")),
+    st.none() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text(max_size=3) | st.booleans(),
+    max_size=3,
+)
+
+
+@st.composite
+def events(draw: st.DrawFn) -> list[Event]:
+    made: list[Event] = []
+    for seq in range(draw(st.integers(0, 8))):
+        hi = draw(st.integers(-3 * DAY, 3 * DAY))
+        name, attributes = draw(st.sampled_from(("A", "B", "Ärger"))), draw(ATTRIBUTES)
+        lo, source = hi - draw(st.integers(0, DAY)), draw(st.sampled_from(("s", "t é")))
+        if draw(st.booleans()):
+            made.append(Event(name, lo, hi, source, seq, attributes))
+        else:
+            wide = seq + draw(st.sampled_from((0, 2**64, 2**95)))
+            made.append(CompositeEvent(name, lo, hi, source, wide, attributes, constituents=(("s", 1), ("t", wide))))
+    return made
+
+
+def in_order(found: Iterable[Event]) -> list[Event]:
+    return sorted(found, key=lambda event: event.key)
+
+
+def without_nulls(found: Iterable[Event]) -> list[tuple[object, ...]]:
+    """What there is of events where a missing attribute reads as null, with the kinds of numbers."""
+    return [
+        (
+            each.type,
+            each.key,
+            getattr(each, "constituents", None),
+            sorted((name, repr(value)) for name, value in each.attributes.items() if value is not None),
+        )
+        for each in found
+    ]
+
+
+@given(events(), st.data())
+@settings(max_examples=150, deadline=None)
+def test_what_is_written_is_read(
+    tmp_path_factory: pytest.TempPathFactory, given: list[Event], data: st.DataObject
+) -> None:
+    root = tmp_path_factory.mktemp("history") / "h"
+    writer = HistoryWriter(root, "test")
+    cut = data.draw(st.integers(0, len(given)))
+    for part in (given[:cut], given[cut:], given[cut:]):
+        writer.write(part)
+    history = History(root)
+    assert not history.problems
+    assert history.rows == len(given)
+    assert without_nulls(events_of_history(history)) == without_nulls(in_order(given))
+    assert history.last == max((each.hi for each in given), default=None)
+    begin, end = sorted(data.draw(st.tuples(*[st.integers(-3 * DAY, 3 * DAY)] * 2)))
+    wanted = [each for each in given if begin <= each.hi <= end and each.type != "B"]
+    found = events_of_history(history, ("A", "Ärger"), begin, end)
+    assert without_nulls(found) == without_nulls(in_order(wanted))
+
+
+def some(count: int = 10, step: int = 7 * HOUR, name: str = "A") -> list[Event]:
+    return [Event(name, each * step, each * step, "s", each, {"x": each}) for each in range(count)]
+
+
+def test_where_things_lie(tmp_path: Path) -> None:
+    declared = event_type("A", {"x": "number", "y": "string"})
+    made = HistoryWriter(tmp_path / "h", "test", [declared]).write(some(), 99 * HOUR)
+    assert [each.relative_to(tmp_path / "h").parent.as_posix() for each in made] == [
+        "day=1970-01-01/type=A", "day=1970-01-02/type=A", "day=1970-01-03/type=A",
+    ]  # fmt: skip
+    history = History(tmp_path / "h")
+    assert [each.rows for each in history.files] == [4, 3, 3]
+    first = history.files[0]
+    assert first.note.sources == {"s": (4, 0, 3)}
+    assert (first.note.lo, first.note.first, first.note.last, first.note.watermark) == (0, 0, 21 * HOUR, 99 * HOUR)
+    assert first.event_type == declared
+    # Anybody reads it, and each file is a recording by itself.
+    files = f"read_parquet('{tmp_path}/h/day=*/type=*/*.parquet', hive_partitioning=true)"
+    query = f"select day, type, count(*), sum(x) from {files} group by all order by 1"
+    assert [(str(day), *rest) for day, *rest in duckdb.sql(query).fetchall()] == [
+        ("1970-01-01", "A", 4, 6), ("1970-01-02", "A", 3, 15), ("1970-01-03", "A", 3, 24),
+    ]  # fmt: skip
+    assert [each.attributes for each in read_events(made[0])] == [{"x": each, "y": None} for each in range(4)]
+
+
+def test_the_same_events_make_the_same_file(tmp_path: Path) -> None:
+    one, other = HistoryWriter(tmp_path / "h", "one"), HistoryWriter(tmp_path / "h", "other")
+    assert one.write(some()) == one.write(reversed(some()))
+    assert not set(one.write(some())) & set(other.write(some()))
+    # Each id is read once all the same.
+    assert len(list(events_of_history(History(tmp_path / "h")))) == 10
+
+
+def test_an_attribute_that_changes_its_kind_has_files_of_its_own(tmp_path: Path) -> None:
+    writer = HistoryWriter(tmp_path / "h", "test")
+    changing = [Event("A", n, n, "s", n, {"x": value}) for n, value in enumerate([1, "a", None, 2.5, "b"])]
+    assert len(writer.write(changing)) == 2
+    history = History(tmp_path / "h")
+    assert list(events_of_history(history)) == changing
+    (change,) = history.changes()
+    assert change.error.as_dict()["given"] == "x: string"
+    assert change.error.as_dict()["allowed"] == "x: number"
+
+
+def test_broken_files_are_said_and_the_others_read(tmp_path: Path) -> None:
+    made = HistoryWriter(tmp_path / "h", "test").write(some())
+    whole = made[0].read_bytes()
+    made[0].write_bytes(whole[: len(whole) // 2])
+    made[1].write_bytes(b"")
+    parquet.write_table(pyarrow.table({"x": [1]}), made[0].with_name("of-others.parquet"))
+    (tmp_path / "h" / "day=yesterday" / "type=A").mkdir(parents=True)
+    (tmp_path / "h" / "day=yesterday" / "type=A" / "x.parquet").write_bytes(whole)
+    (tmp_path / "h" / "day=1970-01-01" / "type=B").mkdir()
+    (tmp_path / "h" / "day=1970-01-01" / "type=B" / made[0].name).write_bytes(whole)
+    (made[0].parent / ".half.parquet.part").write_bytes(b"half")
+    history = History(tmp_path / "h")
+    assert [each.path for each in history.files] == made[2:]
+    assert {each.where.removesuffix(".parquet")[:33]: each.error.problem for each in history.problems} == {
+        f"day=1970-01-01/type=A/{made[0].stem}"[:33]: "a file that cannot be read",
+        f"day=1970-01-02/type=A/{made[1].stem}"[:33]: "a file that cannot be read",
+        "day=1970-01-01/type=A/of-others": "a Parquet file that no recorder has written",
+        "day=yesterday/type=A/x": "not a file of a history",
+        f"day=1970-01-01/type=B/{made[0].stem}"[:33]: "a file whose types are not those of its folder",
+    }
+    assert [each.seq for each in events_of_history(history)] == [7, 8, 9]
+
+
+def test_pages_that_are_broken_show_while_reading(tmp_path: Path) -> None:
+    """What the end of a file says is whole, so it shows late."""
+    (path,) = HistoryWriter(tmp_path / "h", "test").write(some(5000, 1))
+    content = bytearray(path.read_bytes())
+    content[100:2000] = bytes(1900)
+    path.write_bytes(content)
+    problems: list[object] = []
+    assert list(events_of_history(History(tmp_path / "h"), on_problem=problems.append)) == []
+    assert len(problems) == 1
+
+
+def test_days_without_anything(tmp_path: Path) -> None:
+    writer = HistoryWriter(tmp_path / "h", "test")
+    assert History(tmp_path / "h").missing_days() == []
+    writer.write([Event("A", day * DAY, day * DAY, "s", day, {}) for day in (-2, 0, 3)])
+    assert History(tmp_path / "h").missing_days() == ["1969-12-31", "1970-01-02", "1970-01-03"]
+
+
+def test_how_far_time_has_come(tmp_path: Path) -> None:
+    writer = HistoryWriter(tmp_path / "h", "test")
+    assert History(tmp_path / "h").until() is None
+    writer.write(some())
+    writer.note(["A"], 100 * HOUR)
+    HistoryWriter(tmp_path / "h", "other").note(["B"], 200 * HOUR)
+    history = History(tmp_path / "h")
+    assert [history.until(), history.until(["A"]), history.until(["C"])] == [200 * HOUR, 100 * HOUR, None]
+    (tmp_path / "h" / "recorders" / "other.json").write_text("{")
+    assert [each.where for each in History(tmp_path / "h").problems] == ["recorders/other.json"]
+
+
+def test_what_a_file_replaces_is_left_out(tmp_path: Path) -> None:
+    writer = HistoryWriter(tmp_path / "h", "test")
+    old = writer.write(some(3, 1)) + writer.write(some(6, 1)[3:])
+    table = pyarrow.concat_tables([parquet.read_table(each) for each in old], promote_options="default")
+    new = writer.write_table("1970-01-01", History(tmp_path / "h").types["A"], table, None, [each.name for each in old])
+    assert [each.path for each in History(tmp_path / "h").files] == [new]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(None, "no history here"), ("{", "cannot be read"), (json.dumps({"version": 2}), "of a later version")],
+)
+def test_what_is_no_history(tmp_path: Path, content: str | None, message: str) -> None:
+    if content is not None:
+        (tmp_path / "history.json").write_text(content)
+    with pytest.raises(HistoryError, match=message):
+        History(tmp_path)
+
+
+def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("…")
+    with pytest.raises(HistoryError, match="needs a folder of its own"):
+        HistoryWriter(tmp_path, "test")
+    with pytest.raises(HistoryError, match="not a name for a recorder"):
+        HistoryWriter(tmp_path / "h", "../up")
+
+
+def test_days_begin_at_midnight_in_utc() -> None:
+    assert [day_of(each) for each in (-1, 0, DAY - 1, DAY)] == ["1969-12-31", "1970-01-01", "1970-01-01", "1970-01-02"]
+    assert day_text(-719_162) == "0001-01-01"
