@@ -108,6 +108,17 @@ def parse_instant(text: str) -> int:
     return instant
 
 
+def instant_of(text: str) -> int:
+    """Nanoseconds since the Unix epoch: a number of them, or ISO 8601 text."""
+    text = text.strip()
+    if not re.fullmatch(r"[+-]?\d{1,24}", text):
+        return parse_instant(text)
+    instant = int(text)
+    if not INSTANT_MIN <= instant <= INSTANT_MAX:
+        raise DistcedError("an instant beyond 64 bits of nanoseconds", given=text, allowed="-2^63 to 2^63 - 1")
+    return instant
+
+
 def format_instant(instant: int) -> str:
     """ISO 8601 in UTC, to the nanosecond where it needs to be."""
     seconds, fraction = divmod(instant, SECOND)

@@ -83,6 +83,18 @@ class ColumnarEngine:
         self._waiting = events[last:]
         return self._found(self._run(events[:last], events[-1].hi - 1))
 
+    def consume(self, batch: Batch, until: int) -> list[CompositeEvent]:
+        """Consume whole instants as columns, all of them behind `clock`, and let happen what is due until an instant.
+
+        The same as `feed` with these events and `advance` to that instant; where each event has to be looked at by
+        itself that is what is done.
+        """
+        if self.cascade is None or self.beside is not None or self.thinners or self._waiting or self._overdue:
+            events = [batch.event(place) for place in range(len(batch))]
+            return [*self.feed(events), *self.advance(until)]
+        self._clock = max(self._clock, until)
+        return self._found(self.cascade.run(batch, until))
+
     def feed_batch(self, batch: Batch) -> Matches:
         """Consume a batch in the order of consumption; what was found, as arrays.
 

@@ -1,0 +1,83 @@
+"""A task of a replay: tables of events in, composite events out. The same in a Spark worker and anywhere else.
+
+Tables come a day at a time, in the order of days; the engine keeps its state from one to the next. So a task holds a
+day of what it reads, and no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from detectors.compilation import Compiled
+from detectors.engines import EngineName, chosen, make_engine
+from detectors.stepwise.engine import StepwiseEngine
+from middleware.events import CompositeEvent, OrderKey
+from simulations.replay.batches import TableBatch
+from simulations.replay.plan import Slice
+
+STEP: Final = 131_072
+"""Events that are consumed at once, or as many more as the last instant has."""
+
+
+class Counts:
+    """What a task has read.
+
+    Attributes:
+        consumed: events consumed.
+        repeated: events that came again, left out.
+    """
+
+    def __init__(self) -> None:
+        self.consumed = self.repeated = 0
+
+
+def detect(
+    patterns: Sequence[Compiled],
+    days: Iterable[Sequence[Any]],
+    wanted: Slice,
+    *,
+    engine: EngineName = "auto",
+    events: int = 0,
+    counts: Counts | None = None,
+    watch: Callable[[int], None] = lambda _: None,
+) -> Iterator[list[CompositeEvent]]:
+    """The composite events of a slice, in order, stretch by stretch.
+
+    Args:
+        days: the tables of each day, in the native form; days in order, what is in a day in any order.
+        events: about how many events there are, to choose the engine by.
+        watch: told how many events were consumed by now.
+    """
+    counts = Counts() if counts is None else counts
+    made = make_engine(patterns, engine=chosen(engine, events))
+    for tables in days:
+        batch = TableBatch(tables)
+        counts.repeated += batch.repeated
+        place = int(np.searchsorted(batch.hi, wanted.begin))
+        last = int(np.searchsorted(batch.hi, wanted.until, "right"))
+        while place < last:
+            end = min(place + STEP, last)
+            # An instant is not torn apart.
+            end = min(int(np.searchsorted(batch.hi, batch.hi[end - 1], "right")), last)
+            stretch, until = batch.stretch(place, end), int(batch.hi[end - 1])
+            if isinstance(made, StepwiseEngine):
+                found = made.feed([stretch.event(each) for each in range(len(stretch))]) + made.advance(until)
+            else:
+                found = made.consume(stretch, until)
+            counts.consumed += end - place
+            watch(counts.consumed)
+            yield _answered(found, wanted)
+            place = end
+    yield _answered(made.advance(wanted.until), wanted)
+
+
+def _answered(found: list[CompositeEvent], wanted: Slice) -> list[CompositeEvent]:
+    """Those that the slice answers for, in order."""
+    return sorted((each for each in found if wanted.after < each.hi <= wanted.until), key=_order)
+
+
+def _order(event: CompositeEvent) -> OrderKey:
+    return event.key

@@ -1,0 +1,232 @@
+"""How a replay is cut into tasks, and why.
+
+In this order: by key, where the patterns of a group have one, for then no task reads more than it needs; by slices of
+time, where a match lasts only so long, each task reading as much more before its slice; else one task. Patterns that
+can be cut alike are one group, and so are those that read one another; groups are tasks of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from detectors.compilation import Compiled
+from middleware.errors import DistcedError
+from middleware.history.history import HistoryFile
+from middleware.timestamps import INSTANT_MIN, format_duration
+from simulations.replay.groups import groups_of, key_of_group
+from simulations.replay.reach import reach_of
+
+Way: TypeAlias = Literal["key", "time", "whole"]
+
+LEAST: Final = 100_000
+"""A task with fewer events than this costs more to begin than it saves."""
+
+_TASKS_PER_CORE: Final = 2
+_SLICES_PER_CORE: Final = 4
+_OVERLAP: Final = 4
+"""A slice is at least so many times as long as what is read before it."""
+
+
+class Slice(NamedTuple):
+    """A stretch of time that a task answers for: the composite events with `after < hi <= until`, ns.
+
+    Attributes:
+        begin: from which `hi` on events are read.
+    """
+
+    begin: int
+    after: int
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlan:
+    """How a group of patterns is replayed.
+
+    Attributes:
+        patterns: their places.
+        types: the types of events they read; None for all.
+        events: how many events of these types there are.
+        way: how the work is cut.
+        why: the reason, for people.
+        by: the attributes whose values are told apart.
+        slots: into how many tasks the values are dealt out; 1 where they are not.
+        slices: the stretches of time.
+    """
+
+    patterns: tuple[int, ...]
+    types: frozenset[str] | None
+    events: int
+    way: Way
+    why: str
+    slices: tuple[Slice, ...]
+    by: tuple[str, ...] = ()
+    slots: int = 1
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks that makes."""
+        return self.slots * len(self.slices)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayPlan:
+    """A replay, cut into tasks.
+
+    Attributes:
+        groups: what belongs together.
+        begin, until: events with `begin <= hi <= until` are read, and time goes on until then, ns.
+    """
+
+    groups: tuple[GroupPlan, ...]
+    begin: int
+    until: int
+    notes: tuple[str, ...] = field(default=())
+
+
+def plan_of(
+    patterns: Sequence[Compiled],
+    files: Sequence[HistoryFile],
+    *,
+    cores: int,
+    until: int,
+    begin: int = INSTANT_MIN,
+    by: str | None = None,
+    least: int = LEAST,
+) -> ReplayPlan:
+    """How patterns are replayed over files of a history.
+
+    Args:
+        cores: for how many tasks at a time.
+        until: how far time goes, ns.
+        by: cut by this key and no other.
+        least: how many events a task should have at least.
+
+    Raises:
+        DistcedError: where the patterns cannot be cut by `by`.
+    """
+    groups = []
+    for places in together(patterns, by):
+        group = [patterns[place] for place in places]
+        types = types_of(group)
+        mine = [each for each in files if types is None or each.type in types]
+        groups.append(_group(tuple(places), group, types, mine, cores, begin, until, by, least))
+    return ReplayPlan(tuple(groups), begin, until)
+
+
+def together(patterns: Sequence[Compiled], by: str | None = None) -> list[list[int]]:
+    """Which patterns are replayed together: those that have to do with one another, and those that can be cut alike,
+    for an engine with many patterns takes little longer than one with a few."""
+    keyed: list[tuple[set[str], list[int]]] = []
+    bounded: list[int] = []
+    others: list[list[int]] = []
+    for places in groups_of(patterns):
+        group = [patterns[place] for place in places]
+        key = set(key_of_group(group)[0])
+        if by is not None:
+            key &= {by}
+        fitting = next((each for each in keyed if each[0] & key), None)
+        if fitting is not None:
+            fitting[0].intersection_update(key)
+            fitting[1].extend(places)
+        elif key:
+            keyed.append((key, list(places)))
+        elif reach_of(group) is not None:
+            bounded += places
+        else:
+            others.append(places)
+    return [*(sorted(places) for _, places in keyed), *([sorted(bounded)] if bounded else []), *others]
+
+
+def types_of(patterns: Sequence[Compiled]) -> frozenset[str] | None:
+    """The types of events that patterns read; None where one of them reads every event."""
+    found: set[str] = set()
+    for each in patterns:
+        names = each.automaton.type_names()
+        if names is None:
+            return None
+        found |= names
+    return frozenset(found)
+
+
+def _group(
+    places: tuple[int, ...],
+    group: Sequence[Compiled],
+    types: frozenset[str] | None,
+    files: Sequence[HistoryFile],
+    cores: int,
+    begin: int,
+    until: int,
+    by: str | None,
+    least: int,
+) -> GroupPlan:
+    events = sum(each.rows for each in files)
+    everything = (Slice(begin, INSTANT_MIN, until),)
+    key, no_key = key_of_group(group)
+    if by is not None:
+        if by not in key:
+            raise DistcedError(
+                "patterns that cannot be replayed by this key", given=by,
+                allowed=", ".join(key) or f"none: {no_key}", advice="leave --by out, and see what the plan says",
+            )  # fmt: skip
+        key = (by,)
+    tasks = min(_TASKS_PER_CORE * cores, events // least)
+    if key and (tasks > 1 or by is not None):
+        why = f"every pattern is keyed by {', '.join(key)}"
+        return GroupPlan(places, types, events, "key", why, everything, key, max(tasks, 1))
+    if events < 2 * least:
+        return GroupPlan(
+            places, types, events, "whole", f"{events:,} events are little for more than one task", everything
+        )
+    reach = reach_of(group)
+    if reach is None:
+        why = f"{no_key}, and nothing bounds how long a match may last"
+        return GroupPlan(places, types, events, "whole", why, everything)
+    slices = _slices(files, reach, min(_SLICES_PER_CORE * cores, events // least), begin, until)
+    if len(slices) == 1:
+        why = f"a match may last {format_duration(reach)}, which is long for what there is"
+        return GroupPlan(places, types, events, "whole", why, everything)
+    why = f"{no_key}, and no match lasts longer than {format_duration(reach)}"
+    return GroupPlan(places, types, events, "time", why, slices)
+
+
+def _slices(files: Sequence[HistoryFile], reach: int, most: int, begin: int, until: int) -> tuple[Slice, ...]:
+    """Stretches of time with about as many events each, none of them short beside what is read before it."""
+    first = max(min(each.note.first for each in files), begin)
+    last = min(max(each.note.last for each in files), until)
+    if reach:
+        most = min(most, (last - first) // (_OVERLAP * reach))
+    ends: list[int] = []
+    for number in range(1, most):
+        end = _quantile(files, first, last, number / most)
+        if end - (ends[-1] if ends else first) >= _OVERLAP * reach and first < end < last:
+            ends.append(end)
+    afters = [INSTANT_MIN, *ends]
+    return tuple(
+        Slice(max(begin, after - reach) if after > INSTANT_MIN else begin, after, end)
+        for after, end in zip(afters, [*ends, until], strict=True)
+    )
+
+
+def _quantile(files: Sequence[HistoryFile], first: int, last: int, share: float) -> int:
+    """About the instant until which this share of the events has come: they are taken to be even within a file."""
+    wanted = share * sum(each.rows for each in files)
+    while first < last:
+        middle = (first + last) // 2
+        come = sum(_come(each, middle) for each in files)
+        if come < wanted:
+            first = middle + 1
+        else:
+            last = middle
+    return first
+
+
+def _come(file: HistoryFile, instant: int) -> float:
+    note = file.note
+    if instant >= note.last:
+        return file.rows
+    if instant < note.first:
+        return 0.0
+    return file.rows * (instant - note.first + 1) / (note.last - note.first + 1)

@@ -1,0 +1,105 @@
+"""How far back the composite events of an instant may reach: what replay in slices of time has to read before a slice.
+
+An instance owes nothing to events before its first (design, section 1: start states are always active), so a slice has
+to begin as far before what it answers for as a match may last. A window around the whole pattern bounds that. So does a
+time event in the domain of a state, after which no instance is left there. Events are cut by their `hi`, in which order
+they are consumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from detectors.automata.automaton import Automaton, Relative, State, TimeOfDay, Timer, timer_type
+from detectors.compilation import Compiled
+from middleware.sets.expressions import FALSE, TRUE
+from middleware.timestamps import DAY, HOUR
+
+
+def reach_of(patterns: Sequence[Compiled]) -> int | None:
+    """How long before its `hi` an event may have ended that counts for a composite event, ns; None for no bound.
+
+    A pattern that reads what another publishes reaches as far as both together: the composite events in its domain
+    count as well as those it matches.
+    """
+    reaches = [_reach(each, patterns) for each in patterns]
+    return None if None in reaches else max((each for each in reaches if each is not None), default=0)
+
+
+def _reach(pattern: Compiled, patterns: Sequence[Compiled]) -> int | None:
+    own = longest(pattern.automaton)
+    read = [
+        each
+        for each in patterns
+        if each is not pattern
+        and each.automaton.output is not None
+        and each.automaton.output.type_name in pattern.names()
+    ]
+    before = reach_of_read(read, patterns)
+    # A thinned type is its first event of an interval, so that a slice begins with an interval.
+    every = max((each.every for each in pattern.thinnings), default=0)
+    return None if own is None or before is None else own + before + every
+
+
+def reach_of_read(read: Sequence[Compiled], patterns: Sequence[Compiled]) -> int | None:
+    """The same for patterns whose composite events another reads."""
+    reaches = [_reach(each, patterns) for each in read]
+    return None if None in reaches else max((each for each in reaches if each is not None), default=0)
+
+
+def longest(automaton: Automaton) -> int | None:
+    """How long after its first event a match may end, ns; None for no bound. The sides of a `&` come on top: one that
+    lasts too long ends a match that it does not belong to."""
+    sides = [longest(each) for each in automaton.inner]
+    if None in sides or automaton.delegated:
+        return None
+    own = automaton.whole_window
+    if own is None:
+        own = _longest_way(automaton)
+    return None if own is None else own + max((each for each in sides if each is not None), default=0)
+
+
+def _longest_way(automaton: Automaton) -> int | None:
+    """The longest way through the states, by how long an instance may stay in each; None where there is no bound."""
+    known: dict[int, int | None] = {}
+    under_way: set[int] = set()
+
+    def after(state: int) -> int | None:
+        """From the arrival in a state on."""
+        if state in under_way:
+            return None
+        if state not in known:
+            under_way.add(state)
+            found = automaton.states[state]
+            stays = _stay(automaton, found) if found.moves else 0
+            ends = [after(each) for move in found.moves for each in automaton.arrivals[move.position]]
+            under_way.discard(state)
+            bounded = stays is not None and None not in ends
+            known[state] = stays + max((each for each in ends if each is not None), default=0) if bounded else None  # type: ignore[operator]
+        return known[state]
+
+    ways = [
+        after(state)
+        for start in automaton.starts
+        for move in automaton.states[start].moves
+        for state in automaton.arrivals[move.position]
+    ]
+    return None if None in ways else max((each for each in ways if each is not None), default=0)
+
+
+def _stay(automaton: Automaton, state: State) -> int | None:
+    """How long an instance may stay in a state, ns: until a time event in the domain comes; None for no bound."""
+    domain = automaton.domain(state)
+    # One that was set off earlier need not be running, for there may be several ways to here.
+    delays = [
+        _delay(automaton.timers[timer]) for timer in state.arms if domain.by_type.get(timer_type(timer), FALSE) == TRUE
+    ]
+    return min((each for each in delays if each is not None), default=None)
+
+
+def _delay(timer: Timer) -> int | None:
+    """How long a time event may run, ns."""
+    if isinstance(timer.when, Relative):
+        return timer.when.delay
+    # The clock may be put back by an hour.
+    return DAY + HOUR if isinstance(timer.when, TimeOfDay) else None

@@ -1,0 +1,266 @@
+"""Patterns replayed over a history: planned, performed, put together."""
+
+from __future__ import annotations
+
+import heapq
+import shutil
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from detectors.compilation import Compiled
+from detectors.engines import EngineName
+from middleware.errors import DistcedError
+from middleware.events import CompositeEvent, EventId, OrderKey
+from middleware.history.history import History, HistoryFile, Problem
+from middleware.timestamps import INSTANT_MIN
+from simulations.replay.plan import LEAST, GroupPlan, ReplayPlan, plan_of, types_of
+from simulations.replay.reach import reach_of
+from simulations.replay.runners import Runner, Task
+from simulations.replay.tasks import DEALT, FOUND, Dealing, Detecting, Done, read_found
+from simulations.replay.units import UNIT, Trouble, Unit, units_of
+
+PLAN: Final = "plan.json"
+
+
+class Progress(NamedTuple):
+    """How far a replay is.
+
+    Attributes:
+        dealt, detected: events dealt out and read in detecting, of so many.
+    """
+
+    dealt: int
+    to_deal: int
+    detected: int
+    to_detect: int
+
+
+class HistoryReplay(Iterable[CompositeEvent]):
+    """A replay of patterns over a history. Going through it gives the composite events, in order, each once.
+
+    They are those of guaranteed detection by someone who subscribed at the beginning, up to where time has come.
+
+    Attributes:
+        patterns: what is detected, each canonical form once.
+        plan: how the work is cut, and why.
+        problems: what of the history could not be read, or what somebody should know of.
+        resumed: how many tasks had been done before.
+        counts: what was consumed, left out and found, by all tasks.
+        found: composite events by pattern, by its place; once gone through.
+    """
+
+    def __init__(
+        self,
+        patterns: Sequence[Compiled],
+        history: History,
+        work: Path,
+        *,
+        cores: int,
+        begin: int | None = None,
+        until: int | None = None,
+        by: str | None = None,
+        engine: EngineName = "auto",
+        least: int = LEAST,
+    ) -> None:
+        """
+        Args:
+            work: a folder for what is under way; a replay that was broken off there is gone on with.
+            cores: for how many tasks at a time it is planned.
+            begin, until: of the `hi` of events, ns, both included. Time goes on until the last event at most, or until
+                where recorders have heard.
+            by, engine, least: as in `plan_of` and `make_engine`.
+        """
+        self.patterns = tuple({each.automaton.canonical_id: each for each in patterns}.values())
+        self.history = history
+        self.work = work
+        self.problems = [*history.problems, *history.changes()]
+        self.found: Counter[int] = Counter()
+        self.resumed = 0
+        types = types_of(self.patterns)
+        end = history.until(types)
+        last = INSTANT_MIN if end is None else end
+        self._until = last if until is None else min(until, last)
+        self._begin = INSTANT_MIN if begin is None else begin
+        files = history.select(types, self._begin, self._until)
+        self.plan: ReplayPlan = plan_of(
+            self.patterns, files, cores=cores, begin=self._begin, until=self._until, by=by, least=least
+        )
+        self._units = {str(file.path): self._units_of(file) for file in files}
+        self._files = files
+        self._engine = engine
+        self.dealing = self._dealing(cores)
+        self.detecting = self._detecting()
+
+    def perform(self, runner: Runner, watch: Callable[[Progress], None] = lambda _: None) -> None:
+        """Have all tasks performed that are not done yet."""
+        self._prepare()
+        open_dealing = [each for each in self.dealing if not each.is_done()]
+        first = [each for each in self.detecting if each.slot is None and not each.is_done()]
+        then = [each for each in self.detecting if each.slot is not None and not each.is_done()]
+        self.resumed = len(self.dealing) + len(self.detecting) - len(open_dealing) - len(first) - len(then)
+
+        def look() -> None:
+            watch(self._progress())
+
+        look()
+        # What nobody asks for any more is not dealt out.
+        tasks: list[Task] = [*(open_dealing if then else ()), *first]
+        runner.perform(tasks, look)
+        runner.perform(then, look)
+        look()
+        self.problems += [_problem(each) for each in self._troubles()]
+
+    @property
+    def counts(self) -> Done:
+        """What all tasks together have done."""
+        done = [self._done_of(each) for each in self.detecting]
+        return Done(
+            sum(each.consumed for each in done),
+            sum(each.repeated for each in done),
+            sum(each.found for each in done),
+            sum(each.seconds for each in done),
+        )
+
+    def __iter__(self) -> Iterator[CompositeEvent]:
+        places = {each.automaton.canonical_id: place for place, each in enumerate(self.patterns)}
+        self.found.clear()
+        groups = []
+        for number, group in enumerate(self.plan.groups):
+            files = [read_found(each.found) for each in self.detecting if each.group == number]
+            merged: Iterator[CompositeEvent] = heapq.merge(*files, key=_order)
+            if group.way == "time":
+                reach = reach_of([self.patterns[place] for place in group.patterns])
+                merged = _once(merged, 0 if reach is None else reach)
+            groups.append(merged)
+        for event in heapq.merge(*groups, key=_order):
+            self.found[places[event.source]] += 1
+            yield event
+
+    def clear(self) -> None:
+        """Remove the folder for what is under way."""
+        shutil.rmtree(self.work, ignore_errors=True)
+
+    def _units_of(self, file: HistoryFile) -> tuple[Unit, ...]:
+        return tuple(units_of(file))
+
+    def _dealing(self, cores: int) -> list[Dealing]:
+        """Tasks that deal out what groups need by key; neighbours in time together."""
+        groups = tuple(
+            (number, tuple(self.patterns[place] for place in group.patterns), group.types, group.by, group.slots)
+            for number, group in enumerate(self.plan.groups)
+            if group.way == "key"
+        )
+        units = [
+            unit
+            for file in self._files
+            if any(types is None or file.type in types for _, _, types, _, _ in groups)
+            for unit in self._units[str(file.path)]
+        ]
+        target = max(UNIT // 4, sum(each.rows for each in units) // (4 * cores))
+        made: list[Dealing] = []
+        waiting: list[Unit] = []
+        for place, unit in enumerate(units):
+            waiting.append(unit)
+            if sum(each.rows for each in waiting) >= target or place == len(units) - 1:
+                made.append(Dealing(str(self.work), tuple(waiting), groups, self._begin, self._until))
+                waiting = []
+        return made
+
+    def _detecting(self) -> list[Detecting]:
+        made: list[Detecting] = []
+        for number, group in enumerate(self.plan.groups):
+            patterns = tuple(self.patterns[place] for place in group.patterns)
+            files = [each for each in self._files if group.types is None or each.type in group.types]
+            for wanted in group.slices:
+                mine = [each for each in files if each.note.last >= wanted.begin and each.note.first <= wanted.until]
+                units = tuple(unit for file in mine for unit in self._units[str(file.path)])
+                rows = group.events // group.tasks
+                for slot in range(group.slots):
+                    dealt = slot if group.way == "key" else None
+                    task = Detecting(
+                        str(self.work), len(made), number, patterns, units, wanted, dealt, self._engine, rows
+                    )
+                    made.append(task)
+        return made
+
+    def _prepare(self) -> None:
+        """Make the folder, or see that what is there is of the same replay."""
+        made = msgspec.json.encode(
+            {
+                "patterns": [each.automaton.canonical_id for each in self.patterns],
+                "texts": [each.text for each in self.patterns],
+                "groups": [_described(each) for each in self.plan.groups],
+                "files": blake2b(
+                    msgspec.json.encode([(str(each.path), each.rows, each.bytes) for each in self._files])
+                ).hexdigest(),
+            }
+        )
+        path = self.work / PLAN
+        if path.exists() and path.read_bytes() != made:
+            raise DistcedError(
+                "a replay of something else was broken off here", given=str(self.work),
+                advice="remove the folder, or give the same patterns, history and options to go on with it",
+            )  # fmt: skip
+        for folder in (FOUND, DEALT, *(f"{DEALT}/{number}" for number in range(len(self.plan.groups)))):
+            (self.work / folder).mkdir(parents=True, exist_ok=True)
+        path.write_bytes(made)
+
+    def _progress(self) -> Progress:
+        dealt = sum(each.rows for each in self.dealing if each.is_done())
+        detected = sum(each.rows for each in self.detecting if each.is_done())
+        return Progress(
+            dealt,
+            sum(each.rows for each in self.dealing),
+            detected,
+            sum(each.rows for each in self.detecting),
+        )
+
+    def _done_of(self, task: Detecting) -> Done:
+        path = task.found.with_suffix(".json")
+        return msgspec.json.decode(path.read_bytes(), type=Done) if path.exists() else Done()
+
+    def _troubles(self) -> list[Trouble]:
+        notes = [self._done_of(each) for each in self.detecting]
+        for task in self.dealing:
+            for unit in task.units:
+                path = self.work / DEALT / f"{unit.name}.json"
+                if path.exists():
+                    notes.append(msgspec.json.decode(path.read_bytes(), type=Done))
+        return list(dict.fromkeys(trouble for each in notes for trouble in each.troubles))
+
+
+def _described(group: GroupPlan) -> object:
+    return (group.patterns, group.way, group.by, group.slots, group.slices)
+
+
+def _problem(trouble: Trouble) -> Problem:
+    error = DistcedError(
+        "a file that cannot be read",
+        given=trouble.error,
+        where=trouble.where,
+        advice=f"{trouble.rows:,} events left out",
+    )
+    return Problem(trouble.where, error)
+
+
+def _once(events: Iterable[CompositeEvent], reach: int) -> Iterator[CompositeEvent]:
+    """Each composite event once, the first of them: a slice may find again what the one before has found."""
+    seen: set[EventId] = set()
+    waiting: deque[tuple[int, EventId]] = deque()
+    for event in events:
+        while waiting and event.hi - waiting[0][0] > reach:
+            seen.discard(waiting.popleft()[1])
+        if event.id in seen:
+            continue
+        seen.add(event.id)
+        waiting.append((event.hi, event.id))
+        yield event
+
+
+def _order(event: CompositeEvent) -> OrderKey:
+    return event.key

@@ -1,0 +1,136 @@
+"""Who performs the tasks of a replay: this process, or Spark."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from middleware.errors import DistcedError
+from simulations.replay.tasks import Dealing, Detecting
+
+Task: TypeAlias = Dealing | Detecting
+
+TASKS: Final = "tasks"
+_LOOK: Final = 0.2
+"""Seconds between looks at what is done."""
+
+
+class Runner(ABC):
+    """Performs tasks that do not depend on one another.
+
+    Attributes:
+        name: for people.
+        cores: how many tasks it performs at a time.
+    """
+
+    name: str
+    cores: int
+
+    @abstractmethod
+    def perform(self, tasks: Sequence[Task], watch: Callable[[], None]) -> None:
+        """Perform them all; `watch` is called now and then."""
+
+
+class Inline(Runner):
+    """Performs tasks in this process, one after the other."""
+
+    name = "in this process"
+    cores = 1
+
+    def perform(self, tasks: Sequence[Task], watch: Callable[[], None]) -> None:
+        for each in tasks:
+            each.perform(time.perf_counter)
+            watch()
+
+
+class Spark(Runner):
+    """Performs tasks on Spark: `mapInArrow` over the numbers of the tasks, each a partition of its own."""
+
+    def __init__(self, session: Any, work: Path) -> None:
+        """
+        Args:
+            work: a folder that the workers see, too.
+        """
+        self._session = session
+        self._folder = work / TASKS
+        self.name = f"on Spark {session.version}"
+        try:
+            self.cores = int(session.sparkContext.defaultParallelism)
+        except Exception:
+            # Spark Connect does not say.
+            self.cores = int(session.conf.get("spark.sql.shuffle.partitions"))
+
+    def perform(self, tasks: Sequence[Task], watch: Callable[[], None]) -> None:
+        if not tasks:
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for number, task in enumerate(tasks):
+            (self._folder / f"{number}.pickle").write_bytes(pickle.dumps(task))
+        job = self._session.range(0, len(tasks), 1, len(tasks)).mapInArrow(_performer(str(self._folder)), "id long")
+        failures: list[BaseException] = []
+
+        def collect() -> None:
+            try:
+                job.collect()
+            except BaseException as error:  # Handed to whoever waits.
+                failures.append(error)
+
+        thread = threading.Thread(target=collect, name="spark-job", daemon=True)
+        thread.start()
+        try:
+            while thread.is_alive():
+                thread.join(_LOOK)
+                watch()
+        except KeyboardInterrupt:
+            self._session.interruptAll() if hasattr(self._session, "interruptAll") else None
+            raise
+        if failures:
+            raise DistcedError(
+                "a task of the replay failed on Spark", given=str(failures[0])[-2000:],
+                advice="what is done is kept; the same command goes on from there",
+            ) from failures[0]  # fmt: skip
+
+
+def _performer(folder: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def perform(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                task = pickle.loads((Path(folder) / f"{number}.pickle").read_bytes())
+                task.perform(time.perf_counter)
+            yield batch
+
+    return perform
+
+
+def session_of(master: str) -> Any:
+    """A session of Spark, at a master's URL or with Spark Connect (`sc://…`).
+
+    Raises:
+        DistcedError: where PySpark or Java is missing, or the master does not answer.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise DistcedError(
+            "replay on Spark needs PySpark", advice="pip install 'distced[spark]', or take --master inline"
+        ) from None
+    builder = SparkSession.builder.appName("distced replay")
+    if master.startswith("sc://"):
+        return builder.remote(master).getOrCreate()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = builder.master(master).config("spark.ui.enabled", "false").config("spark.log.level", "ERROR")
+    builder = builder.config("spark.ui.showConsoleProgress", "false")
+    if master.startswith("local"):
+        builder = builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
+    try:
+        return builder.getOrCreate()
+    except Exception as error:
+        advice = f"Spark needs Java 17 or later, or take --master inline: {str(error)[-500:]}"
+        raise DistcedError("Spark did not start", given=master, advice=advice) from error

@@ -1,0 +1,211 @@
+"""The tasks of a replay and the folder they work in: what each leaves there says that it is done.
+
+    WORK/plan.json            what is replayed: going on needs the same
+    WORK/dealt/0/NAME.arrow   the events of a unit for group 0, a batch for each slot
+    WORK/dealt/NAME.json      the unit is dealt out
+    WORK/found/3.found        what task 3 has found, in order
+    WORK/found/3.json         task 3 is done
+
+Events go from task to task through files and not through Spark's shuffle, which takes rows out of Arrow and puts them
+back: of a pass that does so the detection is a small part. Spark says where and when tasks run, and runs them again
+where a machine is lost; what is done already is then found done. So workers and driver need a folder in common, as they
+do for the history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from detectors.compilation import Compiled
+from detectors.engines import EngineName
+from detectors.packing import pack_seq, unpack_seq
+from middleware.events import CompositeEvent
+from simulations.replay.detecting import Counts, detect
+from simulations.replay.plan import Slice
+from simulations.replay.units import Trouble, Unit, days_of, deal, dealt, read
+
+DEALT: Final = "dealt"
+FOUND: Final = "found"
+
+
+class Done(msgspec.Struct, frozen=True):
+    """What a task says of itself.
+
+    Attributes:
+        consumed, repeated: events it has consumed, and left out because they came again.
+        found: composite events it has found.
+        seconds: it took.
+        troubles: what it could not read.
+    """
+
+    consumed: int = 0
+    repeated: int = 0
+    found: int = 0
+    seconds: float = 0.0
+    troubles: tuple[Trouble, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Dealing:
+    """Some units are dealt out by the keys of groups.
+
+    Attributes:
+        groups: for each, its number, its patterns, its types, by what it is dealt, into how many.
+    """
+
+    work: str
+    units: tuple[Unit, ...]
+    groups: tuple[tuple[int, tuple[Compiled, ...], frozenset[str] | None, tuple[str, ...], int], ...]
+    begin: int
+    until: int
+
+    @property
+    def rows(self) -> int:
+        """How many events are read."""
+        return sum(each.rows for each in self.units)
+
+    def is_done(self) -> bool:
+        """Whether it was done before."""
+        return all((Path(self.work) / DEALT / f"{each.name}.json").exists() for each in self.units)
+
+    def perform(self, clock: Callable[[], float]) -> Done:
+        """Do it."""
+        started, consumed = clock(), 0
+        troubles: list[Trouble] = []
+        for unit in self.units:
+            done = Path(self.work) / DEALT / f"{unit.name}.json"
+            if done.exists():
+                continue
+            trouble: tuple[Trouble, ...] = ()
+            try:
+                for number, patterns, types, by, slots in self.groups:
+                    if types is None or unit.type in types:
+                        table = read(unit, patterns, self.begin, self.until)
+                        consumed += len(table)
+                        deal(table, by, slots, Path(self.work) / DEALT / str(number) / f"{unit.name}.arrow")
+            except (OSError, pa.ArrowException) as error:
+                trouble = (Trouble(unit.path, str(error), unit.rows),)
+            _leave(done, Done(troubles=trouble))
+            troubles += trouble
+        return Done(consumed, seconds=clock() - started, troubles=tuple(troubles))
+
+
+@dataclass(frozen=True, slots=True)
+class Detecting:
+    """Patterns are detected in a slice of time, or in what one slot was dealt.
+
+    Attributes:
+        number: of the task.
+        group: of the patterns.
+        slot: which of what was dealt out; None where the history is read.
+    """
+
+    work: str
+    number: int
+    group: int
+    patterns: tuple[Compiled, ...]
+    units: tuple[Unit, ...]
+    wanted: Slice
+    slot: int | None
+    engine: EngineName
+    rows: int
+
+    def is_done(self) -> bool:
+        """Whether it was done before."""
+        return self._done.exists()
+
+    @property
+    def _done(self) -> Path:
+        return Path(self.work) / FOUND / f"{self.number}.json"
+
+    @property
+    def found(self) -> Path:
+        """Where what it finds is."""
+        return Path(self.work) / FOUND / f"{self.number}.found"
+
+    def perform(self, clock: Callable[[], float]) -> Done:
+        """Do it."""
+        started = clock()
+        counts, troubles, found = Counts(), list[Trouble](), 0
+        part = self.found.with_name(f".{self.found.name}.part")
+        with part.open("wb") as file:
+            stretches = detect(
+                self.patterns,
+                self._days(troubles),
+                self.wanted,
+                engine=self.engine,
+                events=self.rows,
+                counts=counts,
+            )
+            for stretch in stretches:
+                found += len(stretch)
+                write_found(file, stretch)
+        part.replace(self.found)
+        done = Done(counts.consumed, counts.repeated, found, clock() - started, tuple(troubles))
+        _leave(self._done, done)
+        return done
+
+    def _days(self, troubles: list[Trouble]) -> Iterator[Sequence[Any]]:
+        for units in days_of(self.units):
+            tables = []
+            for unit in units:
+                try:
+                    table = self._table(unit)
+                    if table is not None and len(table):
+                        tables.append(table)
+                except (OSError, pa.ArrowException) as error:
+                    troubles.append(Trouble(unit.path, str(error), unit.rows))
+            if tables:
+                yield tables
+
+    def _table(self, unit: Unit) -> Any:
+        if self.slot is None:
+            return read(unit, self.patterns, self.wanted.begin, self.wanted.until)
+        path = Path(self.work) / DEALT / str(self.group) / f"{unit.name}.arrow"
+        # What could not be read was said when it was dealt.
+        return dealt(path, self.slot) if path.exists() else None
+
+
+def _leave(path: Path, done: Done) -> None:
+    part = path.with_name(f".{path.name}.part")
+    part.write_bytes(msgspec.json.encode(done))
+    part.replace(path)
+
+
+def write_found(file: IO[bytes], found: Sequence[CompositeEvent]) -> None:
+    """Write composite events, in a form that is exact."""
+    if found:
+        rows = [
+            (
+                each.type,
+                each.lo,
+                each.hi,
+                each.source,
+                pack_seq(each.seq),
+                each.attributes,
+                [(source, pack_seq(seq)) for source, seq in each.constituents],
+            )
+            for each in found
+        ]
+        content = _encode(rows)
+        file.write(len(content).to_bytes(_LENGTH, "big") + content)
+
+
+def read_found(path: Path) -> Iterator[CompositeEvent]:
+    """What a task has found, in order."""
+    with path.open("rb") as file:
+        while head := file.read(_LENGTH):
+            for name, lo, hi, source, seq, attributes, constituents in _decode(file.read(int.from_bytes(head, "big"))):
+                ids = tuple((each, unpack_seq(number)) for each, number in constituents)
+                yield CompositeEvent(name, lo, hi, source, unpack_seq(seq), attributes, constituents=ids)
+
+
+_LENGTH: Final = 8
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder().decode

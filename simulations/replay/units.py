@@ -1,0 +1,135 @@
+"""What tasks read: stretches of the files of a history, and what was dealt out of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
+
+from detectors.compilation import Compiled
+from middleware.history.history import HistoryFile
+from middleware.history.layout import day_number
+from simulations.replay.dealing import slots_of
+from simulations.replay.names import columns_read
+
+_ALL: Final = 2**31
+
+UNIT: Final = 1_048_576
+"""Rows of a file that one task reads at least, where there are more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Some row groups of a file.
+
+    Attributes:
+        path: the file.
+        day, type: what it holds.
+        first, last: row groups, the last one not included.
+        rows: how many rows there are in them.
+    """
+
+    path: str
+    day: str
+    type: str
+    first: int
+    last: int
+    rows: int
+
+    @property
+    def name(self) -> str:
+        """A name of its own among the units of a history."""
+        return f"{self.day}.{self.type}.{Path(self.path).stem}.{self.first}"
+
+
+class Trouble(NamedTuple):
+    """Something that could not be read, and what it holds.
+
+    Attributes:
+        where: the path.
+        error: what was wrong.
+        rows: how many rows were not read, as far as that is known.
+    """
+
+    where: str
+    error: str
+    rows: int
+
+
+def units_of(file: HistoryFile) -> list[Unit]:
+    """The stretches of a file: several where it is long."""
+    if file.rows <= UNIT:
+        return [Unit(str(file.path), file.day, file.type, 0, _ALL, file.rows)]
+    metadata = parquet.read_metadata(file.path)
+    found: list[Unit] = []
+    first = rows = 0
+    for number in range(metadata.num_row_groups):
+        rows += metadata.row_group(number).num_rows
+        if rows >= UNIT or number == metadata.num_row_groups - 1:
+            found.append(Unit(str(file.path), file.day, file.type, first, number + 1, rows))
+            first, rows = number + 1, 0
+    return found
+
+
+def read(unit: Unit, patterns: Sequence[Compiled], begin: int, until: int) -> Any:
+    """The events of a unit with `begin <= hi <= until`, with the columns that patterns read; a table of pyarrow."""
+    with parquet.ParquetFile(unit.path) as file:
+        metadata = file.metadata
+        column = file.schema_arrow.get_field_index("hi")
+        wanted = []
+        whole = True
+        for number in range(unit.first, min(unit.last, metadata.num_row_groups)):
+            statistics = metadata.row_group(number).column(column).statistics
+            if statistics is not None and statistics.has_min_max:
+                if statistics.max < begin or statistics.min > until:
+                    continue
+                whole = whole and begin <= statistics.min and statistics.max <= until
+            else:
+                whole = False
+            wanted.append(number)
+        columns = columns_read(patterns, file.schema_arrow.names)
+        table = file.read_row_groups(wanted, columns=columns, use_threads=False)
+    if whole:
+        return table
+    hi = table["hi"]
+    return table.filter(pc.and_(pc.greater_equal(hi, begin), pc.less_equal(hi, until)))
+
+
+def days_of(units: Iterable[Unit]) -> list[list[Unit]]:
+    """Units day by day."""
+    days: dict[str, list[Unit]] = {}
+    for each in units:
+        days.setdefault(each.day, []).append(each)
+    return [days[day] for day in sorted(days, key=day_number)]
+
+
+def deal(table: Any, by: Sequence[str], slots: int, path: Path) -> None:
+    """Write the rows of a table to a file with a batch for each slot, in order."""
+    numbers = slots_of(table, by, slots)
+    order = np.argsort(numbers, kind="stable")
+    ends = np.searchsorted(numbers[order], np.arange(slots + 1))
+    # In batches of one file texts count in one dictionary.
+    dealt = table.unify_dictionaries().combine_chunks().take(pa.array(order))
+    part = path.with_name(f".{path.name}.part")
+    with pa.OSFile(str(part), "wb") as sink, pa.ipc.new_file(sink, dealt.schema) as writer:
+        for slot in range(slots):
+            piece = dealt.slice(int(ends[slot]), int(ends[slot + 1] - ends[slot])).combine_chunks()
+            batches = piece.to_batches()
+            writer.write_batch(batches[0] if batches else _empty(dealt.schema))
+    part.replace(path)
+
+
+def dealt(path: Path, slot: int) -> Any:
+    """What a slot was dealt of a file, as a table of pyarrow."""
+    with pa.memory_map(str(path)) as source:
+        return pa.Table.from_batches([pa.ipc.open_file(source).get_batch(slot)])
+
+
+def _empty(schema: Any) -> Any:
+    return pa.RecordBatch.from_arrays([pa.array([], each.type) for each in schema], schema=schema)

@@ -1,0 +1,125 @@
+"""Replay in tasks against a run over all events: what the properties of replay share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from detectors.compilation import Compiled
+from detectors.engines import EngineName
+from detectors.running import Replay
+from middleware.events import CompositeEvent, Event
+from middleware.recorded.arrow_form import table_of
+from middleware.recorded.writer import Columns
+from simulations.replay.dealing import slots_of
+from simulations.replay.detecting import detect
+from simulations.replay.groups import groups_of, key_of_group
+from simulations.replay.names import columns_read
+from simulations.replay.plan import Slice, types_of
+from simulations.replay.reach import reach_of
+from tests.columnar import _patterns
+from tests.generate import make_events
+
+FAR = 2**62
+
+
+def replay_differs(seed: int) -> tuple[int, str]:
+    """How many composite events a random replay has, and how it was cut; fails where a run finds others."""
+    random = Random(seed)
+    patterns = _patterns(random, late=False)
+    patterns = list({each.automaton.canonical_id: each for each in patterns}.values())
+    events = make_events(random, random.randrange(1, 40), span=random.choice((6, 20, 60)))
+    events = list({each.id: each for each in events}.values())
+    until = max(each.hi for each in events) + random.choice((0, 0, 5))
+    begin = random.choice((-FAR, -FAR, 3))
+    kept = [each for each in events if each.hi >= begin]
+    engine: EngineName = random.choice(("stepwise", "columnar"))
+    found: list[CompositeEvent] = []
+    ways = ""
+    for places in groups_of(patterns):
+        group = [patterns[place] for place in places]
+        mine, way = _cut(random, group, _tables(random, events, group), begin, until, engine)
+        found += mine
+        ways += way
+    expected = whole(patterns, kept, until)
+    assert seen(found) == seen(expected), (seed, ways)
+    return len(expected), ways
+
+
+def whole(patterns: Sequence[Compiled], events: Sequence[Event], until: int) -> list[CompositeEvent]:
+    """What a run finds, and what time events bring until an instant."""
+    run = Replay(patterns, events, engine="stepwise")
+    run.read()
+    run.last = max(run.last, until)
+    return list(run)
+
+
+def seen(found: Sequence[CompositeEvent]) -> list[tuple[Any, ...]]:
+    """What subscribers see of composite events, in order."""
+    return [
+        (each.key, each.type, each.constituents, sorted((name, repr(each)) for name, each in each.attributes.items()))
+        for each in sorted(found, key=lambda event: event.key)
+    ]
+
+
+def _tables(random: Random, events: Sequence[Event], group: Sequence[Compiled]) -> list[Any]:
+    """Events as tables of one type each, some of them cut, in any order, some events twice; with what is read alone."""
+    types = types_of(group)
+    made = []
+    for name in {each.type for each in events}:
+        if types is not None and name not in types:
+            continue
+        mine = [each for each in events if each.type == name]
+        mine += random.sample(mine, random.randrange(2))
+        random.shuffle(mine)
+        cut = random.randrange(len(mine) + 1)
+        for part in (mine[:cut], mine[cut:]):
+            columns = Columns(part)
+            table = table_of(part, columns.kinds, columns.types)
+            made.append(table.select(columns_read(group, table.schema.names)))
+    random.shuffle(made)
+    return made
+
+
+def _cut(
+    random: Random, group: Sequence[Compiled], tables: list[Any], begin: int, until: int, engine: EngineName
+) -> tuple[list[CompositeEvent], str]:
+    key, _ = key_of_group(group)
+    reach = reach_of(group)
+    ways = ["w"] + ["k"] * bool(key) + ["t"] * (reach is not None)
+    way = random.choice(ways)
+    if way == "k":
+        by, slots = random.sample(key, random.randint(1, len(key))), random.randint(1, 4)
+        parts = []
+        for slot in range(slots):
+            dealt = [each.filter(slots_of(each, by, slots) == slot) for each in tables]
+            parts.append((dealt, Slice(begin, -FAR, until)))
+    elif way == "t":
+        assert reach is not None
+        ends = sorted(random.sample(range(-2, until), min(random.randrange(4), until + 2)))
+        afters = [-FAR, *ends]
+        parts = [
+            (tables, Slice(max(begin, after - reach) if after > -FAR else begin, after, end))
+            for after, end in zip(afters, [*ends, until], strict=True)
+        ]
+    else:
+        parts = [(tables, Slice(begin, -FAR, until))]
+    found: dict[Any, CompositeEvent] = {}
+    for mine, wanted in parts:
+        for stretch in detect(group, _days(mine), wanted, engine=engine):
+            for each in stretch:
+                found.setdefault(each.id, each)
+    return list(found.values()), way
+
+
+def _days(tables: Sequence[Any]) -> list[list[Any]]:
+    """What there is by `day`, for which one a few nanoseconds long stands here."""
+    days: dict[int, list[Any]] = {}
+    for table in tables:
+        hi = np.asarray(table["hi"]) // 16
+        for day in set(hi.tolist()):
+            days.setdefault(day, []).append(table.filter(hi == day))
+    return [days[day] for day in sorted(days)]
