@@ -23,7 +23,7 @@ from middleware.eventtypes import TypeRegistry
 from middleware.history.history import History
 from middleware.timestamps import format_instant
 from simulations.replay.replaying import HistoryReplay, Progress
-from simulations.replay.runners import Inline, Runner, Spark, session_of
+from simulations.replay.runners import LOG, Inline, Runner, Spark, session_of
 
 INLINE: Final = "inline"
 _AT_ONCE: Final = 1024
@@ -124,7 +124,7 @@ def _runner(asked: Asked, work: Path) -> Iterator[Runner]:
     if asked.master == INLINE:
         yield Inline()
         return
-    session = session_of(asked.master)
+    session = session_of(asked.master, work / LOG)
     try:
         yield Spark(session, work.absolute())
     finally:

@@ -9,6 +9,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -18,6 +19,8 @@ from simulations.replay.tasks import Dealing, Detecting
 Task: TypeAlias = Dealing | Detecting
 
 TASKS: Final = "tasks"
+LOG: Final = "spark.log"
+
 _LOOK: Final = 0.2
 """Seconds between looks at what is done."""
 
@@ -89,7 +92,7 @@ class Spark(Runner):
                 thread.join(_LOOK)
                 watch()
         except KeyboardInterrupt:
-            self._session.interruptAll() if hasattr(self._session, "interruptAll") else None
+            self._session.interruptAll()
             raise
         if failures:
             raise DistcedError(
@@ -109,8 +112,11 @@ def _performer(folder: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
     return perform
 
 
-def session_of(master: str) -> Any:
+def session_of(master: str, log: Path) -> Any:
     """A session of Spark, at a master's URL or with Spark Connect (`sc://…`).
+
+    Args:
+        log: where goes what Java and the workers of a local master write to standard error.
 
     Raises:
         DistcedError: where PySpark or Java is missing, or the master does not answer.
@@ -125,12 +131,39 @@ def session_of(master: str) -> Any:
     if master.startswith("sc://"):
         return builder.remote(master).getOrCreate()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = builder.master(master).config("spark.ui.enabled", "false").config("spark.log.level", "ERROR")
-    builder = builder.config("spark.ui.showConsoleProgress", "false")
+    settings = {"spark.ui.enabled": "false", "spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false"}
     if master.startswith("local"):
-        builder = builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+    builder = builder.master(master)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    log.parent.mkdir(parents=True, exist_ok=True)
     try:
-        return builder.getOrCreate()
+        with _errors_to(log):
+            return builder.getOrCreate()
     except Exception as error:
-        advice = f"Spark needs Java 17 or later, or take --master inline: {str(error)[-500:]}"
-        raise DistcedError("Spark did not start", given=master, advice=advice) from error
+        raise DistcedError(
+            f"Spark did not start: {_reason(log, error)}", given=master,
+            advice="it needs Java 17 or later; or take --master inline",
+        ) from None  # fmt: skip
+
+
+def _reason(log: Path, error: Exception) -> str:
+    """What Spark has said last of what went wrong."""
+    lines = [each for each in log.read_text(errors="replace").splitlines() if " ERROR " in each]
+    return lines[-1].partition(" ERROR ")[2] if lines else str(error).partition("\n")[0]
+
+
+@contextmanager
+def _errors_to(log: Path) -> Iterator[None]:
+    """Have standard error go to a file, that of processes which are started meanwhile for as long as they live."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with log.open("ab") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
