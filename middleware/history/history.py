@@ -136,22 +136,23 @@ class History:
         ]
 
     def changes(self) -> list[Problem]:
-        """Attributes that came, went or changed their kind from one file to a later one."""
+        """Attributes that came, went or changed their kind, where a file shows it first."""
         found: list[Problem] = []
-        known: dict[str, HistoryFile] = {}
+        known: dict[str, list[str]] = {}
         for each in sorted(self.files, key=lambda file: (file.note.first, file.path)):
-            before = known.get(each.type)
-            known[each.type] = each
-            if before is None or before.event_type.attributes == each.event_type.attributes:
+            signature, before = _signature(each.event_type), known.setdefault(each.type, [])
+            if signature in before:
                 continue
-            error = HistoryError(
-                f"the type {each.type!r} has changed",
-                given=_signature(each.event_type),
-                allowed=_signature(before.event_type),
-                where=f"{each.day}, {each.path.name}",
-                advice="an attribute that is not there reads as null",
-            )
-            found.append(Problem(each.type, error))
+            before.append(signature)
+            if len(before) > 1:
+                error = HistoryError(
+                    f"the type {each.type!r} has changed",
+                    given=signature,
+                    allowed=before[-2],
+                    where=f"{each.day}, {each.path.name}",
+                    advice="an attribute that is not there reads as null",
+                )
+                found.append(Problem(each.type, error))
         return found
 
     def missing_days(self) -> list[str]:

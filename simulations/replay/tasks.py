@@ -83,14 +83,17 @@ class Dealing:
             if done.exists():
                 continue
             trouble: tuple[Trouble, ...] = ()
-            try:
-                for number, patterns, types, by, slots in self.groups:
-                    if types is None or unit.type in types:
-                        table = read(unit, patterns, self.begin, self.until)
-                        consumed += len(table)
-                        deal(table, by, slots, Path(self.work) / DEALT / str(number) / f"{unit.name}.arrow")
-            except (OSError, pa.ArrowException) as error:
-                trouble = (Trouble(unit.path, str(error), unit.rows),)
+            for number, patterns, types, by, slots in self.groups:
+                if types is not None and unit.type not in types:
+                    continue
+                try:
+                    table = read(unit, patterns, self.begin, self.until)
+                except (OSError, pa.ArrowException) as error:
+                    trouble = (Trouble(unit.path, str(error), unit.rows),)
+                    break
+                consumed += len(table)
+                if len(table):
+                    deal(table, by, slots, Path(self.work) / DEALT / str(number) / f"{unit.name}.arrow")
             _leave(done, Done(troubles=trouble))
             troubles += trouble
         return Done(consumed, seconds=clock() - started, troubles=tuple(troubles))
@@ -157,10 +160,11 @@ class Detecting:
             for unit in units:
                 try:
                     table = self._table(unit)
-                    if table is not None and len(table):
-                        tables.append(table)
                 except (OSError, pa.ArrowException) as error:
                     troubles.append(Trouble(unit.path, str(error), unit.rows))
+                    continue
+                if table is not None and len(table):
+                    tables.append(table)
             if tables:
                 yield tables
 

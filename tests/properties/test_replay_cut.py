@@ -1,0 +1,24 @@
+"""Replay finds what a run finds, however it is cut: by key, by slices of time, in one piece; on both engines."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="a history needs the extra distced[tables]")
+pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
+
+from collections import Counter
+
+from tests.conftest import runs_long
+from tests.replaying import replay_differs
+
+
+def test_replay_is_a_run(request: pytest.FixtureRequest) -> None:
+    long = runs_long(request.config)
+    found, ways = 0, Counter[str]()
+    for seed in range(20_000 if long else 120):
+        count, how = replay_differs(seed)
+        found += count
+        ways.update(how)
+    assert found > 500
+    assert min(ways[each] for each in "wtk") > 10
