@@ -17,12 +17,25 @@ from detectors.columnar.store import Store
 LEAST: Final = 524_288
 """Below this nothing is looked through."""
 
+LEAST_LEFT: Final = 4096
+"""For fewer patterns that were removed neither."""
+
 
 def crowded(state: State) -> bool:
     """Whether it may pay to look what is still referred to: as much again has come since as was left the last time."""
+    return _used(state) > int(state.counters[layout.C_CROWD])
+
+
+def many_left(state: State, removed: int) -> bool:
+    """Whether so many patterns were removed that what they have left takes more than it costs to look for it."""
+    return removed > max(LEAST_LEFT, _used(state) // 8)
+
+
+def _used(state: State) -> int:
     counters = state.counters
-    used = max(counters[layout.C_LINKS], counters[layout.C_TIMES], counters[layout.C_ROWS], counters[layout.C_BUCKETS])
-    return bool(used > counters[layout.C_CROWD])
+    return int(
+        max(counters[layout.C_LINKS], counters[layout.C_TIMES], counters[layout.C_ROWS], counters[layout.C_BUCKETS])
+    )
 
 
 def collect(program: Program, state: State, store: Store, latest: int) -> None:
@@ -33,9 +46,7 @@ def collect(program: Program, state: State, store: Store, latest: int) -> None:
     compact_times(program, state)
     referred = np.unique(referred_to(program, state))
     store.let_go(referred[referred >= 0])
-    counters[layout.C_CROWD] = LEAST + 2 * max(
-        counters[layout.C_LINKS], counters[layout.C_TIMES], counters[layout.C_ROWS], counters[layout.C_BUCKETS]
-    )
+    counters[layout.C_CROWD] = LEAST + 2 * _used(state)
 
 
 @allocating

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from middleware.events import Attribute, CompositeEvent, Event
 class RememberedFindings:
     """What makes composite events of each unit's matches, made when it is first needed."""
 
-    def __init__(self, units: Sequence[Unit], kinds: Callable[[str], Any], own_type: str | None = None) -> None:
+    def __init__(self, units: Mapping[int, Unit], kinds: Callable[[str], Any], own_type: str | None = None) -> None:
         """
         Args:
             own_type: of a side of a `&`, the type that its composite events have for the pattern around it.
@@ -29,22 +29,32 @@ class RememberedFindings:
         self._units = units
         self._kinds = kinds
         self._own_type = own_type
-        self._made: dict[int, Findings] = {}
+        self._made: dict[Unit, Findings] = {}
+        self._left: list[Unit] = []
 
-    def made(self) -> Iterator[tuple[int, Findings]]:
+    def made(self) -> Iterator[tuple[Unit, Findings]]:
         """Those that were needed so far, by unit."""
         yield from self._made.items()
 
-    def forget(self, number: int) -> None:
-        """A unit is gone."""
-        self._made.pop(number, None)
+    def leave(self, unit: Unit) -> None:
+        """A unit goes; its matches may still be asked for."""
+        if unit in self._made:
+            self._left.append(unit)
 
-    def __getitem__(self, number: int) -> Findings:
-        found = self._made.get(number)
+    def forget_left(self) -> None:
+        """Nobody asks any more for the matches of units that are gone."""
+        for unit in self._left:
+            self._made.pop(unit, None)
+        self._left.clear()
+
+    def __getitem__(self, unit: Unit) -> Findings:
+        found = self._made.get(unit)
         if found is None:
-            automaton = self._units[number].automaton
+            automaton = unit.automaton
             scope = Planner(automaton, self._kinds).scope()
-            found = self._made[number] = Findings(automaton, scope, self._own_type, filtered=True)
+            found = Findings(automaton, scope, self._own_type, filtered=True)
+            if self._units.get(unit.number) is unit:
+                self._made[unit] = found
         return found
 
 
@@ -58,7 +68,7 @@ class Reading:
             remembers.
     """
 
-    units: Sequence[Unit]
+    units: Mapping[int, Unit]
     findings: RememberedFindings
     store: Store
     texts: Texts
@@ -84,6 +94,7 @@ class Matches:
         self._times = times
         self._made: list[CompositeEvent] | None = None
         self.units: Words = rows[:, layout.F_UNIT]
+        self._units = _among(reading.units, self.units)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -118,8 +129,10 @@ class Matches:
             moments: dict[int, Event] = {}
             touched: dict[int, Findings] = {}
             for place in range(len(self)):
-                unit = int(self.units[place])
-                findings = touched[unit] = self._reading.findings[unit]
+                number = int(self.units[place])
+                if number not in touched:
+                    touched[number] = self._reading.findings[self._units[number]]
+                findings = touched[number]
                 findings.now = moments.setdefault(int(self.moments[place]), self._moment(place))
                 findings.add(*self._arguments(place))
             self._made = [event for findings in touched.values() for event in findings.take()]
@@ -130,7 +143,7 @@ class Matches:
 
     def _arguments(self, place: int) -> tuple[Any, ...]:
         reading, row = self._reading, self._rows[place]
-        unit = reading.units[int(self.units[place])]
+        unit = self._units[int(self.units[place])]
         chain: Any = None
         for position in self.constituents(place):
             chain = longer_chain(chain, reading.store.event(int(position)))
@@ -143,6 +156,13 @@ class Matches:
             registers = registers_of(unit, block, reading.texts)
         key = reading.texts.unpacked(int(row[layout.F_TAG]), int(row[layout.F_KEY]))
         return chain, int(row[layout.F_LO]), int(row[layout.F_HI]), bindings, registers, key, None
+
+
+def _among(units: Mapping[int, Unit], numbers: Words) -> dict[int, Unit]:
+    """The units of matches: later others may have their numbers."""
+    if len(units) <= len(numbers):
+        return dict(units)
+    return {number: units[number] for number in set(numbers.tolist())}
 
 
 def event_at(position: int, store: Store, times: Words) -> Event:

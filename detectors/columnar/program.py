@@ -1,4 +1,4 @@
-"""From automata to the program of the columnar engine: records in one memory, those of a further pattern at its end.
+"""From automata to the program of the columnar engine: records in one memory, where there is room for them.
 
 What an event of some type does in some state is worked out when the type is first seen, as in the stepwise engine: an
 event's type settles most of a describable set, and what is left is a condition or nothing at all.
@@ -6,7 +6,8 @@ event's type settles most of a describable set, and what is left is a condition 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -17,9 +18,12 @@ from detectors.columnar import layout
 from detectors.columnar.atoms import Atoms, atoms_of
 from detectors.columnar.coding import Capture, Names, captures_of, fits
 from detectors.columnar.columns import ColumnName, Handed
-from detectors.columnar.memory import Program, Words, longer
+from detectors.columnar.freeing import Freeing, Left
+from detectors.columnar.memory import Program, longer
+from detectors.columnar.pools import Pool
 from detectors.columnar.prefixes import Key, Node, chain_of
 from detectors.columnar.starts import Starts, slot_of
+from detectors.columnar.stretches import Stretches
 from detectors.columnar.values import Texts
 from detectors.language.tree import Output, Relative, When
 from detectors.stepwise.findings import may_repeat
@@ -31,8 +35,11 @@ from middleware.sets.expressions import FALSE, TRUE, Expression, Literal, Name, 
 MOST_SIGNATURES: Final = 64
 """Beyond so many pairs of attributes that start conditions of one type ask for, new ones go by one attribute."""
 
+FEW: Final = 4
+"""A list of so many moves does not get shorter."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Unit:
     """A pattern's automaton among others.
 
@@ -89,16 +96,18 @@ class _Type:
     """A type of events.
 
     Attributes:
-        groups: the groups that wait for it, with their columns.
+        groups: the groups that wait for it, with the column of each.
         signatures: those of its start conditions, by their columns.
-        lists: where the two stand in the memory; None where they have changed since.
+        lists: where the two stand in the memory; 0 for an empty one.
+        changed: whether they have changed since.
         made_for: how often the table of starts had been made anew then.
     """
 
     number: int
-    groups: list[tuple[int, int]] = field(default_factory=list)
+    groups: dict[int, int] = field(default_factory=dict)
     signatures: dict[tuple[int, int], int] = field(default_factory=dict)
-    lists: tuple[int, int] | None = None
+    lists: tuple[int, int] = (0, 0)
+    changed: bool = True
     made_for: int = 0
 
 
@@ -109,6 +118,49 @@ class _Open:
     unit: Unit
     place: int
     named: frozenset[str]
+
+
+@dataclass(slots=True)
+class _Group:
+    """States that wait for the same types, told apart by the same column.
+
+    Attributes:
+        types: None for any.
+        states: how many they are.
+    """
+
+    types: frozenset[str] | None
+    column: int
+    states: int = 0
+
+
+class _Begun(NamedTuple):
+    """Where something that may begin stands in the index of starts."""
+
+    name: int
+    one: int
+    other: int
+    visit: int
+    move: int
+
+
+class Sizes(NamedTuple):
+    """How large all is that patterns take.
+
+    Attributes:
+        words: of the program.
+        entries, names: of the index of starts, and by how many values they are looked up.
+        groups: of states that wait for the same.
+        values: constants, and numbers of 64 bits.
+        numbers: up to which patterns are numbered.
+    """
+
+    words: int
+    entries: int
+    names: int
+    groups: int
+    values: int
+    numbers: int
 
 
 class _Sought(NamedTuple):
@@ -133,8 +185,8 @@ class Assembler:
     Attributes:
         columns: what is read of events.
         whens: when the time events are due that are not set off by a delay, by number.
-        units: by number; what was removed keeps its number.
-        removed: the numbers of those that were removed.
+        units: by number.
+        removed: how many were removed since instances of such were last looked for.
         nodes: the states that several patterns may share, by their records.
     """
 
@@ -150,27 +202,35 @@ class Assembler:
         self._shared = shared and indexed
         self.columns = Columns()
         self.whens: list[When] = []
-        self.units: list[Unit] = []
+        self.units: dict[int, Unit] = {}
+        self._numbers = 0
+        self._free_numbers: deque[int] = deque()
         self._memory = np.zeros(1024, np.int32)
-        # Address 0 stands for nothing.
-        self._used = 1
-        self._wide: list[int] = []
-        self._wides: dict[int, int] = {}
-        self._constants: list[tuple[int, int]] = []
-        self._wide_row: Words = np.empty(0, np.int64)
-        self._constant_rows: Words = np.empty((0, 2), np.int64)
-        self._places: dict[tuple[int, int], int] = {}
+        # Address 0 stands for nothing, and for the empty list.
+        self._room = Stretches(1)
+        self._wides = Pool[int]()
+        self._constants = Pool[tuple[int, int]](2)
+        self._nothing = self._constant(None)
+        self._free_whens: list[int] = []
         self._types: dict[str, _Type] = {}
         self._groups: dict[tuple[frozenset[str] | None, int], int] = {}
-        self._open_groups: list[tuple[int, int]] = []
-        self._open_states: list[_Open] = []
-        self._open_starts: list[_Open] = []
+        self._grouped: dict[int, _Group] = {}
+        self._free_groups: list[int] = []
+        self._open_groups: dict[int, int] = {}
+        self._open_states: dict[int, list[_Open]] = {}
+        self._open_starts: dict[int, list[_Open]] = {}
         self._signatures = 0
         self._starts = Starts()
+        # By the record of the state it leads to, if that is shared, else by that of the pattern.
+        self._begun: dict[int, list[_Begun]] = {}
         self._names: dict[int, Names] = {}
-        self.removed: set[int] = set()
         self.nodes: dict[int, Node] = {}
         self._roots: dict[Key, Node] = {}
+        # Of each pattern's record how many states are there that the pattern was the first to have.
+        self._made: dict[int, int] = {}
+        # What instances may refer to, and what none refers to any more.
+        self._left: list[Left] = []
+        self._swept: deque[Left] = deque()
 
     def add(self, automaton: Automaton, *, kept: bool = False) -> Unit:
         """Add an automaton; `supports` says whether that can be.
@@ -178,11 +238,14 @@ class Assembler:
         Args:
             kept: tell its matches apart by what they become, whatever it is.
         """
+        # At least as many as come are freed; all at once would be a pause.
+        for _ in range(min(2, len(self._swept))):
+            self._free(self._swept.popleft())
         chain = chain_of(automaton) if self._shared and not kept else None
         if chain is not None:
             return self._add_chain(automaton, chain)
         unit = self._unit(automaton, kept=kept)
-        self.units.append(unit)
+        self.units[unit.number] = unit
         reached = sorted({state for arrival in automaton.arrivals for state in arrival})
         for place in reached:
             if unit.states[place]:
@@ -192,45 +255,64 @@ class Assembler:
             for name in sorted(named):
                 self._fill_start(unit, place, name)
             if any(automaton.positions[move.position].domain.others != FALSE for move in automaton.states[place].moves):
-                each = _Open(unit, place, named)
-                self._open_starts.append(each)
+                self._open_starts.setdefault(unit.number, []).append(_Open(unit, place, named))
                 for name in self._types.keys() - named:
                     self._fill_start(unit, place, name)
         return unit
 
     def remove(self, number: int) -> None:
         """Remove an automaton. Its instances are no longer offered anything, and go when it is looked for such."""
-        unit = self.units[number]
-        self.removed.add(number)
-        chain = chain_of(unit.automaton) if self._shared and not unit.kept else None
-        if chain is None:
-            for place in unit.automaton.starts:
-                self._forget_starts(unit, place, lambda visit, _: self._memory[visit + layout.V_UNIT] == unit.address)
-            self._open_states = [each for each in self._open_states if each.unit is not unit]
-            self._open_starts = [each for each in self._open_starts if each.unit is not unit]
-            for state in filter(None, unit.states):
+        unit = self.units.pop(number)
+        if unit.address in self._made:
+            self._left.append(self._remove_chain(unit))
+        else:
+            self._forget_starts(unit.address)
+            self._open_states.pop(number, None)
+            self._open_starts.pop(number, None)
+            states = tuple(filter(None, unit.states))
+            for state in states:
                 self._end(state)
-            return
-        self._remove_chain(unit, chain)
+            self._left.append(Left(number, (unit.address,), states))
+        self._freeing().code(int(self._memory[unit.address + layout.U_FILTER]))
+        self._memory[unit.address + layout.U_FILTER] = 0
+        del self._names[number]
+
+    @property
+    def removed(self) -> int:
+        """How many patterns were removed since it was last looked for their instances."""
+        return len(self._left)
+
+    def swept(self) -> None:
+        """There are no instances of removed patterns any more."""
+        self._swept.extend(self._left)
+        self._left.clear()
+
+    def sizes(self) -> Sizes:
+        """How large all is."""
+        starts = self._starts
+        values = len(self._constants) + len(self._wides)
+        words = self._room.end - sum(length for _, length in self._room.free())
+        return Sizes(words, starts.count, starts.names, len(self._grouped), values, self._numbers)
 
     def program(self) -> Program:
         """The program as it is now."""
-        if len(self._constants) != len(self._constant_rows):
-            self._constant_rows = np.array(self._constants, np.int64)
-        if len(self._wide) != len(self._wide_row):
-            self._wide_row = np.array(self._wide, np.int64)
         starts = self._starts
-        return Program(self._memory, self._wide_row, self._constant_rows, starts.lookup, starts.entries, starts.bounds)
+        return Program(
+            self._memory, self._wides.rows, self._constants.rows, starts.lookup, starts.entries, starts.bounds
+        )
 
     def lists(self, type_name: str) -> tuple[int, int, int]:
         """The lists of what waits for a type and of what it begins; 0 for nothing; and the number of the type."""
         known = self._type(type_name)
-        if known.lists is None or known.made_for != self._starts.made_anew:
-            groups = [word for pair in (*known.groups, *self._open_groups) for word in pair]
+        if known.changed or known.made_for != self._starts.made_anew:
+            for width, address in zip((2, 3), known.lists, strict=True):
+                if address:
+                    self._room.give(address, 1 + width * int(self._memory[address]))
+            groups = [word for each in (known.groups, self._open_groups) for pair in each.items() for word in pair]
             signatures = [
                 word for columns, number in known.signatures.items() for word in self._place_of(columns, number)
             ]
-            known.made_for = self._starts.made_anew
+            known.changed, known.made_for = False, self._starts.made_anew
             known.lists = (
                 self._list(groups, len(groups) // 2) if groups else 0,
                 self._list(signatures, len(signatures) // 3) if signatures else 0,
@@ -247,12 +329,14 @@ class Assembler:
         known = self._types.get(name)
         if known is None:
             known = self._types[name] = _Type(len(self._types))
-            for each in self._open_states:
-                if name not in each.named:
-                    self._add_visit(each.unit, each.place, name)
-            for each in self._open_starts:
-                if name not in each.named:
-                    self._fill_start(each.unit, each.place, name)
+            for states in self._open_states.values():
+                for each in states:
+                    if name not in each.named:
+                        self._add_visit(each.unit, each.place, name)
+            for starts in self._open_starts.values():
+                for each in starts:
+                    if name not in each.named:
+                        self._fill_start(each.unit, each.place, name)
         return known
 
     # States.
@@ -265,7 +349,7 @@ class Assembler:
         named = _named(automaton, place)
         looked = [name for name in sorted(named) if any(_condition(form, name) != FALSE for form in forms)]
         is_open = any(form.others != FALSE for form in forms)
-        column, value = -1, self._constant(None)
+        column, value = -1, self._nothing
         if automaton.key:
             column, value = self.columns.place(automaton.key), -1
         elif not is_open and looked and self._indexed:
@@ -276,7 +360,7 @@ class Assembler:
         self._memory[address + layout.S_VALUE] = value
         visits = {name: self._visit(unit, place, name) for name in looked}
         if is_open:
-            self._open_states.append(_Open(unit, place, named))
+            self._open_states.setdefault(unit.number, []).append(_Open(unit, place, named))
             visits |= {name: self._visit(unit, place, name) for name in self._types if name not in named}
         words = [word for name, visit in visits.items() if visit for word in (self._type(name).number, visit)]
         self._memory[address + layout.S_VISITS] = self._list(words, len(words) // 2)
@@ -313,29 +397,59 @@ class Assembler:
             visits = int(self._memory[pointer])
             count = int(self._memory[visits])
             words = self._memory[visits + 1 : visits + 1 + 2 * count].tolist()
-            self._memory[pointer] = self._list([*words, self._types[name].number, visit], count + 1)
+            self._room.give(visits, 1 + 2 * count)
+            address = self._list([*words, self._types[name].number, visit], count + 1)
+            self._memory[pointer] = address
 
     def _group(self, types: frozenset[str] | None, column: int) -> int:
-        """The number of the group of states that wait for these types; of any for None."""
+        """The number of the group of states that wait for these types, of any for None; for one state more."""
         number = self._groups.get((types, column))
         if number is None:
-            number = self._groups[types, column] = len(self._groups)
+            number = self._free_groups.pop() if self._free_groups else len(self._grouped)
+            self._groups[types, column], self._grouped[number] = number, _Group(types, column)
             if types is None:
-                self._open_groups.append((number, column))
+                self._open_groups[number] = column
             for name in self._types if types is None else types:
                 known = self._type(name)
-                known.lists = None
+                known.changed = True
                 if types is not None:
-                    known.groups.append((number, column))
+                    known.groups[number] = column
+        self._grouped[number].states += 1
         return number
 
-    def _end(self, state: int) -> None:
-        """Nothing is done in a state any more; its instances go when it is looked for such."""
-        self._memory[state + layout.S_LOCAL] = -1
-        self._memory[state + layout.S_VISITS] = self._list([])
-        timers = int(self._memory[state + layout.S_TIMERS])
+    def _leave(self, number: int) -> None:
+        """A group has one state less."""
+        group = self._grouped[number]
+        group.states -= 1
+        if group.states:
+            return
+        # What still waits there is offered events of other types, and looks at none.
+        del self._grouped[number], self._groups[group.types, group.column]
+        self._free_groups.append(number)
+        if group.types is None:
+            del self._open_groups[number]
+        for name in self._types if group.types is None else group.types:
+            known = self._types[name]
+            known.changed = True
+            known.groups.pop(number, None)
+
+    def _end(self, state: int, rooms: Mapping[int, int] | None = None) -> None:
+        """Nothing is done in a state any more; its instances go when it is looked for such.
+
+        Args:
+            rooms: as `Node` has them.
+        """
+        self._freeing().visits(state, rooms or {})
+        memory = self._memory
+        self._leave(int(memory[state + layout.S_GROUP]))
+        value = int(memory[state + layout.S_VALUE])
+        if value >= 0 and value != self._nothing:
+            self._constants.release(value)
+        memory[state + layout.S_LOCAL] = -1
+        memory[state + layout.S_VISITS] = 0
+        timers = int(memory[state + layout.S_TIMERS])
         if timers:
-            self._memory[timers : timers + int(self._memory[timers - 1])] = 0
+            memory[timers : timers + int(memory[timers - 1])] = 0
 
     # States that patterns share.
 
@@ -350,9 +464,11 @@ class Assembler:
             known = node.children
         there = len(nodes)
         unit = self._unit(automaton, states, shares=True)
-        self.units.append(unit)
+        self.units[unit.number] = unit
+        self._made[unit.address] = len(chain) - there
         for key, place in chain[there:-1]:
-            node = known[key] = self.nodes[unit.states[place]] = Node(unit.states[place])
+            node = Node(unit.states[place], unit.address, len(nodes), key, known)
+            known[key] = self.nodes[node.state] = node
             node.visits = self._fill_state(unit, place)
             nodes.append(node)
             known = node.children
@@ -363,80 +479,123 @@ class Assembler:
         else:
             (place,) = automaton.starts
             for name in sorted(_named(automaton, place)):
-                self._fill_start(unit, place, name)
+                self._fill_start(unit, place, name, nodes[0].state if nodes else 0)
         return unit
 
     def _add_move(self, unit: Unit, place: int, node: Node) -> None:
         """One more way out of a state that is shared."""
-        memory = self._memory
         for name, visit in node.visits.items():
             own = self._visit(unit, place, name, tested=True)
             memory = self._memory
             moves = int(memory[own + layout.V_MOVES])
-            if not memory[moves]:
-                continue
-            shared = int(memory[visit + layout.V_MOVES])
-            count = int(memory[shared])
-            if count >= node.rooms.get(visit, count):
-                room = max(1, count)
-                node.rooms[visit] = count + room
-                words = memory[shared : shared + count + 1].tolist()
-                shared = self._place([*words, *[0] * room])
-                memory = self._memory
-                memory[visit + layout.V_MOVES] = shared
-            memory[shared + count + 1] = memory[moves + 1]
-            memory[shared] = count + 1
-            memory[visit + layout.V_NEED] += 1
-            # Labels differ from here on, so the domain has to be asked.
-            memory[visit + layout.V_FLAGS] &= ~(layout.ONE_WAY | layout.ALIKE)
-            memory[visit + layout.V_TESTS] = memory[own + layout.V_TESTS]
+            (move,) = memory[moves + 1 : moves + 1 + int(memory[moves])].tolist() or (0,)
+            if move:
+                # Labels differ from here on, so the domain has to be asked.
+                asked = int(memory[own + layout.V_TESTS])
+                memory[own + layout.V_TESTS] = memory[visit + layout.V_TESTS]
+                memory[visit + layout.V_TESTS] = asked
+                memory[visit + layout.V_FLAGS] &= ~(layout.ONE_WAY | layout.ALIKE)
+                memory[visit + layout.V_NEED] += 1
+                memory[moves] = 0
+            self._freeing().visit(own, room=1 if move else 0)
+            if move:
+                self._append_move(node, visit, move)
 
-    def _remove_chain(self, unit: Unit, chain: Sequence[tuple[Key, int]]) -> None:
-        known, path = self._roots, list[tuple[dict[Key, Node], Key, Node]]()
-        for key, _ in chain[:-1]:
-            node = known[key]
-            path.append((known, key, node))
-            known = node.children
-            del node.patterns[unit.number]
-        used = [each for each in path if each[2].patterns]
-        leads = path[len(used)][2].state if len(used) < len(path) else 0
-        if used:
-            self._remove_move(used[-1][2], unit, leads)
-        else:
-            (place,) = unit.automaton.starts
-            self._forget_starts(unit, place, lambda _, move: self._is_way(move, unit, leads))
-        for siblings, key, node in path[len(used) :]:
-            del siblings[key], self.nodes[node.state]
-            self._end(node.state)
+    def _append_move(self, node: Node, visit: int, move: int) -> None:
+        ways = self._ways(node, visit)
+        count = len(ways)
+        if count >= node.rooms.get(visit, count):
+            self._give_room(node, visit, 2 * max(1, count))
+        moves = int(self._memory[visit + layout.V_MOVES])
+        self._memory[moves + 1 + count] = move
+        self._memory[moves] = count + 1
+        ways[self._way(move)] = count
 
-    def _remove_move(self, node: Node, unit: Unit, leads: int) -> None:
-        for visit in node.visits.values():
+    def _give_room(self, node: Node, visit: int, room: int) -> None:
+        """Have a list of moves be of another length."""
+        moves = int(self._memory[visit + layout.V_MOVES])
+        count = int(self._memory[moves])
+        words = self._memory[moves : moves + 1 + count].tolist()
+        self._room.give(moves, 1 + node.rooms.get(visit, count))
+        address = self._place([*words, *[0] * (room - count)])
+        self._memory[visit + layout.V_MOVES] = address
+        node.rooms[visit] = room
+
+    def _ways(self, node: Node, visit: int) -> dict[int, int]:
+        """The places of moves in a list, by what they lead to."""
+        ways = node.ways.get(visit)
+        if ways is None:
             moves = int(self._memory[visit + layout.V_MOVES])
-            count = int(self._memory[moves])
-            words = self._memory[moves + 1 : moves + 1 + count].tolist()
-            kept = [move for move in words if not self._is_way(move, unit, leads)]
-            if len(kept) < count:
-                self._memory[moves + 1 : moves + 1 + len(kept)] = kept
-                self._memory[moves] = len(kept)
-                self._memory[visit + layout.V_FLAGS] &= ~layout.ONE_WAY
+            words = self._memory[moves + 1 : moves + 1 + int(self._memory[moves])].tolist()
+            ways = node.ways[visit] = {self._way(move): place for place, move in enumerate(words)}
+        return ways
 
-    def _is_way(self, move: int, unit: Unit, leads: int) -> bool:
-        """Whether a move leads to a state, or is the last one of a pattern."""
-        if leads:
-            return int(self._memory[move + layout.M_STATE]) == leads
-        own = int(self._memory[move + layout.M_UNIT]) == unit.address
-        return own and int(self._memory[move + layout.M_STATE]) == 0
+    def _way(self, move: int) -> int:
+        """The state that a move leads to; of the last one of a pattern the pattern's record, below 0."""
+        return int(self._memory[move + layout.M_STATE]) or -int(self._memory[move + layout.M_UNIT])
+
+    def _remove_chain(self, unit: Unit) -> Left:
+        nodes = sorted((self.nodes[state] for state in unit.states if state), key=lambda node: node.depth)
+        for node in nodes:
+            del node.patterns[unit.number]
+        over = [node for node in nodes if not node.patterns]
+        way = over[0].state if over else -unit.address
+        if len(over) < len(nodes):
+            self._remove_move(nodes[-len(over) - 1], way)
+        else:
+            self._forget_starts(abs(way))
+        for node in over:
+            del node.siblings[node.key], self.nodes[node.state]
+            self._end(node.state, node.rooms)
+        # Whoever was the first to have a state is what its instances are said to be of.
+        gone: list[int] = []
+        for address in (unit.address, *(node.maker for node in over)):
+            self._made[address] -= 1
+            if self._made[address] == 0:
+                del self._made[address]
+                gone.append(address)
+        return Left(unit.number, tuple(gone), tuple(node.state for node in over))
+
+    def _remove_move(self, node: Node, way: int) -> None:
+        """One way less out of a state that is shared."""
+        memory = self._memory
+        for visit in node.visits.values():
+            ways = self._ways(node, visit)
+            place = ways.pop(way, None)
+            if place is None:
+                continue
+            moves, last = int(memory[visit + layout.V_MOVES]), len(ways)
+            room = node.rooms.setdefault(visit, last + 1)
+            move = int(memory[moves + 1 + place])
+            if place < last:
+                other = memory[moves + 1 + place] = int(memory[moves + 1 + last])
+                ways[self._way(other)] = place
+            memory[moves] = last
+            memory[visit + layout.V_NEED] -= 1
+            memory[visit + layout.V_FLAGS] &= ~layout.ONE_WAY
+            self._freeing().move(move)
+            if room > FEW and 4 * last <= room:
+                self._give_room(node, visit, room // 2)
+                memory = self._memory
 
     # Starts.
 
-    def _fill_start(self, unit: Unit, place: int, name: str) -> None:
-        """Have what may begin in a start state found by what it asks of an event of this type."""
+    def _fill_start(self, unit: Unit, place: int, name: str, shared: int = 0) -> None:
+        """Have what may begin in a start state found by what it asks of an event of this type.
+
+        Args:
+            shared: the state that it leads to, where patterns share that.
+        """
         visit = self._visit(unit, place, name, start=True)
         if not visit:
             return
         flags = int(self._memory[visit + layout.V_FLAGS])
         looked_at = flags & (layout.ALIKE | layout.EVERYTHING) != 0
         addresses = int(self._memory[visit + layout.V_MOVES])
+        begun = self._begun.setdefault(shared or unit.address, [])
+        if not self._memory[addresses]:
+            self._freeing().visit(visit)
+            return
         for number, sought in enumerate(self._sought(unit, place, name)):
             ranges = [(self.columns.place(each), *bounds) for each, bounds in sought.ranges]
             ranges += [(-1, 0.0, 0.0)] * (2 - len(ranges))
@@ -445,11 +604,15 @@ class Assembler:
             entry = (visit, address, int(sought.whole and looked_at), first, second)
             bounds = (least, most, other_least, other_most)
             self._starts.add(sought.name, sought.one, sought.other, entry, bounds)
+            begun.append(_Begun(sought.name, sought.one, sought.other, visit, address))
 
-    def _forget_starts(self, unit: Unit, place: int, is_own: Callable[[int, int], bool]) -> None:
-        for name in self._types:
-            for sought in self._sought(unit, place, name):
-                self._starts.remove(sought.name, sought.one, sought.other, is_own)
+    def _forget_starts(self, owner: int) -> None:
+        """Nothing begins any more what leads to a state, or a pattern."""
+        begun = self._begun.pop(owner, [])
+        for each in begun:
+            self._starts.remove(each.name, each.one, each.other, each.move)
+        for visit in {each.visit for each in begun}:
+            self._freeing().visit(visit)
 
     def _sought(self, unit: Unit, place: int, name: str) -> Iterator[_Sought]:
         """By what each way out of a start state is looked up."""
@@ -470,7 +633,7 @@ class Assembler:
             if signature is None:
                 signature = known.signatures[pair] = self._signatures
                 self._signatures += 1
-                known.lists = None
+                known.changed = True
             packed = [self.texts.packed(_plain(atoms.equal[each])) for each in names] + [(0, 0), (0, 0)]
             (one_tag, one), (other_tag, other), *_ = packed
             tags = one_tag | other_tag << layout.TAG_BITS
@@ -504,7 +667,10 @@ class Assembler:
             self._constant,
             self._code,
         )
-        number = len(self.units)
+        if self._free_numbers:
+            number = self._free_numbers.popleft()
+        else:
+            number, self._numbers = self._numbers, self._numbers + 1
         self._names[number] = names
         output = automaton.output
         # Those that may come again, or merge with others, become objects at once.
@@ -580,7 +746,11 @@ class Assembler:
             alike = alike and (label is domain or label == domain)
             everything = everything or domain == TRUE
             ways.append((move, position, domain, label))
+        if all(domain == FALSE for _, _, domain, _ in ways):
+            return 0
         for move, position, domain, label in ways:
+            if domain == FALSE and label == FALSE:
+                continue
             inits = self._inits(unit, move)
             if domain != FALSE:
                 # Where labels say the same it is not asked.
@@ -596,8 +766,6 @@ class Assembler:
                 at = automaton.states[first]
                 if position.hidden and not move.strong and not others and first == place and not at.accepting:
                     loops.append(address)
-        if not tests:
-            return 0
         plain = plain and joint == 0
         flags = (layout.STRONG if state.strong and not timer else 0) | (layout.EVERYTHING if everything else 0)
         flags |= layout.ALIKE if alike else 0
@@ -699,8 +867,7 @@ class Assembler:
             if isinstance(when, Relative):
                 arms += [windows + timer, timer, self._in_pool(when.delay)]
             else:
-                arms += [windows + timer, timer, -1 - len(self.whens)]
-                self.whens.append(when)
+                arms += [windows + timer, timer, -1 - self._when(when)]
         record = [0] * layout.TARGET
         record[layout.T_STATE] = unit.states[place]
         record[layout.T_FLAGS] = (layout.ACCEPTING if state.accepting else 0) | (layout.GOES_ON if state.moves else 0)
@@ -742,34 +909,50 @@ class Assembler:
     # Memory.
 
     def _place(self, words: Sequence[int]) -> int:
-        address = self._used
-        self._used += len(words)
-        while self._used > len(self._memory):
+        length = len(words)
+        address = self._room_for(length)
+        self._memory[address : address + length] = words
+        return address
+
+    def _room_for(self, length: int) -> int:
+        address = self._room.take(length)
+        while address + length > len(self._memory):
             self._memory = longer(self._memory, 2 * len(self._memory))
-        self._memory[address : self._used] = words
         return address
 
     def _list(self, words: Sequence[int], length: int | None = None) -> int:
         return self._place([len(words) if length is None else length, *words])
 
     def _code(self, words: list[int], jumps: Sequence[int]) -> int:
-        address = self._used
+        address = self._room_for(len(words))
         for jump in jumps:
             words[jump] += address
-        return self._place(words)
+        self._memory[address : address + len(words)] = words
+        return address
 
     def _in_pool(self, number: int) -> int:
-        if number not in self._wides:
-            self._wides[number] = len(self._wide)
-            self._wide.append(number)
-        return self._wides[number]
+        return self._wides.number(number)
 
     def _constant(self, value: Attribute) -> int:
-        packed = self.texts.packed(value)
-        if packed not in self._places:
-            self._places[packed] = len(self._constants)
-            self._constants.append(packed)
-        return self._places[packed]
+        return self._constants.number(self.texts.packed(value))
+
+    def _when(self, when: When) -> int:
+        """The number of the instant of a time event."""
+        if not self._free_whens:
+            self.whens.append(when)
+            return len(self.whens) - 1
+        number = self._free_whens.pop()
+        self.whens[number] = when
+        return number
+
+    def _freeing(self) -> Freeing:
+        """What frees records; nothing may be placed before it has."""
+        return Freeing(self._memory, self._room, self._wides, self._constants, self._free_whens)
+
+    def _free(self, left: Left) -> None:
+        """What a removed pattern has left is used again."""
+        self._freeing().left(left)
+        self._free_numbers.append(left.number)
 
 
 def supports(automaton: Automaton) -> bool:
