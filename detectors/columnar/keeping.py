@@ -28,7 +28,7 @@ def crowded(state: State) -> bool:
 
 def many_left(state: State, removed: int) -> bool:
     """Whether so many patterns were removed that what they have left takes more than it costs to look for it."""
-    return removed > max(LEAST_LEFT, _used(state) // 8)
+    return removed > max(LEAST_LEFT, _used(state) // 32)
 
 
 def _used(state: State) -> int:

@@ -484,22 +484,23 @@ class Assembler:
 
     def _add_move(self, unit: Unit, place: int, node: Node) -> None:
         """One more way out of a state that is shared."""
+        (move,) = unit.automaton.states[place].moves
+        position = unit.automaton.positions[move.position]
         for name, visit in node.visits.items():
-            own = self._visit(unit, place, name, tested=True)
-            memory = self._memory
-            moves = int(memory[own + layout.V_MOVES])
-            (move,) = memory[moves + 1 : moves + 1 + int(memory[moves])].tolist() or (0,)
-            if move:
+            label = _condition(position.label, name)
+            if label == FALSE:
+                continue
+            way = self._move(unit, move, position, label, 0, timer=False)
+            if self._memory[visit + layout.V_FLAGS] & layout.ALIKE:
                 # Labels differ from here on, so the domain has to be asked.
-                asked = int(memory[own + layout.V_TESTS])
-                memory[own + layout.V_TESTS] = memory[visit + layout.V_TESTS]
-                memory[visit + layout.V_TESTS] = asked
-                memory[visit + layout.V_FLAGS] &= ~(layout.ONE_WAY | layout.ALIKE)
-                memory[visit + layout.V_NEED] += 1
-                memory[moves] = 0
-            self._freeing().visit(own, room=1 if move else 0)
-            if move:
-                self._append_move(node, visit, move)
+                domain = _condition(position.domain, name)
+                code = 0 if domain == TRUE else self._names[unit.number].condition(domain)
+                tests = self._list([code, 0], 1)
+                self._freeing().tests(int(self._memory[visit + layout.V_TESTS]))
+                self._memory[visit + layout.V_TESTS] = tests
+            self._memory[visit + layout.V_FLAGS] &= ~(layout.ONE_WAY | layout.ALIKE)
+            self._memory[visit + layout.V_NEED] += 1
+            self._append_move(node, visit, way)
 
     def _append_move(self, node: Node, visit: int, move: int) -> None:
         ways = self._ways(node, visit)
@@ -719,13 +720,8 @@ class Assembler:
         *,
         start: bool = False,
         timer: bool = False,
-        tested: bool = False,
     ) -> int:
-        """What events of a type do in a state; 0 where it does not look at them.
-
-        Args:
-            tested: say of the domain what it asks for, also where labels say the same.
-        """
+        """What events of a type do in a state; 0 where it does not look at them."""
         automaton = unit.automaton
         state = automaton.states[place]
         names = self._names[unit.number]
@@ -754,7 +750,7 @@ class Assembler:
             inits = self._inits(unit, move)
             if domain != FALSE:
                 # Where labels say the same it is not asked.
-                asked = domain != TRUE and (tested or not (alike or everything))
+                asked = domain != TRUE and not (alike or everything)
                 tests.append((names.condition(domain) if asked else 0, inits))
             if label != FALSE:
                 targets = automaton.arrivals[move.position]
@@ -909,25 +905,24 @@ class Assembler:
     # Memory.
 
     def _place(self, words: Sequence[int]) -> int:
-        length = len(words)
-        address = self._room_for(length)
-        self._memory[address : address + length] = words
+        address = self._room.take(len(words))
+        self._put(address, words)
         return address
 
-    def _room_for(self, length: int) -> int:
-        address = self._room.take(length)
-        while address + length > len(self._memory):
+    def _put(self, address: int, words: Sequence[int]) -> None:
+        end = address + len(words)
+        while end > len(self._memory):
             self._memory = longer(self._memory, 2 * len(self._memory))
-        return address
+        self._memory[address:end] = words
 
     def _list(self, words: Sequence[int], length: int | None = None) -> int:
         return self._place([len(words) if length is None else length, *words])
 
     def _code(self, words: list[int], jumps: Sequence[int]) -> int:
-        address = self._room_for(len(words))
+        address = self._room.take(len(words))
         for jump in jumps:
             words[jump] += address
-        self._memory[address : address + len(words)] = words
+        self._put(address, words)
         return address
 
     def _in_pool(self, number: int) -> int:
