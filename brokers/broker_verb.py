@@ -20,6 +20,7 @@ from brokers.ray_nodes import LocalNodes, RayNodes
 from brokers.seats import Described, Seat, publish, published, read_described, seats
 from brokers.server import Server, start_server
 from brokers.watch import Watch
+from detectors.engines import EngineName, chosen
 from middleware.bus import Bus
 from middleware.clock import SystemClock
 from middleware.connections import home_name, server_name
@@ -51,6 +52,7 @@ class Wanted:
         topology: the file; None for none.
         capacity: of each node; None where it is not said.
         ray_address: of the Ray cluster that is joined; empty for one of its own.
+        engine: which one runs the detectors.
     """
 
     server: str
@@ -68,6 +70,7 @@ class Wanted:
     topology: Path | None = None
     capacity: float | None = None
     ray_address: str = ""
+    engine: EngineName = "auto"
 
     @property
     def node_names(self) -> list[str]:
@@ -86,6 +89,8 @@ def host(wanted: Wanted, log: Any) -> int:
     Args:
         log: a structlog logger.
     """
+    # An engine that cannot be had is refused before anything is started.
+    chosen(wanted.engine, 0)
     mappings = load_mappings(wanted.mappings)
     described = None if wanted.topology is None else read_described(wanted.topology)
     if wanted.port is not None and wanted.server not in STARTED:
@@ -174,8 +179,10 @@ def _start_nodes(wanted: Wanted, url: str, placed: dict[str, Seat], stack: ExitS
                 advice="choose another with --name; or if it has died unnoticed, clear its entry: "
                 f"mosquitto_pub -r -n -t {directory_topic('node', taken[0])}",
             )  # fmt: skip
-        started = RayNodes(url, placed, address=wanted.ray_address) if wanted.ray else LocalNodes(url, placed)
-        stack.enter_context(started)
+        if wanted.ray:
+            stack.enter_context(RayNodes(url, placed, address=wanted.ray_address, engine=wanted.engine))
+        else:
+            stack.enter_context(LocalNodes(url, placed, engine=wanted.engine))
         deadline = time.monotonic() + PATIENCE
         while not set(names) <= client.nodes.keys() and time.monotonic() < deadline:
             time.sleep(0.01)

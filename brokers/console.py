@@ -13,6 +13,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from detectors.console import EngineOption
 from middleware.console_output import AsJson
 from middleware.console_server import DEFAULT, VARIABLE, HomeOption, ServerOption
 
@@ -48,6 +49,9 @@ def broker(
     capacity: Annotated[
         float | None, typer.Option(help="How many instances a node can touch a second.", min=0, show_default=False)
     ] = None,
+    engine: Annotated[
+        EngineOption, typer.Option("--engine", help="What detects; by itself, for each detector, what costs less.")
+    ] = EngineOption.AUTO,
     mapping: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", help="Bridge what devices publish, as this mapping says; repeatable."),
@@ -97,6 +101,7 @@ def broker(
         topology=topology,
         capacity=capacity,
         ray_address=ray_address,
+        engine=engine.value,
     )
     return host(wanted, configure_logging(stream=sys.stdout if as_json else sys.stderr, as_json=as_json))
 

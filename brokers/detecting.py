@@ -21,6 +21,7 @@ from brokers.inputs import Fits, fitting, what_is_wrong
 from brokers.measuring import DetectorMeter, Meter
 from brokers.streams import Streams
 from detectors.detector import Detected, Detector
+from detectors.engines import EngineName
 from middleware.errors import DistcedError
 from middleware.events import CompositeEvent, OpenGap
 from middleware.eventtypes import EventType
@@ -50,6 +51,7 @@ class Hosted:
         active: whether it is at work.
         buffering: whether it is on its way to another node, or here, and keeps what arrives meanwhile.
         planned: how it came about.
+        engine: the engine it was last said to run on.
         told: the watermark it has published last, ns; None for none, or for one that is to be told again.
         told_at: when that was, ns; None for never.
         read: whether detectors read what it publishes, by its type.
@@ -81,6 +83,7 @@ class Hosted:
     upstream: set[str] = field(default_factory=set)
     active: bool = False
     buffering: bool = False
+    engine: EngineName = "stepwise"
     told: int | None = None
     told_at: int | None = None
     read: bool = False
@@ -213,7 +216,7 @@ class Detecting:
         """A detector is at work from now on: what its parts have told meanwhile comes first."""
         effects: list[Effect] = []
         hosted.since = now
-        hosted.meter = self.meter.begin(hosted.detector.id, now, hosted.detector.engine.touched)
+        hosted.meter = self.meter.begin(hosted.detector.id, now, hosted.detector.touched)
         early, hosted.early = hosted.early, []
         for told in early:
             match told:
@@ -263,6 +266,10 @@ class Detecting:
                     hosted.told = None
                     hosted.tell_gaps = True
                 effects += self.detected(hosted, hosted.detector.tick(now), now)
+                if hosted.engine != hosted.detector.at_work:
+                    hosted.engine = hosted.detector.at_work
+                    fields: dict[str, object] = {"detector": hosted.detector.id, "engine": hosted.engine}
+                    effects.append(Note("info", "another engine runs the detector", fields))
         return effects
 
     def detected(self, hosted: Hosted, detected: Detected, now: int) -> list[Effect]:
@@ -300,10 +307,11 @@ class Detecting:
 
     def measured(self, now: int, latencies: Mapping[str, int]) -> LoadEntry | None:
         """What this node has to do, where that is news."""
-        if not self.meter.tick(now, lambda identity: self.hosted[identity].detector.engine.touched):
+        if not self.meter.tick(now, lambda identity: self.hosted[identity].detector.touched):
             return None
         for identity, meter in self.meter.detectors.items():
-            meter.state = self.hosted[identity].detector.size
+            detector = self.hosted[identity].detector
+            meter.state, meter.engine = detector.size, detector.at_work
         return self.meter.news(now, latencies)
 
     def _frame(self, hosted: Hosted, found: list[CompositeEvent], watermark: int | None) -> Publish:

@@ -109,6 +109,8 @@ def does_text(does: Measured, *, measured: bool = True) -> str:
     if measured:
         said.append(f"delay {show_time(does.delay)}" if does.delay else "nothing found of late")
         said.append(f"state {does.state:,} bytes")
+    if does.engine:
+        said.append(f"{does.engine} engine")
     return ", ".join(said)
 
 

@@ -20,6 +20,9 @@ import structlog
 
 from brokers.effects import Effect, Isolate, Note, Publish, Release, Subscribe, Unsubscribe
 from brokers.node import Node
+from detectors.engines import EngineName
+from detectors.readiness import in_background
+from detectors.switching import engines
 from middleware.bus import Bus, BusState, Message
 from middleware.bus.routes import Handler
 from middleware.clock import Clock, SystemClock
@@ -103,6 +106,7 @@ class LiveNode:
         reserved: str = "",
         isolate: Callable[[str, str], object] | None = None,
         release: Callable[[str], object] | None = None,
+        engine: EngineName = "auto",
     ) -> None:
         """Describe a node; nothing happens before `start`.
 
@@ -115,6 +119,10 @@ class LiveNode:
             isolate: has a node of this name started at the same site, in a process of its own, for this detector; it
                 must not take time, for it is called on the thread of a bus. None where that cannot be had.
             release: has a node ended that `isolate` has started, in the same way.
+            engine: which one runs the detectors; `auto` for the one that costs less.
+
+        Raises:
+            DistcedError: where that engine cannot be had.
         """
         self.clock = clock or SystemClock()
         self._isolate = isolate
@@ -128,6 +136,7 @@ class LiveNode:
             capacity=capacity,
             isolates=isolate is not None and release is not None,
             reserved=reserved,
+            engines=engines(engine, in_background()),
         )
         will = self.node.will()
         self.connections = Connections(

@@ -58,6 +58,7 @@ class DetectorMeter:
     Attributes:
         since: when counting began, ns.
         state: bytes of its state when somebody looked last; 0 for not yet.
+        engine: the one it ran on then.
     """
 
     __slots__ = (
@@ -75,6 +76,7 @@ class DetectorMeter:
         "_size",
         "_touched",
         "_weight",
+        "engine",
         "since",
         "state",
     )
@@ -86,6 +88,7 @@ class DetectorMeter:
         """
         self.since = now
         self.state = 0
+        self.engine = ""
         # Since the last reading, which was at `_at`, ns: events read; bytes by input; composite events, the bytes of
         # their frames, and the sum of their delays, ns.
         self._at = now
@@ -161,6 +164,7 @@ class DetectorMeter:
             events=_rounded(self._read / weight),
             state=self.state,
             delay=round(self._delays / self._rate) if self._rate >= _LEAST_FOUND else 0,
+            engine=self.engine,
         )
 
 
@@ -225,15 +229,15 @@ class Meter:
 
 
 def changed(before: LoadEntry, entry: LoadEntry) -> bool:
-    """Whether an entry says something else than the one before: a figure by more than `CHANGE`, or other detectors."""
+    """Whether an entry says something else than the one before: a figure by more than `CHANGE`, other detectors or
+    engines."""
     if before.detectors.keys() != entry.detectors.keys() or before.latencies.keys() != entry.latencies.keys():
         return True
     # Each detector's load is looked at below; many small changes may add up to one of the whole.
     figures = [(before.load, entry.load, _LEAST_LOAD)]
     figures += [(latency, entry.latencies[home], _LEAST_TIME) for home, latency in before.latencies.items()]
-    return _differ(figures) or any(
-        _differ(_figures(each, entry.detectors[identity])) for identity, each in before.detectors.items()
-    )
+    pairs = [(each, entry.detectors[identity]) for identity, each in before.detectors.items()]
+    return _differ(figures) or any(each.engine != now.engine or _differ(_figures(each, now)) for each, now in pairs)
 
 
 def _figures(before: Measured, after: Measured) -> Iterable[tuple[float, float, float]]:

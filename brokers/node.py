@@ -31,6 +31,7 @@ from brokers.placement import chosen
 from brokers.policy_settings import EVERYBODY, PolicySettings
 from brokers.routing import Routing
 from brokers.serving import Serving
+from detectors.switching import Engines
 from middleware.errors import DistcedError
 from middleware.protocol import Acknowledgement, Answer, Heartbeat, Move, NodeEntry, SourceEntry, decode, encode
 from middleware.timestamps import SECOND
@@ -74,6 +75,7 @@ class Node:
         capacity: float = 0.0,
         isolates: bool = False,
         reserved: str = "",
+        engines: Engines | None = None,
     ) -> None:
         """
         Args:
@@ -82,6 +84,7 @@ class Node:
             capacity: how many instances it can touch a second; 0 where nobody knows.
             isolates: whether the driver does what `Isolate` asks for.
             reserved: the detector it was started for, and the only one it hosts; empty for any.
+            engines: how engines are chosen for its detectors; None for the stepwise engine in any case.
         """
         self.name = name
         self.home = home
@@ -95,7 +98,7 @@ class Node:
         self.detecting = Detecting(name, root, self.directory)
         self.homes = Homes(name, root)
         self.policies = PolicySettings()
-        self.serving = Serving(name, root, home, self.directory, self.detecting, self.homes, self.policies)
+        self.serving = Serving(name, root, home, self.directory, self.detecting, self.homes, self.policies, engines)
         self.deciding = Deciding(self.directory, self.serving.delegating, self.policies)
         self.isolating = Isolating(name, root, self.directory)
         self.routing = Routing(name, root, reserved, self.directory, self.serving, self.deciding, self.isolating)
@@ -111,6 +114,7 @@ class Node:
         self._known_topic = administration_topic("known", name, root=root)
         self._status: bytes = b""
         self._status_at = now
+        self._without_columnar = False
         # Whether it is to end, and does not answer to its own farewell.
         self._stopped = False
         # Whether the directory was read, once; and since when the node waits for its end, None where it does not.
@@ -213,6 +217,7 @@ class Node:
             if status.payload != self._status:
                 self._status = status.payload
                 effects.append(status)
+            effects += self._see_what_engines_there_are()
             if self._settled:
                 effects += [*self.migrating.tick(now), *self.routing.tick(now), *self.serving.tick(now)]
                 effects += [*self.copying.tick(now), *self.adapting.tick(now)]
@@ -225,6 +230,15 @@ class Node:
             for name, hosted in self.hosted.items()
             if isinstance(hosted.detector.policy, Guaranteed)
         }
+
+    def _see_what_engines_there_are(self) -> list[Effect]:
+        """That an engine cannot be had is said once."""
+        engines = self.serving.engines
+        if engines is None or self._without_columnar or not engines.readiness.problem:
+            return []
+        self._without_columnar = True
+        note = "the stepwise engine serves, because the columnar one cannot be had"
+        return [Note("warning", note, {"reason": engines.readiness.problem})]
 
     # The directory.
 

@@ -24,6 +24,7 @@ import structlog
 from brokers.live import LiveNode
 from brokers.ray_runtime import actor_name, host_options, last_line
 from brokers.seats import Seat
+from detectors.engines import EngineName
 from middleware.errors import BusError
 
 PATIENCE: Final = 20.0
@@ -35,17 +36,18 @@ _log = structlog.get_logger("distced.node")
 class Host:
     """A node, for as long as the actor lives."""
 
-    def __init__(self, url: str, name: str, seat: Seat, reserved: str = "") -> None:
+    def __init__(self, url: str, name: str, seat: Seat, reserved: str = "", engine: EngineName = "auto") -> None:
         """
         Args:
             url: the MQTT server of the directory.
             seat: where the node is.
             reserved: the detector it is started for; empty for any.
+            engine: which one runs the detectors.
         """
         import ray
 
         again = ray.get_runtime_context().was_current_actor_reconstructed
-        self.isolated = None if reserved else IsolatedNodes(url, seat)
+        self.isolated = None if reserved else IsolatedNodes(url, seat, engine)
         isolate = None if self.isolated is None else self.isolated.start
         release = None if self.isolated is None else self.isolated.end
 
@@ -59,6 +61,7 @@ class Host:
                 reserved=reserved,
                 isolate=isolate,
                 release=release,
+                engine=engine,
             )
 
         self.live = _started(make, patient=again or bool(reserved))
@@ -88,9 +91,10 @@ class Host:
 class IsolatedNodes:
     """The nodes that one node has started for detectors, each an actor at its site."""
 
-    def __init__(self, url: str, seat: Seat) -> None:
+    def __init__(self, url: str, seat: Seat, engine: EngineName = "auto") -> None:
         self._url = url
         self._seat = seat
+        self._engine = engine
         # While a handle is kept the actor lives.
         self._actors: dict[str, Any] = {}
         # One thread, so that a node is started before it is ended.
@@ -134,7 +138,7 @@ class IsolatedNodes:
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
-                started: Any = actor.remote(self._url, node, self._seat, detector)
+                started: Any = actor.remote(self._url, node, self._seat, detector, self._engine)
                 break
             except ValueError:
                 # The name is taken.

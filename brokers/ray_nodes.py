@@ -13,6 +13,7 @@ from typing import Any, Self, TypeAlias
 
 from brokers.ray_runtime import Runtime, host_options, last_line
 from brokers.seats import Seat
+from detectors.engines import EngineName
 from middleware.errors import DistcedError
 
 Names: TypeAlias = Sequence[str] | Mapping[str, Seat]
@@ -28,16 +29,18 @@ class RayNodes:
         url: the MQTT server of the directory.
     """
 
-    def __init__(self, url: str, nodes: Names, *, address: str = "") -> None:
+    def __init__(self, url: str, nodes: Names, *, address: str = "", engine: EngineName = "auto") -> None:
         """Describe nodes; nothing happens before `start`.
 
         Args:
             address: of a Ray cluster that runs, `host:port` or `auto`; empty for one of its own on this machine.
+            engine: which one runs the detectors; `auto` for the one that costs less.
         """
         self.seats = _seats(nodes)
         self.url = url
         self.names = tuple(self.seats)
         self._runtime = Runtime(address)
+        self._engine = engine
         self._actors: dict[str, Any] = {}
 
     def start(self, timeout: float = 60.0) -> Self:
@@ -52,7 +55,7 @@ class RayNodes:
             ray = self._runtime.start(len(self.names), {seat.site for seat in self.seats.values() if seat.site})
             for name, seat in self.seats.items():
                 actor = ray.remote(Host).options(**host_options(name, seat.site))
-                self._actors[name] = actor.remote(self.url, name, seat)
+                self._actors[name] = actor.remote(self.url, name, seat, engine=self._engine)
             ray.get([each.process.remote() for each in self._actors.values()], timeout=timeout)
         except DistcedError:
             self.stop()
@@ -115,13 +118,16 @@ class LocalNodes:
         names, seats, url: as in `RayNodes`.
     """
 
-    def __init__(self, url: str, nodes: Names) -> None:
+    def __init__(self, url: str, nodes: Names, *, engine: EngineName = "auto") -> None:
         from brokers.live import LiveNode
 
         self.seats = _seats(nodes)
         self.url = url
         self.names = tuple(self.seats)
-        self._nodes = [LiveNode(url, name, home=seat.home, capacity=seat.capacity) for name, seat in self.seats.items()]
+        self._nodes = [
+            LiveNode(url, name, home=seat.home, capacity=seat.capacity, engine=engine)
+            for name, seat in self.seats.items()
+        ]
 
     def start(self) -> Self:
         """Connect every node."""

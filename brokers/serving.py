@@ -30,6 +30,7 @@ from brokers.streams import Streams
 from brokers.telling import Telling
 from brokers.upstream import Upstream
 from detectors.detector import Detector
+from detectors.switching import Engines
 from middleware.eventtypes import Kind, TypeRegistry
 from middleware.protocol import Answer, DetectorEntry, Measured, State, SubscriptionEntry, encode
 from middleware.timestamps import INSTANT_MIN, SECOND
@@ -50,6 +51,7 @@ class Serving:
         telling: what it says of them.
         upstream: whom they wait for.
         copies: those of the detectors here.
+        engines: how engines are chosen for them; None for the stepwise engine in any case.
     """
 
     def __init__(
@@ -61,12 +63,14 @@ class Serving:
         detecting: Detecting,
         homes: Homes,
         policies: PolicySettings,
+        engines: Engines | None = None,
     ) -> None:
         self.name = name
         self.root = root
         self.home = home
         self.homes = homes
         self.policies = policies
+        self.engines = engines
         self.directory = directory
         self.detecting = detecting
         self.by_subscription: dict[str, str] = {}
@@ -104,7 +108,7 @@ class Serving:
 
     def _created(self, planned: Planned, home: str, registry: TypeRegistry) -> Hosted:
         compiled = planned.compiled
-        detector = Detector(compiled, planned.policy, _kinds(registry))
+        detector = Detector(compiled, planned.policy, _kinds(registry), engines=self.engines)
         hosted = Hosted(detector, compiled.reads(registry), compiled.names(), planned, home=home)
         hosted.parts = dict.fromkeys(planned.parts, False)
         for part in planned.parts:

@@ -2,7 +2,8 @@
 
 composite-event-framework-2004, "Mobile Composite Event Detectors": an agent-like thing that encapsulates an automaton
 and is governed by policies. It is sans-I/O: a broker node subscribes, publishes and moves it. Its whole state goes into
-one snapshot, so that it can go on elsewhere as if nothing had happened.
+one snapshot, so that it can go on elsewhere as if nothing had happened. Which engine runs it may change while it runs
+(`detectors.switching`).
 """
 
 from __future__ import annotations
@@ -10,18 +11,23 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from detectors.compilation import Compiled
 from detectors.consumption import DetectionPolicy, Released
+from detectors.engines import EngineName
 from detectors.packing import pack_key, seal, unpack_key, unseal
 from detectors.stepwise.engine import StepwiseEngine
 from detectors.stepwise.snapshot import restore, snapshot
+from detectors.switching import Engines, SwitchedEngine
 from middleware.errors import SnapshotError
 from middleware.events import CompositeEvent, Event, Gap, OpenGap
 from middleware.eventtypes import Kind
+
+if TYPE_CHECKING:
+    from detectors.columnar.engine import ColumnarEngine
 
 FORMAT: Final = "distced detector"
 VERSION: Final = 2
@@ -72,7 +78,6 @@ class Detector:
             guaranteed. One detector per canonical form, kind of consumption and policy serves everyone.
         compiled: the pattern.
         policy: decides when events are consumed.
-        engine: runs the automaton.
         statistics: what it has done so far.
     """
 
@@ -83,15 +88,17 @@ class Detector:
         kinds: Callable[[str], Mapping[str, Kind] | None] = lambda _: None,
         *,
         records: bool = False,
+        engines: Engines | None = None,
     ) -> None:
         """
         Args:
             records: say of each composite event how it came about, for the patterns it is part of.
+            engines: how its engine is chosen; None for the stepwise engine in any case.
         """
         self.id = detector_id(compiled, policy.name)
         self.compiled = compiled
         self.policy = policy
-        self.engine = StepwiseEngine([compiled], kinds, records=records)
+        self._switched = SwitchedEngine(compiled, kinds, engines, records=records)
         self.statistics = DetectorStatistics()
         self._at_once = policy.name == "best-effort"
         # What delegated parts said of the gaps still open, until everything up to that watermark is consumed.
@@ -101,7 +108,7 @@ class Detector:
 
     def receive(self, source: str, events: Sequence[Event], watermark: int | None, now: int) -> Detected:
         """Events of a source have arrived, with its watermark if it gave one."""
-        return self._consume(self.policy.receive(source, events, watermark, now))
+        return self._consume(self.policy.receive(source, events, watermark, now), now)
 
     def hear_open(self, part: str, opens: Iterable[OpenGap], watermark: int) -> None:
         """The detector of a part has said how far its records are complete, along with a watermark."""
@@ -109,7 +116,7 @@ class Detector:
 
     def keep_records(self) -> None:
         """Say from now on how each composite event came about; of matches that have begun already it cannot be said."""
-        self.engine.keep_records()
+        self._switched.stay().keep_records()
 
     def open_gaps(self) -> list[OpenGap]:
         """How far its own records are complete, as far as that is news since it was asked last."""
@@ -117,7 +124,7 @@ class Detector:
 
     def heartbeat(self, sources: Iterable[str], watermark: int, now: int) -> Detected:
         """Sources have been heard beyond a watermark, without events."""
-        return self._consume(self.policy.heartbeat(sources, watermark, now))
+        return self._consume(self.policy.heartbeat(sources, watermark, now), now)
 
     def join(self, source: str, watermark: int, now: int, lease: int = 0) -> int:
         """A source joins; the watermark beyond which it has to stay."""
@@ -125,28 +132,42 @@ class Detector:
 
     def leave(self, source: str, now: int) -> Detected:
         """A source is done."""
-        return self._consume(self.policy.leave(source, now))
+        return self._consume(self.policy.leave(source, now), now)
 
     def fence(self, source: str, now: int) -> Detected:
         """A source is not waited for any more."""
-        return self._consume(self.policy.fence(source, now))
+        return self._consume(self.policy.fence(source, now), now)
 
     def tick(self, now: int) -> Detected:
         """Time has passed."""
-        return self._consume(self.policy.tick(now))
+        return self._consume(self.policy.tick(now), now)
+
+    @property
+    def engine(self) -> StepwiseEngine | ColumnarEngine:
+        """What runs the automaton, at the moment."""
+        return self._switched.engine
+
+    @property
+    def at_work(self) -> EngineName:
+        """Which engine that is."""
+        return self._switched.at_work
+
+    @property
+    def touched(self) -> int:
+        """How many pairs of an instance and an event were looked at, whichever engine it was: the load so far."""
+        return self._switched.touched
 
     @property
     def size(self) -> int:
         """About how many bytes its snapshot has: by the instances and events in it, without making one."""
-        live = sum(unit.matcher.live for unit in self.engine.units)
-        return _BYTES + _INSTANCE_BYTES * live + _HELD_BYTES * self.policy.held
+        return _BYTES + _INSTANCE_BYTES * self._switched.live + _HELD_BYTES * self.policy.held
 
     def snapshot(self) -> bytes:
-        """The whole state: of the engine, of the policy, and the statistics."""
+        """The whole state: of the engine, whichever it is, of the policy, and the statistics."""
         counts = self.statistics
         body = [
             self.id,
-            snapshot(self.engine),
+            snapshot(self._switched.home()),
             self.policy.state(),
             [counts.consumed, counts.found, counts.late, counts.duplicates],
             [[part, heard, [_pack_open(each) for each in opens]] for part, heard, opens in self._opens],
@@ -167,7 +188,7 @@ class Detector:
             raise SnapshotError("a snapshot of another detector", given=body, allowed=self.id)
         try:
             _, engine, policy, counts, opens = body
-            restore(self.engine, engine)
+            restore(self._switched.home(), engine)
             self._behind = self.engine.behind
             self.policy.resume(policy)
             self.statistics = DetectorStatistics(*counts)
@@ -186,19 +207,24 @@ class Detector:
                 waiting.append((part, heard, opens))
         self._opens = waiting
 
-    def _consume(self, released: Released) -> Detected:
+    def _consume(self, released: Released, now: int) -> Detected:
+        engine = self._switched.engine
         found: list[CompositeEvent] = []
-        disordered = 0
+        calls = disordered = 0
         if released.events:
-            found = self.engine.feed(released.events)
+            calls = 1
+            found = engine.feed(released.events)
             if self._at_once:
-                found += self.engine.settle()
-                behind = self.engine.behind
+                found += engine.settle()
+                behind = engine.behind
                 disordered, self._behind = behind - self._behind, behind
-        if released.watermark is not None and released.watermark > self.engine.clock:
-            found += self.engine.advance(released.watermark)
+        if released.watermark is not None and released.watermark > engine.clock:
+            calls += 1
+            found += engine.advance(released.watermark)
             if self._opens:
                 self._hear_what_is_due()
+        if calls:
+            self._switched.used(calls, len(released.events), len(found), now)
         counts = self.statistics
         counts.consumed += len(released.events)
         counts.found += len(found)

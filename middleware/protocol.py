@@ -114,6 +114,7 @@ class Measured(msgspec.Struct, frozen=True):
         events: how many events it reads a second, of all inputs together.
         state: bytes of its state, which a move would carry.
         delay: from the last event of a match to the detection, ns on average; 0 where nothing was found.
+        engine: which one runs it; empty where that is not known.
     """
 
     load: float = 0.0
@@ -123,6 +124,7 @@ class Measured(msgspec.Struct, frozen=True):
     events: float = 0.0
     state: int = 0
     delay: int = 0
+    engine: str = ""
 
 
 class LoadEntry(msgspec.Struct, frozen=True):

@@ -2,8 +2,8 @@
 
 cayuga-algebra-cesar, section 4.1: an atomic predicate is static where it compares an attribute with a constant, else
 dynamic. Of a conjunction the static equalities say where it is looked up, and the static ranges which of what is found
-there is worth a look; by a dynamic equality with an event matched before, instances are told apart. Ranges are over floats: what is beyond a bound in the order of floats is beyond it, and up to 2^53 integers are
-floats without a loss.
+there is worth a look; by a dynamic equality with an event matched before, instances are told apart. Ranges are over
+floats: what is beyond a bound in the order of floats is beyond it, and up to 2^53 integers are floats without a loss.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ column of the batch. The functions of the language are called by their numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -65,18 +65,22 @@ class Names:
     constant: Callable[[Attribute], int]
     place: Callable[[list[int], list[int]], int]
 
-    def condition(self, expression: Expression) -> int:
-        """The address of the code of a condition."""
-        return self._code(expression, condition=True)
+    def condition(self, expression: Expression, within: Sequence[tuple[int, int]] = ()) -> int:
+        """The address of the code of a condition.
+
+        Args:
+            within: columns and slots that have to have the same value of an inner key.
+        """
+        return self._code(expression, condition=True, within=within)
 
     def value(self, expression: Expression) -> int:
         """The address of the code of a value."""
         return self._code(expression, condition=False)
 
-    def _code(self, expression: Expression, *, condition: bool) -> int:
+    def _code(self, expression: Expression, *, condition: bool, within: Sequence[tuple[int, int]] = ()) -> int:
         writer = _Writer(self)
         if condition:
-            writer.condition(expression)
+            writer.within(within, expression)
         else:
             writer.value(expression)
         return self.place([*writer.words, layout.OP_END, 0], writer.jumps)
@@ -97,6 +101,20 @@ class _Writer:
 
     def emit(self, operation: int, argument: int = 0) -> None:
         self.words += [operation, argument]
+
+    def within(self, keys: Sequence[tuple[int, int]], expression: Expression) -> None:
+        """What holds only if it is true, and the event has the values of inner keys that the instance has."""
+        ends: list[int] = []
+        for column, slot in keys:
+            self.emit(layout.OP_COLUMN, column)
+            self.emit(layout.OP_SLOT, slot)
+            self.emit(layout.OP_SAME)
+            self.emit(layout.OP_AND)
+            ends.append(len(self.words) - 1)
+        self.condition(expression)
+        for end in ends:
+            self.words[end] = len(self.words)
+            self.jumps.append(end)
 
     def condition(self, expression: Expression) -> None:
         """What holds only if it is true."""

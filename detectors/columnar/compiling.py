@@ -1,8 +1,9 @@
 """How functions of the loop are compiled: when they are first called, kept on disk, and without counting references.
 
 Arrays come in bundles of twenty, and to count the references to each in every call took four times as long as all the
-rest; so what is called for events may not make an array. What is called for every event is put in line, for an array is
-seven words.
+rest; so what is called for events may not make an array. Only what is called for nearly every event is put in line by
+force: a function put in line is compiled once more wherever it is called. For the same reason numbers are handed on in
+one width, and no truth values are written into calls: each makes another version of a function.
 
 What is kept on disk holds as long as none of these files changes. Numba looks at the file of each function by itself,
 but a function holds those that are put in line, and the constants of `layout`, from other files.
@@ -14,11 +15,13 @@ from collections.abc import Callable
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numba
 
 Function: TypeAlias = Callable[..., Any]
+
+_NOT_FROM_PYTHON: Final = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def compiled(function: Function) -> Function:
@@ -27,8 +30,10 @@ def compiled(function: Function) -> Function:
 
 
 def inlined(function: Function) -> Function:
-    """The same, put in line wherever it is called."""
-    return _kept(numba.njit(cache=True, _nrt=False, error_model="numpy", forceinline=True)(function))
+    """The same, put in line wherever it is called; Python cannot call it."""
+    return _kept(
+        numba.njit(cache=True, _nrt=False, error_model="numpy", forceinline=True, **_NOT_FROM_PYTHON)(function)
+    )
 
 
 def allocating(function: Function) -> Function:

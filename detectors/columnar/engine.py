@@ -14,6 +14,7 @@ from itertools import pairwise
 from detectors.columnar.cascade import Cascade
 from detectors.columnar.columns import Batch
 from detectors.columnar.handover import hand_over, take_over
+from detectors.columnar.keeping import look_soon
 from detectors.columnar.looping import Kinds, Loop
 from detectors.columnar.matches import Matches
 from detectors.columnar.program import supports
@@ -59,6 +60,8 @@ class ColumnarEngine:
         )
         self._waiting: list[Event] = []
         self._late = 0
+        # Whether late events have set off time events that are due already; what these complete comes late, too.
+        self._overdue = False
 
     def feed(self, events: Iterable[Event]) -> list[CompositeEvent]:
         """Consume events in order; the composite events found by them, each with the `hi` of its last event."""
@@ -104,7 +107,7 @@ class ColumnarEngine:
             return [] if self.beside is None else self.beside.advance(watermark)
         if watermark <= self.clock:
             return []
-        if not _rise(self._waiting):
+        if self._overdue or not _rise(self._waiting):
             return self._stepwise(lambda engine: engine.advance(watermark))
         waiting: list[Event] = []
         if self._waiting and self._waiting[0].hi <= watermark:
@@ -115,7 +118,7 @@ class ColumnarEngine:
         """Do not wait for more events of the instant at hand: best effort consumes on arrival."""
         if self.cascade is None:
             return [] if self.beside is None else self.beside.settle()
-        if not _rise(self._waiting):
+        if self._overdue or not _rise(self._waiting):
             return self._stepwise(StepwiseEngine.settle)
         waiting, self._waiting = self._waiting, []
         return self._found(self._run(waiting, waiting[0].hi)) if waiting else []
@@ -134,6 +137,11 @@ class ColumnarEngine:
         """The detector of a delegated part has said how far its records are complete: give up what waits in vain."""
         if self.beside is not None:
             self.beside.hear_open(detector, opens)
+
+    def let_go_soon(self) -> None:
+        """Let go of what nobody refers to with the next batch, however little has come."""
+        for stage in () if self.cascade is None else self.cascade.stages:
+            look_soon(stage.loop.state)
 
     def stepwise(self) -> StepwiseEngine:
         """A stepwise engine that goes on from here; this one is not to be used beside it."""
@@ -185,6 +193,8 @@ class ColumnarEngine:
                 take_over(loop, matchers)
                 touched += sum(each.touched for each in matchers.values())
             self.cascade.stages[0].loop.base = touched
+            due = self.next_due()
+            self._overdue = self.by_instants and due is not None and due <= self.clock
 
     @property
     def clock(self) -> int:
@@ -232,7 +242,8 @@ class ColumnarEngine:
     def _is_late(self, events: list[Event]) -> bool:
         """Whether one of the events belongs before what was consumed, or waits; the loops take events in order only."""
         if self.by_instants:
-            return any(each.hi <= self.clock for each in events) or not _rise([*self._waiting, *events])
+            late = self._overdue or any(each.hi <= self.clock for each in events)
+            return late or not _rise([*self._waiting, *events])
         loop = self.loop
         assert loop is not None
         return not loop.follows(events)

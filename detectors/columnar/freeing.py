@@ -95,9 +95,9 @@ class Freeing(NamedTuple):
     def tests(self, tests: int) -> set[int]:
         """Reasons to be in a domain; the lists of registers that begin anew are left, to be freed once."""
         found = self._list(tests, layout.TEST)
-        for code, _ in found:
+        for code, _, _ in found:
             self.code(code)
-        return {inits for _, inits in found if inits}
+        return {inits for _, inits, _ in found if inits}
 
     def move(self, move: int) -> set[int]:
         """A move with its targets; its list of registers that begin anew is left."""

@@ -7,7 +7,7 @@ that takes over shares no states: instances of patterns that begin alike come on
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from detectors.columnar.looping import Loop
 from detectors.columnar.matches import bindings_of, event_at, registers_of
 from detectors.columnar.memory import Words
 from detectors.columnar.program import Unit
+from detectors.columnar.values import NULL
 from detectors.stepwise.inner_events import TimeEvent
 from detectors.stepwise.instance import Instance
 from detectors.stepwise.matcher import Matcher
@@ -67,19 +68,19 @@ def _put(
     matchers[unit.number].add(
         Instance(
             place,
-            _key(loop, unit, int(row[layout.R_TAG]) & TAG_MASK, int(row[layout.R_KEY])),
+            key_of(loop, unit.automaton.key, int(row[layout.R_TAG]) & TAG_MASK, int(row[layout.R_KEY])),
             loop.chain_of(int(row[layout.R_LINK]), chains),
             int(row[layout.R_LO]),
             int(row[layout.R_HI]),
             event_at(int(row[layout.R_LAST]), store, times),
             bindings_of(unit, block, store, times),
-            registers_of(unit, block, loop.texts),
+            registers_of(unit, block, loop.texts) + inner_keys_of(loop, unit, block),
             tuple(None if each == layout.LATEST else int(each) for each in block[:windows]),
             tuple(None if each == layout.NONE else int(each) for each in block[windows : unit.variables]),
             tuple(
                 None if each == layout.NONE else int(each) for each in block[bounds : bounds + unit.automaton.joints]
             ),
-            frozenset(),
+            spent_of(loop, unit, block),
         )
     )
 
@@ -137,7 +138,12 @@ class _Taker:
             words += loop.texts.packed(_captured(bound, capture))
         for value in instance.registers[: len(unit.registers)]:
             words += loop.texts.packed(value)
-        tag, key = loop.packed_key(unit, instance.key)
+        names = unit.automaton.inner_keys
+        for attributes, entered in zip(names, instance.registers[len(unit.registers) :], strict=True):
+            words += (NULL, 0) if entered is None else loop.packed_key(attributes, entered)
+        if names:
+            words.append(loop.add_spent(_spent(loop, names, instance)))
+        tag, key = loop.packed_key(unit.automaton.key, instance.key)
         last = self.position(instance.last) if instance.last is not None else layout.NONE
         link = self.link(instance.chain)
         loop.put(unit, instance.state, link, instance.lo, instance.hi, last, key, tag, np.array(words, np.int64))
@@ -175,12 +181,43 @@ def _captured(bound: Mapping[str, Event | None], capture: Capture) -> Attribute:
     return None if event is None else read_of(event, what)
 
 
-def _key(loop: Loop, unit: Unit, tag: int, payload: int) -> object:
-    """The key as the stepwise engine has it: booleans apart from numbers, several values as a tuple."""
-    if not unit.automaton.key:
+def _spent(loop: Loop, names: Sequence[tuple[str, ...]], instance: Instance) -> list[tuple[int, int]]:
+    """The values of inner keys that have gone their own way, as rows of a loop have them."""
+    found = []
+    for (key,), (value,) in instance.spent:
+        tag, payload = loop.packed_key(names[key], value)
+        found.append((key << layout.TAG_BITS | tag, payload))
+    return found
+
+
+def key_of(loop: Loop, names: tuple[str, ...], tag: int, payload: int) -> Any:
+    """A key as the stepwise engine has it: booleans apart from numbers, several values as a tuple."""
+    if not names:
         return None
-    if len(unit.automaton.key) == 1:
+    if len(names) == 1:
         value = loop.texts.unpacked(tag, payload)
         return (value,) if isinstance(value, bool) else value
-    values = (loop.texts.unpacked(*each) for each in loop.key_values(unit.automaton.key, payload))
+    values = (loop.texts.unpacked(*each) for each in loop.key_values(names, payload))
     return tuple((value,) if isinstance(value, bool) else value for value in values)
+
+
+def inner_keys_of(loop: Loop, unit: Unit, block: Words) -> tuple[Any, ...]:
+    """The values of inner keys; None for one that is not entered."""
+    return tuple(
+        None if block[slot] == NULL else key_of(loop, names, int(block[slot]), int(block[slot + 1]))
+        for names, slot in zip(unit.automaton.inner_keys, unit.inner_keys, strict=True)
+    )
+
+
+def spent_of(loop: Loop, unit: Unit, block: Words) -> frozenset[tuple[frozenset[int], tuple[object, ...]]]:
+    """The values of inner keys that have gone their own way."""
+    if unit.spent is None:
+        return frozenset()
+    found: set[tuple[frozenset[int], tuple[object, ...]]] = set()
+    entry = int(block[unit.spent])
+    while entry > 0:
+        entry, name, payload = map(int, loop.state.spent[entry - 1])
+        key = name >> layout.TAG_BITS
+        value = key_of(loop, unit.automaton.inner_keys[key], name & TAG_MASK, payload)
+        found.add((frozenset((key,)), (value,)))
+    return frozenset(found)

@@ -10,7 +10,7 @@ from detectors.columnar import layout
 from detectors.columnar.blocks import extra_of
 from detectors.columnar.compiling import allocating
 from detectors.columnar.layout import DEAD, STATE_MASK, TAG_MASK, UNIT_SHIFT
-from detectors.columnar.memory import Program, State
+from detectors.columnar.memory import Program, State, Words
 from detectors.columnar.rows import discard, find_or_make, first_in, put_first
 from detectors.columnar.store import Store
 
@@ -21,21 +21,24 @@ LEAST_LEFT: Final = 4096
 """For fewer patterns that were removed neither."""
 
 
-def crowded(state: State) -> bool:
+def crowded(state: State, store: Store) -> bool:
     """Whether it may pay to look what is still referred to: as much again has come since as was left the last time."""
-    return _used(state) > int(state.counters[layout.C_CROWD])
+    return _used(state.counters, store) > int(state.counters[layout.C_CROWD])
 
 
-def many_left(state: State, removed: int) -> bool:
+def many_left(state: State, store: Store, removed: int) -> bool:
     """Whether so many patterns were removed that what they have left takes more than it costs to look for it."""
-    return removed > max(LEAST_LEFT, _used(state) // 32)
+    return removed > max(LEAST_LEFT, _used(state.counters, store) // 32)
 
 
-def _used(state: State) -> int:
-    counters = state.counters
-    return int(
-        max(counters[layout.C_LINKS], counters[layout.C_TIMES], counters[layout.C_ROWS], counters[layout.C_BUCKETS])
-    )
+def _used(counters: Words, store: Store) -> int:
+    looked = (layout.C_LINKS, layout.C_TIMES, layout.C_ROWS, layout.C_BUCKETS, layout.C_SPENT)
+    return max(store.held // 2, *(int(counters[each]) for each in looked))
+
+
+def look_soon(state: State) -> None:
+    """Look with the next batch, however little has come."""
+    state.counters[layout.C_CROWD] = -1
 
 
 def collect(program: Program, state: State, store: Store, latest: int) -> None:
@@ -44,9 +47,11 @@ def collect(program: Program, state: State, store: Store, latest: int) -> None:
     sweep(program, state, latest)
     compact_links(state)
     compact_times(program, state)
+    if counters[layout.C_SPENT] > 0:
+        compact_spent(program, state)
     referred = np.unique(referred_to(program, state))
     store.let_go(referred[referred >= 0])
-    counters[layout.C_CROWD] = LEAST + 2 * _used(state)
+    counters[layout.C_CROWD] = LEAST + 2 * _used(counters, store)
 
 
 @allocating
@@ -131,6 +136,30 @@ def compact_times(program, state):
                     extras[begin + each] = -1 - new[place]
     times[:count] = kept[:count]
     counters[layout.C_TIMES] = count
+
+
+@allocating
+def compact_spent(program, state):
+    """Leave the values of inner keys that an instance knows to have gone their own way."""
+    rows, counters, memory, extras, spent = state.rows, state.counters, program.memory, state.extras, state.spent
+    kept = np.empty((counters[layout.C_SPENT], 3), np.int64)
+    count = 0
+    for row in range(counters[layout.C_ROWS]):
+        if rows[row, layout.R_STATE] < 0:
+            continue
+        word = memory[(rows[row, layout.R_STATE] >> UNIT_SHIFT) + layout.U_SPENT]
+        if word == 0:
+            continue
+        head = extra_of(rows, row) + word - 1
+        entry, last = extras[head], 0
+        while entry > 0:
+            kept[count, 0], kept[count, 1], kept[count, 2] = last, spent[entry - 1, 1], spent[entry - 1, 2]
+            count += 1
+            last = count
+            entry = spent[entry - 1, 0]
+        extras[head] = last
+    spent[:count] = kept[:count]
+    counters[layout.C_SPENT] = count
 
 
 @allocating

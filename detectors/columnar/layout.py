@@ -32,7 +32,9 @@ U_FILTER: Final = 8
 """The code of the final filter; 0 for none."""
 U_KEYS: Final = 9
 """The column of its key, where it has one."""
-UNIT: Final = 10
+U_SPENT: Final = 10
+"""One more than the word of the values of inner keys that have gone their own way; 0 where it has no inner keys."""
+UNIT: Final = 11
 
 KEYED: Final = 1
 MERGES: Final = 2
@@ -54,8 +56,8 @@ S_VISITS: Final = 2
 S_TIMERS: Final = 3
 """Visits by time event; 0 where nothing happens."""
 S_VALUE: Final = 4
-"""What its instances are found by: -1 for the value of the key, the number of a constant, or -2 less the slot of what was
-kept of an event."""
+"""What its instances are found by: -1 for the value of the key, the number of a constant, or -2 less the slot of what
+was kept of an event."""
 STATE: Final = 5
 
 # What events of one type do in one state, or in a start state.
@@ -71,7 +73,11 @@ V_LOOP: Final = 5
 """The move that changes an instance in place, as in `~[B]* [B]`; 0 for none."""
 V_JOINT: Final = 6
 """One more than the word of the bound that the event has to follow; 0 for none."""
-VISIT: Final = 7
+V_OPENS: Final = 7
+"""One more than the column of the inner key that may be entered; 0 for none."""
+V_INNER: Final = 8
+"""Its number."""
+VISIT: Final = 9
 
 STRONG: Final = 1
 EVERYTHING: Final = 2
@@ -84,7 +90,9 @@ D_CODE: Final = 0
 """Its condition; 0 for none."""
 D_INITS: Final = 1
 """The list of pairs (slot, code) of registers that begin anew before it is asked."""
-TEST: Final = 2
+D_ENTERS: Final = 2
+"""Whether the reason counts only for an instance of the event's value of an inner key, which is entered."""
+TEST: Final = 3
 
 # A move.
 M_LABEL: Final = 0
@@ -116,19 +124,26 @@ HIDDEN: Final = 2
 SIMPLE: Final = 4
 STRAIGHT: Final = 8
 """It leads to one state that does not accept, or completes the match and ends, and has nothing else to do."""
+ENTERS: Final = 16
+"""It enters an inner key."""
 
 # A state an instance goes on in.
 T_STATE: Final = 0
 """Its record."""
 T_FLAGS: Final = 1
 T_CLEARS: Final = 2
-"""The list of pairs (word, whether a time event) of what is over."""
+"""The list of pairs (word, kind) of what is over: `OPENED`, `SET_OFF` or `ENTERED`."""
 T_ARMS: Final = 3
 """The list of triples (word, timer, when): `when` in the pool where it is a delay, else -1 less its number."""
 TARGET: Final = 4
 
 ACCEPTING: Final = 1
 GOES_ON: Final = 2
+
+# What may be over: a window, a time event, an inner key.
+OPENED: Final = 0
+SET_OFF: Final = 1
+ENTERED: Final = 2
 
 # A row of an instance.
 R_NEXT: Final = 0
@@ -199,6 +214,8 @@ OP_MOD: Final = 20
 OP_NEG: Final = 21
 OP_CALL: Final = 22
 """A function of the language: its number, above the number of arguments in 8 bits."""
+OP_SAME: Final = 23
+"""Whether two values of a key are the same, and none is null."""
 LARGEST: Final = 2048
 """The most words of an extra block."""
 
@@ -247,7 +264,10 @@ C_MOST_EXTRA: Final = 24
 C_MOST_TIMERS: Final = 25
 C_TOGETHER: Final = 26
 """How many instances were affected by the events at hand that are consumed together."""
-COUNTERS: Final = 27
+C_SPENT: Final = 27
+"""How many values of inner keys have gone their own way, and whether any pattern has inner keys."""
+C_INNER: Final = 28
+COUNTERS: Final = 29
 
 # Words that hold two things.
 UNIT_SHIFT: Final = 32

@@ -35,10 +35,12 @@ from detectors.columnar.layout import (
     DONE,
     E_MOVE,
     E_VISIT,
+    ENTERS,
     EVERYTHING,
     I_LENGTH,
     I_OFFSET,
     KEYED,
+    M_FLAGS,
     NONE,
     ONE_WAY,
     R_LAST,
@@ -60,12 +62,13 @@ from detectors.columnar.layout import (
     UNIT_SHIFT,
     V_FLAGS,
     V_NEED,
+    V_OPENS,
     V_UNIT,
     WAITING,
 )
 from detectors.columnar.moment import next_moment
 from detectors.columnar.rows import discard, find, first_in, put_first, room, settle
-from detectors.columnar.rules import KEPT, MOVED, follow, in_domain, labelled, step, take
+from detectors.columnar.rules import KEPT, MOVED, follow, in_domain, labelled, note_affected, spend, step, take
 from detectors.columnar.starts import passes, slot_of
 from detectors.columnar.values import NULL
 
@@ -143,7 +146,7 @@ def offer(program, events, state, event, groups, kind):
                 else:
                     visit = visit_of(program, where & STATE_MASK, kind)
                     if visit > 0:
-                        full = together and counters[C_TOGETHER] == len(state.affected)
+                        full = together and counters[C_TOGETHER] + 2 > len(state.affected)
                         if full or not room(state, memory[visit + V_NEED]):
                             counters[C_PREVIOUS], counters[C_CURRENT] = previous + 1, current + 1
                             return ROOM
@@ -155,8 +158,7 @@ def offer(program, events, state, event, groups, kind):
                             gone = take(program, events, state, visit, unit, current, event, position, lo, hi, together)
                             if gone and together:
                                 # It is there for the others, too.
-                                state.affected[counters[C_TOGETHER]] = current
-                                counters[C_TOGETHER] += 1
+                                note_affected(state, current, np.int64(-1), np.int64(0))
                                 gone = False
             if gone:
                 if previous < 0 and first_in(state.table, entry) != current:
@@ -230,7 +232,7 @@ def begin(program, events, state, event, signatures):
 def start(program, events, state, visit, move, known, event, position, lo, hi):
     """Begin a match with a move out of a start state, if the event is one for it."""
     memory = program.memory
-    unit = memory[visit + V_UNIT]
+    unit = np.int64(memory[visit + V_UNIT])
     key, tag = np.int64(0), np.int64(NULL)
     if memory[unit + U_FLAGS] & KEYED != 0:
         column = memory[unit + U_KEYS]
@@ -240,8 +242,12 @@ def start(program, events, state, visit, move, known, event, position, lo, hi):
     blank = root(program, state, unit)
     if known != 2:
         flags = memory[visit + V_FLAGS]
+        opens = memory[visit + V_OPENS]
+        shown = opens > 0 and events.tags[opens - 1, event] != NULL
+        if memory[move + M_FLAGS] & ENTERS != 0 and not shown:
+            return
         if flags & (EVERYTHING | ALIKE) == 0 and not in_domain(
-            program, events, state, visit, unit, blank, event, lo, hi
+            program, events, state, visit, unit, blank, event, lo, hi, shown
         ):
             return
         if not labelled(program, events, state, move, unit, blank, event, lo, hi):
@@ -278,7 +284,7 @@ def fire(program, events, state, until):
         counters[C_TIMES] += 1
         state.fired[memory[unit + U_NUMBER], 0] = due
         state.fired[memory[unit + U_NUMBER], 1] = counters[C_NUMBERS]
-        if take(program, events, state, visit, unit, row, np.int64(-1), position, due, due, False):
+        if take(program, events, state, visit, unit, row, np.int64(-1), position, due, due, np.bool_(False)):
             end(program, state, row)
     return DONE
 
@@ -311,7 +317,11 @@ def end_together(program, events, state, event):
     if event + 1 < len(events.together) and events.together[event + 1] == events.together[event]:
         return
     for each in range(counters[C_TOGETHER]):
-        row = state.affected[each]
-        if state.rows[row, R_STATE] >= 0:
+        row = state.affected[each, 0]
+        if state.affected[each, 1] < 0 and state.rows[row, R_STATE] >= 0:
             end(program, state, row)
+    for each in range(counters[C_TOGETHER]):
+        row = state.affected[each, 0]
+        if state.affected[each, 1] >= 0 and state.rows[row, R_STATE] >= 0:
+            spend(program, state, row, state.affected[each, 1], state.affected[each, 2])
     counters[C_TOGETHER] = 0

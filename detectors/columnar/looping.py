@@ -39,7 +39,7 @@ Kinds = Callable[[str], Mapping[str, Kind] | None]
 def _say_if_compiled() -> None:
     """Compiling takes some time, and nothing else is to be seen of it."""
     if not is_kept(loop.run):
-        messages().print("the columnar engine is being compiled, once for this version on this machine (20 s)")
+        messages().print("the columnar engine is being compiled, once for this version on this machine (about 20 s)")
 
 
 class Loop:
@@ -103,9 +103,10 @@ class Loop:
         counters = self.state.counters
         for counter, count in ((layout.C_MOST_EXTRA, unit.extra), (layout.C_MOST_TIMERS, len(automaton.timers))):
             counters[counter] = max(int(counters[counter]), count)
+        counters[layout.C_INNER] = max(int(counters[layout.C_INNER]), len(unit.inner_keys))
         counters[layout.C_SLACK] = 0
         if unit.number >= len(self.state.fired):
-            self.state = self.state._replace(fired=longer(self.state.fired, 2 * len(self.state.fired), layout.NONE))
+            self.state = self.state.replaced(fired=longer(self.state.fired, 2 * len(self.state.fired), layout.NONE))
         self.state.fired[unit.number] = layout.NONE, layout.NONE, self.store.next
         return unit
 
@@ -114,7 +115,7 @@ class Loop:
         self.findings.leave(self.assembler.units[number])
         self.fired.pop(number, None)
         self.assembler.remove(number)
-        if many_left(self.state, self.assembler.removed):
+        if many_left(self.state, self.store, self.assembler.removed):
             self._collect()
 
     def feed(self, batch: Batch, together: Any = None) -> Matches:
@@ -240,7 +241,7 @@ class Loop:
 
     def _taken(self) -> Matches:
         matches = take(self.assembler.program(), self.state, self.reading())
-        if crowded(self.state):
+        if crowded(self.state, self.store):
             self._collect()
         return matches
 
@@ -329,9 +330,9 @@ class Loop:
         counters = self.state.counters
         count, timers = int(counters[layout.C_ROWS]), int(counters[layout.C_MOST_TIMERS])
         while 2 * count > len(self.state.table):
-            self.state = self.state._replace(table=rows.rehashed(self.state.table, 2 * len(self.state.table)))
+            self.state = self.state.replaced(table=rows.rehashed(self.state.table, 2 * len(self.state.table)))
         while count * timers > len(self.state.alarms):
-            self.state = self.state._replace(alarms=longer(self.state.alarms, 2 * len(self.state.alarms)))
+            self.state = self.state.replaced(alarms=longer(self.state.alarms, 2 * len(self.state.alarms)))
         rows.settle_from(self.assembler.program(), self.state, 0)
         counters[layout.C_SLACK] = 0
 
@@ -344,7 +345,19 @@ class Loop:
         counters = self.state.counters
         if counters[layout.C_LINKS] == len(self.state.links):
             self._grow()
-        return int(rows.link_behind(self.state, before, position))
+        return int(rows.add_link(self.state, before, position))
+
+    def add_spent(self, values: Iterable[tuple[int, int]]) -> int:
+        """Values of inner keys that have gone their own way; one more than the number of the last, 0 for none."""
+        counters, last = self.state.counters, 0
+        for name, payload in values:
+            if counters[layout.C_SPENT] == len(self.state.spent):
+                self._grow()
+            place = int(counters[layout.C_SPENT])
+            self.state.spent[place] = (last, name, payload)
+            counters[layout.C_SPENT] += 1
+            last = place + 1
+        return last
 
     def note_time(self, due: int, number: int, timer: int) -> int:
         """The position of a time event."""
@@ -356,9 +369,8 @@ class Loop:
         counters[layout.C_TIMES] += 1
         return -1 - place
 
-    def packed_key(self, unit: Unit, key: object) -> tuple[int, int]:
-        """Tag and bits of a key as the stepwise engine has it."""
-        names = unit.automaton.key
+    def packed_key(self, names: tuple[str, ...], key: object) -> tuple[int, int]:
+        """Tag and bits of a key of these attributes as the stepwise engine has it."""
         if not names:
             return 0, 0
         values = key if len(names) > 1 and isinstance(key, tuple) else (key,)
@@ -393,6 +405,7 @@ class Loop:
             "found": counters[layout.C_FOUND],
             "times": counters[layout.C_TIMES],
             "affected": counters[layout.C_TOGETHER],
+            "spent": counters[layout.C_SPENT],
         }
         # Twice as long what is three quarters full; if nothing is, one instance brings forth more than is left.
         full = {name: 4 * int(count) >= 3 * len(getattr(state, name)) for name, count in used.items()}
@@ -402,7 +415,7 @@ class Loop:
         for name, is_full in full.items():
             if is_full or not anything:
                 made[name] = self._longer(name)
-        self.state = state._replace(**made)
+        self.state = state.replaced(**made)
 
     def _longer(self, name: str) -> Any:
         array = getattr(self.state, name)
@@ -420,7 +433,8 @@ class Loop:
         width = max(len(names), 1)
         if len(self._room[0]) < width * count:
             self._room = np.empty(2 * width * count, np.uint8), np.empty(2 * width * count, np.int64)
-        tags, payload = (each[: width * count].reshape(width, count) for each in self._room)
+        tags = self._room[0][: width * count].reshape(width, count)
+        payload = self._room[1][: width * count].reshape(width, count)
         pieces = batch.pieces
         for place, name in enumerate(names):
             if len(pieces) == 1:
@@ -432,7 +446,16 @@ class Loop:
                 tags[place, places], payload[place, places] = some_tags, some_payload
         if together is None:
             together = _NOT_TOGETHER
-        return Events(batch.types, lists, batch.lo, batch.hi, tags, payload, payload.view(np.float64), together)
+        return Events(
+            types=batch.types,
+            lists=lists,
+            lo=batch.lo,
+            hi=batch.hi,
+            tags=tags,
+            payload=payload,
+            floats=payload.view(np.float64),
+            together=together,
+        )
 
     def _fill_one(self, tags: Any, payload: Any, batch: Batch, name: ColumnName) -> None:
         if isinstance(name, tuple):

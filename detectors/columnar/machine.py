@@ -36,6 +36,7 @@ from detectors.columnar.layout import (
     OP_NEG,
     OP_NOT,
     OP_OR,
+    OP_SAME,
     OP_SLOT,
     OP_SUB,
     OP_TRUTH,
@@ -121,6 +122,10 @@ def evaluate(program, events, state, code, event, lo, hi, extra, base):
                 stack[top] = -stack[top]
             else:
                 call_out(state.counters[C_CALLBACK], operation, top)
+        elif operation == OP_SAME:
+            top -= 1
+            same = tags[top] != NULL and tags[top] == tags[top + 1] and stack[top] == stack[top + 1]
+            tags[top], stack[top] = BOOLEAN, 1 if same else 0
         elif operation == OP_CALL:
             top -= (argument & 255) - 1
             call_out(state.counters[C_CALLBACK], operation | argument << 8, top)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from detectors.columnar import layout
+from detectors.columnar.bundles import ANY, Bundle, Rows
 
 Words = NDArray[np.int64]
 
+FIRST = 64
+"""For how many of each there is room at first; a power of two."""
 
-class Program(NamedTuple):
+
+class Program(Bundle):
     """What is run.
 
     Attributes:
@@ -29,8 +33,17 @@ class Program(NamedTuple):
     entries: NDArray[np.int32]
     bounds: NDArray[np.float64]
 
+    arrays: ClassVar = {
+        "memory": Rows(np.int32),
+        "wide": Rows(np.int64),
+        "constants": Rows(np.int64, 2),
+        "lookup": Rows(np.int64, 6),
+        "entries": Rows(np.int32, 5),
+        "bounds": Rows(np.float64, 4),
+    }
 
-class Events(NamedTuple):
+
+class Events(Bundle):
     """A batch of events.
 
     Attributes:
@@ -52,8 +65,19 @@ class Events(NamedTuple):
     floats: NDArray[np.float64]
     together: NDArray[np.int32]
 
+    arrays: ClassVar = {
+        "types": Rows(np.int32),
+        "lists": Rows(np.int32, 3),
+        "lo": Rows(np.int64),
+        "hi": Rows(np.int64),
+        "tags": Rows(np.uint8, ANY),
+        "payload": Rows(np.int64, ANY),
+        "floats": Rows(np.float64, ANY),
+        "together": Rows(np.int32),
+    }
 
-class State(NamedTuple):
+
+class State(Bundle):
     """What changes while it is run.
 
     Attributes:
@@ -70,7 +94,10 @@ class State(NamedTuple):
         fired: of each pattern the due instant of the time event that fired last, and its number; NONE before; and the
             position from which on it is there.
         times: of each time event that fired its due instant, its number, its timer.
-        affected: the instances that events consumed together have affected.
+        affected: the instances that events consumed together have affected: the row and -1, or a key and its value as
+            in `spent`.
+        spent: of the values of inner keys that have gone their own way the one before, the number of the key above the
+            tag, and the bits.
         stack, floats, tags: of the expression that is evaluated; `floats` is `stack` read as floats.
         counters: as `layout` has them.
     """
@@ -86,27 +113,48 @@ class State(NamedTuple):
     fired: Words
     times: Words
     affected: Words
+    spent: Words
     stack: Words
     floats: NDArray[np.float64]
     tags: Words
     counters: Words
+
+    arrays: ClassVar = {
+        "rows": Rows(np.int64, layout.ROW),
+        "table": Rows(np.int64, 2),
+        "links": Rows(np.int64, 3),
+        "extras": Rows(np.int64),
+        "spare": Rows(np.int64),
+        "alarms": Rows(np.int64, 5),
+        "found": Rows(np.int64, layout.FOUND),
+        "seen": Rows(np.int64, 3),
+        "fired": Rows(np.int64, 3),
+        "times": Rows(np.int64, 3),
+        "affected": Rows(np.int64, 3),
+        "spent": Rows(np.int64, 3),
+        "stack": Rows(np.int64),
+        "floats": Rows(np.float64),
+        "tags": Rows(np.int64),
+        "counters": Rows(np.int64),
+    }
 
 
 def empty_state() -> State:
     """A state in which nothing has happened."""
     stack = np.zeros(layout.STACK + 6, np.int64)
     state = State(
-        rows=np.empty((256, layout.ROW), np.int64),
-        table=np.zeros((256, 2), np.int64),
-        links=np.empty((256, 3), np.int64),
+        rows=np.empty((FIRST, layout.ROW), np.int64),
+        table=np.zeros((FIRST, 2), np.int64),
+        links=np.empty((FIRST, 3), np.int64),
         extras=np.empty(4 * layout.LARGEST, np.int64),
         spare=np.full(layout.LARGEST + 1, -1, np.int64),
-        alarms=np.empty((64, 5), np.int64),
-        found=np.empty((256, layout.FOUND), np.int64),
-        seen=np.zeros((256, 3), np.int64),
+        alarms=np.empty((FIRST, 5), np.int64),
+        found=np.empty((FIRST, layout.FOUND), np.int64),
+        seen=np.zeros((FIRST, 3), np.int64),
         fired=np.full((16, 3), layout.NONE, np.int64),
-        times=np.empty((64, 3), np.int64),
-        affected=np.empty(64, np.int64),
+        times=np.empty((FIRST, 3), np.int64),
+        affected=np.empty((FIRST, 3), np.int64),
+        spent=np.empty((FIRST, 3), np.int64),
         stack=stack,
         floats=stack.view(np.float64),
         tags=np.zeros(len(stack), np.int64),

@@ -13,7 +13,16 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton, Move, Position, part_type, timer_type
+from detectors.automata.automaton import (
+    PART_PREFIX,
+    TIMER_PREFIX,
+    Automaton,
+    Move,
+    Position,
+    State,
+    part_type,
+    timer_type,
+)
 from detectors.columnar import layout
 from detectors.columnar.atoms import Atoms, atoms_of
 from detectors.columnar.coding import Capture, Names, captures_of, fits
@@ -50,6 +59,7 @@ class Unit:
         captures: the slot of what is kept of the events bound to variables, counted from the extra block's begin.
         variables: the word of the first variable; timers and windows stand before.
         registers: the slot of each register, in order.
+        inner_keys: the slot of each inner key's value; behind them is the word of the values that are spent.
         shown: whether matches take along what was bound and counted.
         kept: whether its matches have to be told apart by what they become, not only by their constituents.
     """
@@ -61,6 +71,7 @@ class Unit:
     captures: dict[Capture, int]
     variables: int
     registers: tuple[int, ...]
+    inner_keys: tuple[int, ...]
     extra: int
     shown: bool
     kept: bool
@@ -68,6 +79,11 @@ class Unit:
     def joint(self, position: Position) -> int:
         """The word of the bound of a position's joint."""
         return self.variables + len(self.automaton.variables) + (position.joint or 0)
+
+    @property
+    def spent(self) -> int | None:
+        """The word of the values of inner keys that have gone their own way; None without inner keys."""
+        return self.extra - 1 if self.inner_keys else None
 
 
 @dataclass(slots=True)
@@ -212,6 +228,7 @@ class Assembler:
         self._constants = Pool[tuple[int, int]](2)
         self._nothing = self._constant(None)
         self._free_whens: list[int] = []
+        self._program: Program | None = None
         self._types: dict[str, _Type] = {}
         self._groups: dict[tuple[frozenset[str] | None, int], int] = {}
         self._grouped: dict[int, _Group] = {}
@@ -297,9 +314,17 @@ class Assembler:
     def program(self) -> Program:
         """The program as it is now."""
         starts = self._starts
-        return Program(
-            self._memory, self._wides.rows, self._constants.rows, starts.lookup, starts.entries, starts.bounds
-        )
+        arrays = {
+            "memory": self._memory,
+            "wide": self._wides.rows,
+            "constants": self._constants.rows,
+            "lookup": starts.lookup,
+            "entries": starts.entries,
+            "bounds": starts.bounds,
+        }
+        if self._program is None or any(getattr(self._program, name) is not array for name, array in arrays.items()):
+            self._program = Program(**arrays)
+        return self._program
 
     def lists(self, type_name: str) -> tuple[int, int, int]:
         """The lists of what waits for a type and of what it begins; 0 for nothing; and the number of the type."""
@@ -490,12 +515,12 @@ class Assembler:
             label = _condition(position.label, name)
             if label == FALSE:
                 continue
-            way = self._move(unit, move, position, label, 0, timer=False)
+            way = self._move(unit, move, position, label, (), 0, timer=False)
             if self._memory[visit + layout.V_FLAGS] & layout.ALIKE:
                 # Labels differ from here on, so the domain has to be asked.
                 domain = _condition(position.domain, name)
                 code = 0 if domain == TRUE else self._names[unit.number].condition(domain)
-                tests = self._list([code, 0], 1)
+                tests = self._list([code, 0, 0], 1)
                 self._freeing().tests(int(self._memory[visit + layout.V_TESTS]))
                 self._memory[visit + layout.V_TESTS] = tests
             self._memory[visit + layout.V_FLAGS] &= ~(layout.ONE_WAY | layout.ALIKE)
@@ -602,7 +627,8 @@ class Assembler:
             ranges += [(-1, 0.0, 0.0)] * (2 - len(ranges))
             (first, least, most), (second, other_least, other_most) = ranges
             address = int(self._memory[addresses + 1 + number])
-            entry = (visit, address, int(sought.whole and looked_at), first, second)
+            enters = int(self._memory[address + layout.M_FLAGS]) & layout.ENTERS != 0
+            entry = (visit, address, int(sought.whole and looked_at and not enters), first, second)
             bounds = (least, most, other_least, other_most)
             self._starts.add(sought.name, sought.one, sought.other, entry, bounds)
             begun.append(_Begun(sought.name, sought.one, sought.other, visit, address))
@@ -660,7 +686,9 @@ class Assembler:
         captures = {each: slots + 2 * place for place, each in enumerate(sorted(read))}
         first = slots + 2 * len(captures)
         registers = tuple(first + 2 * place for place in range(len(automaton.registers)))
-        extra = first + 2 * len(registers)
+        behind = first + 2 * len(registers)
+        inner_keys = tuple(behind + 2 * place for place in range(len(automaton.inner_keys)))
+        extra = behind + (2 * len(inner_keys) + 1 if inner_keys else 0)
         names = Names(
             {register.name: slot for register, slot in zip(automaton.registers, registers, strict=True)},
             captures,
@@ -691,6 +719,7 @@ class Assembler:
         record[layout.U_VARIABLES] = variables
         record[layout.U_JOINTS] = automaton.joints
         record[layout.U_EXTRA] = extra
+        record[layout.U_SPENT] = extra if inner_keys else 0
         record[layout.U_FILTER] = self._filter(output, names)
         record[layout.U_KEYS] = self.columns.place(automaton.key) if automaton.key else 0
         address = self._place(record)
@@ -704,6 +733,7 @@ class Assembler:
             captures,
             windows + timers,
             registers,
+            inner_keys,
             extra,
             shown,
             kept,
@@ -725,38 +755,44 @@ class Assembler:
         automaton = unit.automaton
         state = automaton.states[place]
         names = self._names[unit.number]
-        tests: list[tuple[int, int]] = []
+        tests: list[tuple[int, int, int]] = []
         moves: list[int] = []
         joint = 0
         loops: list[int] = []
         need = 0
         everything, alike, plain = False, True, True
-        simple = not automaton.timers and not automaton.windows and not automaton.variables and not automaton.registers
-        ways: list[tuple[Move, Position, Expression, Expression]] = []
+        kept = (automaton.timers, automaton.windows, automaton.variables, automaton.registers, automaton.inner_keys)
+        simple = not any(kept)
+        opens: set[int] = set()
+        ways: list[tuple[Move, Position, Expression, Expression, list[tuple[int, int]]]] = []
         for move in state.moves:
             position = automaton.positions[move.position]
             domain = _condition(position.domain, type_name, timer=timer)
             label = _condition(position.label, type_name, timer=timer)
             if position.after_first and position.part is not None and type_name == part_type(position.part):
                 joint = 1 + unit.joint(position)
-            alike = alike and (label is domain or label == domain)
-            everything = everything or domain == TRUE
-            ways.append((move, position, domain, label))
-        if all(domain == FALSE for _, _, domain, _ in ways):
+            within = [] if timer else self._within(unit, move, position)
+            enters = bool(move.keys) and not timer and domain != FALSE
+            alike = alike and not move.keys and (label is domain or label == domain)
+            everything = everything or (domain == TRUE and not within and not enters)
+            opens |= move.keys if enters or label != FALSE else frozenset()
+            ways.append((move, position, domain, label, within))
+        if all(domain == FALSE for _, _, domain, _, _ in ways):
             return 0
-        for move, position, domain, label in ways:
+        for move, position, domain, label, within in ways:
             if domain == FALSE and label == FALSE:
                 continue
             inits = self._inits(unit, move)
             if domain != FALSE:
                 # Where labels say the same it is not asked.
-                asked = domain != TRUE and not (alike or everything)
-                tests.append((names.condition(domain) if asked else 0, inits))
+                asked = (domain != TRUE or within) and not (alike or everything)
+                code = names.condition(domain, within) if asked else 0
+                tests.append((code, inits, int(bool(move.keys) and not timer)))
             if label != FALSE:
                 targets = automaton.arrivals[move.position]
                 need += len(targets)
                 plain = plain and label == TRUE
-                address = self._move(unit, move, position, label, inits, timer=timer)
+                address = self._move(unit, move, position, label, within, inits, timer=timer)
                 moves.append(address)
                 (first, *others) = targets
                 at = automaton.states[first]
@@ -773,6 +809,12 @@ class Assembler:
         record[layout.V_MOVES] = self._list(moves)
         merges = int(self._memory[unit.address + layout.U_FLAGS]) & layout.MERGES
         record[layout.V_JOINT] = joint
+        if opens:
+            (inner,) = opens
+            record[layout.V_OPENS] = 1 + self.columns.place(automaton.inner_keys[inner])
+            record[layout.V_INNER] = inner
+            # An event may be taken twice: by the instance of its value, and by the one that stands for all others.
+            record[layout.V_NEED] = 2 * need + 1
         if len(moves) == 1 and not merges and joint == 0 and (everything or alike):
             straight = int(self._memory[moves[0] + layout.M_FLAGS]) & layout.STRAIGHT
             # A state is strong iff its only move is.
@@ -781,16 +823,35 @@ class Assembler:
         record[layout.V_LOOP] = loops[0] if in_place else 0
         return self._place(record)
 
-    def _move(self, unit: Unit, move: Move, position: Position, label: Expression, inits: int, *, timer: bool) -> int:
+    def _within(self, unit: Unit, move: Move, position: Position) -> list[tuple[int, int]]:
+        """The columns and slots of the inner keys that an event is checked against, for it stands within them."""
+        names = unit.automaton.inner_keys
+        return [(self.columns.place(names[key]), unit.inner_keys[key]) for key in position.keys if key not in move.keys]
+
+    def _move(
+        self,
+        unit: Unit,
+        move: Move,
+        position: Position,
+        label: Expression,
+        within: Sequence[tuple[int, int]],
+        inits: int,
+        *,
+        timer: bool,
+    ) -> int:
         automaton, names = unit.automaton, self._names[unit.number]
         record = [0] * layout.MOVE
-        record[layout.M_LABEL] = 0 if label == TRUE else names.condition(label)
+        record[layout.M_LABEL] = 0 if label == TRUE and not within else names.condition(label, within)
         windows = [
             word
             for window in position.windows
             for word in (window, self._in_pool(automaton.windows[window]), int(window in move.windows))
         ]
-        captures: list[int] = []
+        captures = [
+            word
+            for key in sorted(move.keys)
+            for word in (unit.inner_keys[key], self.columns.place(automaton.inner_keys[key]))
+        ]
         updated = names
         variable = -1
         if position.variable is not None:
@@ -814,6 +875,7 @@ class Assembler:
         straight = simple and not unit.extra and len(arrivals) == 1 and state.accepting != bool(state.moves)
         flags = (layout.STRONG if move.strong and not timer else 0) | (layout.HIDDEN if position.hidden else 0)
         flags |= (layout.SIMPLE if simple else 0) | (layout.STRAIGHT if straight else 0)
+        flags |= layout.ENTERS if move.keys else 0
         record[layout.M_FLAGS] = flags
         record[layout.M_UNIT] = unit.address
         record[layout.M_STATE] = unit.states[arrivals[0]] if straight and state.moves else 0
@@ -855,8 +917,13 @@ class Assembler:
         automaton = unit.automaton
         state = automaton.states[place]
         windows, timers = len(automaton.windows), len(automaton.timers)
-        over = [word for window in range(windows) if window not in state.windows for word in (window, 0)]
-        over += [word for timer in range(timers) if timer not in state.timers for word in (windows + timer, 1)]
+        over = [word for each in range(windows) if each not in state.windows for word in (each, layout.OPENED)]
+        over += [
+            word for each in range(timers) if each not in state.timers for word in (windows + each, layout.SET_OFF)
+        ]
+        over += [
+            word for key, slot in enumerate(unit.inner_keys) if key not in state.keys for word in (slot, layout.ENTERED)
+        ]
         arms: list[int] = []
         for timer in sorted(state.arms):
             when = automaton.timers[timer].when
@@ -951,11 +1018,17 @@ class Assembler:
 
 
 def supports(automaton: Automaton) -> bool:
-    """Whether the loop runs such an automaton, and its parts."""
-    if automaton.inner_keys or not all(isinstance(part, Automaton) and supports(part) for part in automaton.parts):
+    """Whether the loop runs such an automaton, and its parts.
+
+    Of inner keys one at a time may be entered: instances that stand for the values of several that no event has shown
+    yet would split in as many ways as there are sets of keys.
+    """
+    if not all(isinstance(part, Automaton) and supports(part) for part in automaton.parts):
         return False
-    slots = sum(map(len, (automaton.windows, automaton.timers, automaton.variables, automaton.registers)))
-    slots += automaton.joints
+    if any(len(keys) > 1 for state in automaton.states for keys in [frozenset().union(*_entered(state))]):
+        return False
+    kept = (automaton.windows, automaton.timers, automaton.variables, automaton.registers, automaton.inner_keys)
+    slots = sum(map(len, kept)) + automaton.joints
     read = {each for expression in _expressions(automaton) for each in captures_of(expression)}
     return slots + 2 * len(read) <= layout.LARGEST // 2 and all(map(fits, _expressions(automaton)))
 
@@ -963,6 +1036,11 @@ def supports(automaton: Automaton) -> bool:
 def _condition(form: ConditionByType, type_name: str, *, timer: bool = False) -> Expression:
     """What an event of a type has to fulfil; those that exist inside an engine only are none of the others."""
     return form.by_type.get(type_name, FALSE if timer or type_name[0] == PART_PREFIX else form.others)
+
+
+def _entered(state: State) -> Iterator[frozenset[int]]:
+    """The inner keys that each way out of a state enters."""
+    return (move.keys for move in state.moves)
 
 
 def _named(automaton: Automaton, place: int) -> frozenset[str]:
@@ -986,7 +1064,7 @@ def _plain(value: Attribute) -> Attribute:
 def _may_merge(automaton: Automaton) -> bool:
     """Whether two instances may become equal, or complete with the same constituents: where what is matched is hidden
     or a time event, or an instance has several ways to go on."""
-    if automaton.timers or any(position.hidden for position in automaton.positions):
+    if automaton.timers or automaton.inner_keys or any(position.hidden for position in automaton.positions):
         return True
     if len(automaton.starts) > 1 or any(len(arrival) > 1 for arrival in automaton.arrivals):
         return True

@@ -20,6 +20,7 @@ from detectors.columnar.layout import (
     C_EXTRAS,
     C_FOUND,
     C_FREE,
+    C_INNER,
     C_LINKS,
     C_LIVE,
     C_MOST_EXTRA,
@@ -28,6 +29,8 @@ from detectors.columnar.layout import (
     C_ROWS,
     C_SEEN,
     C_SLACK,
+    C_SPENT,
+    C_TOGETHER,
     DEAD,
     EXTRA_SHIFT,
     HEAD_MASK,
@@ -70,6 +73,12 @@ def link_behind(state, link, position):
     return number
 
 
+@compiled
+def add_link(state, link, position):
+    """The same, for who is not in the loop."""
+    return link_behind(state, link, position)
+
+
 @inlined
 def bear(program, state, place, unit, link, lo, hi, position, key, tag, extra):
     """A new instance. It stands where events find it, but the one at hand is not offered to it."""
@@ -106,7 +115,7 @@ def bear(program, state, place, unit, link, lo, hi, position, key, tag, extra):
 
 @compiled
 def found_by(state, slot):
-    """What an instance is found by whose state asks for what was kept of an event: a number as columns of keys have it."""
+    """What an instance is found by where its state asks for what was kept of an event, as columns of keys have it."""
     tag, bits = state.extras[slot], state.extras[slot + 1]
     if tag == FLOAT:
         state.stack[0] = bits
@@ -169,6 +178,9 @@ def room_left(state, need):
         slack = min(slack, (len(state.alarms) - counters[C_ALARMS]) // counters[C_MOST_TIMERS])
     if counters[C_MOST_EXTRA] > 0:
         slack = min(slack, (len(state.extras) - counters[C_EXTRAS]) // (3 * counters[C_MOST_EXTRA]) - 1)
+    if counters[C_INNER] > 0:
+        # What events consumed together have spent is written down behind the last of them.
+        slack = min(slack, len(state.spent) - counters[C_SPENT] - counters[C_TOGETHER])
     # Of what is counted down, some may be free again; but no more than was looked at may be given away.
     counters[C_SLACK] = max(slack, 0)
     if slack < need:

@@ -15,10 +15,14 @@ from detectors.columnar.layout import (
     ASIDE,
     C_CALLBACK,
     C_FOUND,
+    C_SPENT,
+    C_TOGETHER,
     CHOSEN,
     D_CODE,
+    D_ENTERS,
     D_INITS,
     DUE,
+    ENTERS,
     EVERYTHING,
     F_EXTRA,
     F_HI,
@@ -45,6 +49,7 @@ from detectors.columnar.layout import (
     M_WINDOWS,
     MERGES,
     NONE,
+    OPENED,
     R_HI,
     R_KEY,
     R_LAST,
@@ -53,6 +58,7 @@ from detectors.columnar.layout import (
     R_STATE,
     R_TAG,
     S_VALUE,
+    SET_OFF,
     SHARES,
     SHOWN,
     SIMPLE,
@@ -62,19 +68,23 @@ from detectors.columnar.layout import (
     T_CLEARS,
     T_FLAGS,
     T_STATE,
+    TAG_BITS,
     TAG_MASK,
     TEST,
     U_EXTRA,
     U_FILTER,
     U_FLAGS,
     U_NUMBER,
+    U_SPENT,
     U_WINDOW,
     U_WINDOWS,
     UNIT_SHIFT,
     V_FLAGS,
+    V_INNER,
     V_JOINT,
     V_LOOP,
     V_MOVES,
+    V_OPENS,
     V_TESTS,
 )
 from detectors.columnar.machine import call_out, evaluate, holds
@@ -106,7 +116,7 @@ def step(program, events, state, visit, unit, row, event, position, lo, hi):
     link = rows[row, R_LINK]
     if memory[move + M_FLAGS] & HIDDEN == 0:
         link = link_behind(state, link, position)
-    place, own = memory[move + M_STATE], memory[move + M_UNIT]
+    place, own = memory[move + M_STATE], np.int64(memory[move + M_UNIT])
     if place <= 0:
         key, tag = rows[row, R_KEY], rows[row, R_TAG] & TAG_MASK
         report(program, events, state, own, position, least, hi, link, np.int64(-1), key, tag)
@@ -121,7 +131,7 @@ def step(program, events, state, visit, unit, row, event, position, lo, hi):
     return MOVED
 
 
-@inlined
+@compiled
 def take(program, events, state, visit, unit, row, event, position, lo, hi, together):
     """Offer an event to an instance; whether the instance is gone afterwards, moved or failed.
 
@@ -139,41 +149,38 @@ def take(program, events, state, visit, unit, row, event, position, lo, hi, toge
         # Where there is no bound it is less than every instant.
         return False
     alike = flags & (ALIKE | EVERYTHING) == ALIKE
-    if flags & (ALIKE | EVERYTHING) == 0 and not in_domain(program, events, state, visit, unit, extra, event, lo, hi):
-        return False
-    gone = not alike
+    # Where an inner key may be entered there are two turns: for the instance of the event's value of it, which goes its
+    # own way, and for the one that stands for all values that no event has shown yet.
+    splits = memory[visit + V_OPENS] > 0 and splits_off(program, events, state, visit, unit, extra, event, lo, hi)
+    entered, gone = splits, False
     moves = memory[visit + V_MOVES]
     loop = 0 if together else memory[visit + V_LOOP]
-    for each in range(memory[moves]):
-        move = memory[moves + 1 + each]
-        if move == loop:
-            continue
-        strong = memory[move + M_FLAGS] & STRONG != 0 and not apart
-        if strong and not alike:
-            continue
-        if not labelled(program, events, state, move, unit, extra, event, lo, hi):
-            continue
-        gone = True
-        if strong:
-            continue
-        follow(
-            program,
-            events,
-            state,
-            unit,
-            move,
-            row,
-            extra,
-            rows[row, R_LINK],
-            lo,
-            hi,
-            event,
-            position,
-            min(lo, rows[row, R_LO]),
-            hi,
-            rows[row, R_KEY],
-            rows[row, R_TAG] & TAG_MASK,
-        )
+    while True:
+        looked = entered or flags & (ALIKE | EVERYTHING) != 0
+        if looked or in_domain(program, events, state, visit, unit, extra, event, lo, hi, np.bool_(False)):
+            gone = not (alike or entered)
+            for each in range(memory[moves]):
+                move = memory[moves + 1 + each]
+                if move == loop or (memory[move + M_FLAGS] & ENTERS != 0 and not entered):
+                    continue
+                strong = memory[move + M_FLAGS] & STRONG != 0 and not apart
+                if strong and not alike:
+                    continue
+                if not labelled(program, events, state, move, unit, extra, event, lo, hi):
+                    continue
+                gone = gone or not entered
+                if strong:
+                    continue
+                key, tag, link = rows[row, R_KEY], rows[row, R_TAG] & TAG_MASK, rows[row, R_LINK]
+                least = min(lo, rows[row, R_LO])
+                follow(
+                    program, events, state, unit, move, row, extra, link, lo, hi, event, position, least, hi, key, tag
+                )
+        if not entered:
+            break
+        entered = False
+    if splits and not gone:
+        note_spent(program, events, state, visit, row, event, together)
     if loop != 0:
         # It goes on where it is, and only what it matched last has changed.
         least = min(lo, rows[row, R_LO])
@@ -186,12 +193,71 @@ def take(program, events, state, visit, unit, row, event, position, lo, hi, toge
 
 
 @compiled
-def in_domain(program, events, state, visit, unit, extra, event, lo, hi):
-    """Whether an event is in the domain of a state for an instance."""
+def splits_off(program, events, state, visit, unit, extra, event, lo, hi):
+    """Whether there still is an instance of this event's value of an inner key, and it looks at the event."""
+    if event < 0:
+        return False
+    column = program.memory[visit + V_OPENS] - 1
+    tag = np.int64(events.tags[column, event])
+    if tag == NULL:
+        return False
+    name = np.int64(program.memory[visit + V_INNER]) << TAG_BITS | tag
+    if is_spent(program, state, unit, extra, name, events.payload[column, event]):
+        return False
+    return in_domain(program, events, state, visit, unit, extra, event, lo, hi, np.bool_(True))
+
+
+@compiled
+def note_spent(program, events, state, visit, row, event, together):
+    """The instance of this event's value of an inner key goes its own way from now on."""
+    column = program.memory[visit + V_OPENS] - 1
+    name = np.int64(program.memory[visit + V_INNER]) << TAG_BITS | np.int64(events.tags[column, event])
+    value = events.payload[column, event]
+    if together:
+        note_affected(state, row, name, value)
+    else:
+        spend(program, state, row, name, value)
+
+
+@compiled
+def is_spent(program, state, unit, extra, name, value):
+    """Whether the instance of this value of an inner key has gone its own way."""
+    entry = state.extras[extra + program.memory[unit + U_SPENT] - 1]
+    while entry > 0:
+        if state.spent[entry - 1, 1] == name and state.spent[entry - 1, 2] == value:
+            return True
+        entry = state.spent[entry - 1, 0]
+    return False
+
+
+@compiled
+def spend(program, state, row, name, value):
+    """Note that the instance of this value of an inner key has gone its own way."""
+    unit = state.rows[row, R_STATE] >> UNIT_SHIFT
+    head = extra_of(state.rows, row) + program.memory[unit + U_SPENT] - 1
+    place = state.counters[C_SPENT]
+    state.spent[place, 0], state.spent[place, 1], state.spent[place, 2] = state.extras[head], name, value
+    state.counters[C_SPENT] = place + 1
+    state.extras[head] = place + 1
+
+
+@compiled
+def note_affected(state, row, name, value):
+    """Note for the end of the events that are consumed together that an instance is gone, or a value of a key spent."""
+    place = state.counters[C_TOGETHER]
+    state.affected[place, 0], state.affected[place, 1], state.affected[place, 2] = row, name, value
+    state.counters[C_TOGETHER] = place + 1
+
+
+@compiled
+def in_domain(program, events, state, visit, unit, extra, event, lo, hi, entered):
+    """Whether an event is in the domain of a state for an instance, with an inner key entered or not."""
     memory = program.memory
     tests = memory[visit + V_TESTS]
     for each in range(memory[tests]):
         test = tests + 1 + each * TEST
+        if memory[test + D_ENTERS] != 0 and not entered:
+            continue
         code = memory[test + D_CODE]
         if code == 0:
             return True
@@ -204,7 +270,7 @@ def in_domain(program, events, state, visit, unit, extra, event, lo, hi):
     return False
 
 
-@inlined
+@compiled
 def labelled(program, events, state, move, unit, extra, event, lo, hi):
     """Whether an event of the right type fulfils what else a move's label asks."""
     memory = program.memory
@@ -248,16 +314,26 @@ def follow(program, events, state, unit, move, row, extra, link, lo, hi, event, 
     if flags & STRAIGHT != 0:
         if flags & HIDDEN == 0:
             link = link_behind(state, link, position)
-        place, own = memory[move + M_STATE], memory[move + M_UNIT]
+        place, own = memory[move + M_STATE], np.int64(memory[move + M_UNIT])
         if place > 0:
             bear(program, state, place, own, link, least, hi, position, key, tag, np.int64(-1))
         else:
             report(program, events, state, own, position, least, most, link, np.int64(-1), key, tag)
         return
+    follow_any(program, events, state, unit, move, row, extra, link, lo, hi, event, position, least, most, key, tag)
+
+
+@compiled
+def follow_any(program, events, state, unit, move, row, extra, link, lo, hi, event, position, least, most, key, tag):
+    """The same for a transition that changes more than the chain, or leads to several states."""
+    memory = program.memory
+    flags = memory[move + M_FLAGS]
     made = np.int64(-1)
     size = memory[unit + U_EXTRA]
     if size > 0:
         made = copied(program, state, unit, extra, new_extra(state, size))
+        if memory[unit + U_SPENT] > 0:
+            state.extras[made + memory[unit + U_SPENT] - 1] = 0
         if flags & SIMPLE == 0 and not changed(program, events, state, move, unit, row, made, event, lo, hi, position):
             free_extra(state, made, size)
             return
@@ -350,7 +426,10 @@ def arrive(program, state, target, unit, extra, hi, position):
     clears = memory[target + T_CLEARS]
     if clears != 0:
         for each in range(memory[clears]):
-            extras[extra + memory[clears + 1 + 2 * each]] = NONE if memory[clears + 2 + 2 * each] != 0 else LATEST
+            kind = memory[clears + 2 + 2 * each]
+            extras[extra + memory[clears + 1 + 2 * each]] = (
+                LATEST if kind == OPENED else NONE if kind == SET_OFF else NULL
+            )
     if position < 0:
         # A time event happens once.
         extras[extra + memory[unit + U_WINDOWS] + state.times[-1 - position, 2]] = NONE

@@ -36,17 +36,15 @@ class Store:
 
     Attributes:
         next: the position of the next event.
+        held: how many events are held, those included that nobody refers to any more.
     """
 
     def __init__(self) -> None:
         self.next = 0
+        self.held = 0
         self._segments: list[_Segment] = []
         # Where the segments begin.
         self._firsts: list[int] = []
-
-    def __len__(self) -> int:
-        """How many events are held, those included that nobody refers to any more."""
-        return sum(len(each.batch) for each in self._segments)
 
     def add(self, batch: Batch) -> int:
         """Take a batch; the position of its first event."""
@@ -55,6 +53,7 @@ class Store:
             self._segments.append(_Segment(first, batch))
             self._firsts.append(first)
             self.next += len(batch)
+            self.held += len(batch)
         return first
 
     def event(self, position: int) -> Event:
@@ -67,7 +66,8 @@ class Store:
     def frozen(self) -> Store:
         """The events as they are now, whatever is let go later."""
         made = Store()
-        made.next, made._segments, made._firsts = self.next, list(self._segments), list(self._firsts)
+        # What is let go of is left out of new lists; these only grow at their ends.
+        made.next, made._segments, made._firsts = self.next, self._segments, self._firsts
         return made
 
     def let_go(self, referred: Words) -> None:
@@ -86,3 +86,4 @@ class Store:
                     places = np.searchsorted(segment.positions, positions)
                 kept.append(_Segment(segment.first, segment.batch.select(places), positions.copy()))
         self._segments, self._firsts = kept, [each.first for each in kept]
+        self.held = sum(len(each.batch) for each in kept)

@@ -123,7 +123,7 @@ def _bytes(network: Network) -> int:
 
 def _touched(network: Network) -> dict[tuple[str, str], int]:
     return {
-        (name, detector): hosted.detector.engine.touched
+        (name, detector): hosted.detector.touched
         for name, each in network.nodes.items()
         for detector, hosted in each.node.hosted.items()
     }

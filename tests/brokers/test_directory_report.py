@@ -183,7 +183,14 @@ latency = "1ms"
 """
 AWAY = "mqtt://10.0.2.10:1883"
 DOES = Measured(
-    load=61.75, rate=1.5, size=800.0, inputs={"hall": 300.0, "c1": 20.0}, events=6.5, state=2048, delay=126_000_000
+    load=61.75,
+    rate=1.5,
+    size=800.0,
+    inputs={"hall": 300.0, "c1": 20.0},
+    events=6.5,
+    state=2048,
+    delay=126_000_000,
+    engine="columnar",
 )
 PLANNED = Measured(load=50.0, rate=1.0, size=700.0, inputs={"hall": 250.0}, events=5.0)
 
@@ -259,7 +266,7 @@ def test_a_detector_says_where_it_publishes_who_listens_and_what_it_does() -> No
         "serves        2 subscriptions",
         "heard at      floor-1 (1), floor-2 (2)",
         "measured      load 61.8/s, finds 1.5/s, sends 800 B/s, reads 6.5 events/s in 320 B/s, delay 126 ms, "
-        "state 2,048 bytes",
+        "state 2,048 bytes, columnar engine",
         "expected      load 50/s, finds 1/s, sends 700 B/s, reads 5 events/s in 250 B/s",
         "types         A, which nobody publishes yet",
     ]

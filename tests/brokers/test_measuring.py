@@ -225,6 +225,7 @@ BEFORE = Measured(1000.0, 50.0, 10_000.0, {"s": 5000.0}, 100.0, 100_000, 50 * MI
         ({"state": 200_000}, True),
         ({"delay": 51 * MILLISECOND}, False),
         ({"delay": 90 * MILLISECOND}, True),
+        ({"engine": "columnar"}, True),
     ],
 )
 def test_what_is_a_change(figures: dict[str, object], differs: bool) -> None:

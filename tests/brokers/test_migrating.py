@@ -22,6 +22,7 @@ from tests.brokers.test_transparency import KINDS, _send
 from tests.brokers.virtual import Network, delivering
 from tests.generate import TYPES, PatternMaker
 from tests.streams import END, messages, spread, told
+from tests.switching import by_chance
 
 
 def move(scene_network: Network, detector: str, node: str) -> None:
@@ -242,8 +243,11 @@ def test_a_move_to_nowhere() -> None:
     assert any("not there" in note.event for note in scene.network.notes)
 
 
-def test_what_is_found_does_not_depend_on_moves() -> None:
-    """Random patterns, cuts, inputs and interleavings, and detectors that move at random meanwhile."""
+@pytest.mark.parametrize("switching", [False, True], ids=["stepwise", "any engine"])
+def test_what_is_found_does_not_depend_on_moves(switching: bool) -> None:
+    """Random patterns, cuts, inputs and interleavings; detectors move at random meanwhile, and their engines change."""
+    if switching:
+        pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
     moved = found = 0
     for seed in range(200):
         random = Random(seed)
@@ -257,7 +261,8 @@ def test_what_is_found_does_not_depend_on_moves() -> None:
         events = spread(random, random.randrange(3, 14), sources)
         streams = [messages(random, events, f"s{number}", shuffled=random.random() < 0.3) for number in range(sources)]
         network = Network(seed, again=random.choice((0.0, 0.3)))
-        nodes = [network.node(f"n{number}") for number in range(random.randrange(2, 4))]
+        engines = by_chance(seed) if switching else None
+        nodes = [network.node(f"n{number}", engines=engines) for number in range(random.randrange(2, 4))]
         app = network.client("app")
         app.register(*KINDS)
         network.run()

@@ -7,6 +7,8 @@ from functools import partial
 from itertools import groupby
 from random import Random
 
+import pytest
+
 from detectors.compilation import Compiled, compile_pattern
 from detectors.language.printer import format_publication
 from detectors.language.tree import Output, Publication
@@ -18,6 +20,7 @@ from middleware.timestamps import SECOND
 from tests.brokers.virtual import Network, VirtualClient, delivering
 from tests.generate import TYPES, PatternMaker
 from tests.streams import END, Message, messages, spread, told
+from tests.switching import by_chance
 
 KINDS = [event_type(name, {"k": "number", "v": "number"}) for name in TYPES]
 
@@ -48,8 +51,11 @@ def _send(client: VirtualClient, message: Message) -> None:
         client.heartbeat(message.watermark, message.source)
 
 
-def test_what_is_found_does_not_depend_on_who_detects_it_or_on_what_arrives_when() -> None:
-    found = read = cut = 0
+@pytest.mark.parametrize("switching", [False, True], ids=["stepwise", "any engine"])
+def test_what_is_found_does_not_depend_on_who_detects_it_or_on_what_arrives_when(switching: bool) -> None:
+    if switching:
+        pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
+    found = read = cut = columnar = 0
     # In the last one a side of a `&` reads `any`, and the other the composite events.
     for seed in (*range(200), 628):
         random = Random(seed)
@@ -61,7 +67,8 @@ def test_what_is_found_does_not_depend_on_who_detects_it_or_on_what_arrives_when
         streams = [messages(random, events, f"s{number}", shuffled=random.random() < 0.3) for number in range(sources)]
 
         network = Network(seed, again=random.choice((0.0, 0.3)))
-        nodes = [network.node(f"n{number}") for number in range(random.randrange(1, 4))]
+        engines = by_chance(seed) if switching else None
+        nodes = [network.node(f"n{number}", engines=engines) for number in range(random.randrange(1, 4))]
         app = network.client("app")
         app.register(*KINDS)
         network.run()
@@ -89,7 +96,7 @@ def test_what_is_found_does_not_depend_on_who_detects_it_or_on_what_arrives_when
             sends.append(partial(_send, publishers[int(message.source[1:])], message))
             waiting = [each for each in waiting if each]
         # A node that comes meanwhile changes nothing.
-        sends.insert(random.randrange(len(sends)), lambda network=network: network.node("late"))
+        sends.insert(random.randrange(len(sends)), partial(network.node, "late", engines=engines))
         delivering(network, sends)
         network.pass_time(2 * SECOND)
 
@@ -103,7 +110,9 @@ def test_what_is_found_does_not_depend_on_who_detects_it_or_on_what_arrives_when
             found += len(own)
             read += number == 2 and bool(own)
         cut += any(hosted.parts for node in nodes for hosted in node.node.hosted.values())
+        columnar += sum(note.fields.get("engine") == "columnar" for note in network.notes)
         assert network.letters == []
     assert found > 200
     assert read > 5
     assert cut > 50
+    assert columnar > 50 if switching else columnar == 0

@@ -1,0 +1,59 @@
+"""A broker node that is to use the columnar engine: it serves while that is got ready, and then changes."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from itertools import count
+
+import pytest
+
+from middleware.client import Client
+from middleware.eventtypes import event_type
+from middleware.quality import QualityOfService
+from middleware.timestamps import MILLISECOND
+from tests.live.test_verbs import Verb, distced
+
+__all__ = ["distced"]
+
+pytestmark = pytest.mark.live
+
+A = event_type("A", {"k": "number"})
+
+
+def test_it_serves_until_the_other_engine_is_ready_and_goes_on_with_it(distced: Callable[..., Verb]) -> None:
+    pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
+    broker = distced("broker", "--port", "0", "--no-ray", "--engine", "columnar", "--json")
+    url = json.loads(broker.wait_for('"ready"'))["server"]
+    with Client(url) as client:
+        client.register(A)
+        source = client.source("s", ["A"])
+        subscription = client.subscribe("[A as one] ; [A as other where k == one.k + 1] -> Next(k = other.k)",
+                                        quality=QualityOfService(detection="best-effort"))  # fmt: skip
+        engines, deadline = set[str](), time.monotonic() + 120
+        for number in count():
+            # Each is found while the engine is on its way, and with either.
+            source.publish(source.create("A", time.time_ns() - MILLISECOND, k=number))
+            if number:
+                assert subscription.get(timeout=10).attributes == {"k": number}
+            engines.add(_engine(distced, url) if number % 50 == 0 else "")
+            if "columnar" in engines:
+                break
+            assert time.monotonic() < deadline, engines
+            time.sleep(0.01)
+    assert broker.terminate() == 0
+
+
+def _engine(distced: Callable[..., Verb], url: str) -> str:
+    """What the directory says of the only detector."""
+    shown = distced("detectors", "--json", "--server", url)
+    assert shown.end() == 0
+    (detector,) = json.loads("\n".join(shown.out))["detectors"]
+    return detector["measured"]["engine"] if detector["measured"] else ""
+
+
+def test_what_is_no_engine(distced: Callable[..., Verb]) -> None:
+    broker = distced("broker", "--port", "0", "--no-ray", "--engine", "vectorised")
+    assert broker.end() == 2
+    assert "vectorised" in broker.said

@@ -1,0 +1,52 @@
+"""Engines that change while a detector runs, for tests: by chance, at once, or never."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from detectors.choosing import Figures
+from detectors.engines import EngineName
+from detectors.switching import Engines
+
+
+@dataclass
+class AtOnce:
+    """The columnar engine can be used whenever somebody wants it."""
+
+    problem: str = ""
+
+    def ready(self) -> bool:
+        return True
+
+
+@dataclass
+class Never:
+    """It cannot be had.
+
+    Attributes:
+        asked: how often somebody wanted it.
+    """
+
+    problem: str = "there is none here"
+    asked: int = 0
+
+    def ready(self) -> bool:
+        self.asked += 1
+        return False
+
+
+@dataclass
+class ByChance:
+    """Any engine after any call."""
+
+    random: Random
+
+    def told(self, calls: int, events: int, found: int, now: int, figures: Figures) -> EngineName:
+        return self.random.choice(("stepwise", "columnar"))
+
+
+def by_chance(seed: int) -> Engines:
+    """Engines that change whenever chance wants it."""
+    random = Random(seed)
+    return Engines(AtOnce(), lambda: ByChance(random))
