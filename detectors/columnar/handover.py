@@ -19,7 +19,7 @@ from detectors.columnar.layout import DEAD, STATE_MASK, TAG_MASK, UNIT_SHIFT
 from detectors.columnar.looping import Loop
 from detectors.columnar.matches import bindings_of, event_at, registers_of
 from detectors.columnar.memory import Words
-from detectors.columnar.program import Unit
+from detectors.columnar.units import Unit
 from detectors.columnar.values import NULL
 from detectors.stepwise.inner_events import TimeEvent
 from detectors.stepwise.instance import Instance

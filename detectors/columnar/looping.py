@@ -20,8 +20,9 @@ from detectors.columnar.compiling import is_kept
 from detectors.columnar.keeping import collect, crowded, many_left
 from detectors.columnar.matches import Matches, Reading, RememberedFindings, longer_chain, take
 from detectors.columnar.memory import Events, Words, empty_state, longer
-from detectors.columnar.program import Assembler, Unit
+from detectors.columnar.program import Assembler
 from detectors.columnar.store import Store
+from detectors.columnar.units import Unit
 from detectors.columnar.values import FLOAT, INTEGER, NULL, TEXT, Texts
 from detectors.stepwise.inner_events import TimeEvent
 from detectors.stepwise.instance import BEFORE_ALL, Instance

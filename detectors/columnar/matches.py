@@ -9,8 +9,8 @@ from typing import Any
 from detectors.columnar import layout
 from detectors.columnar.flattening import flattened, lengths, taken_along
 from detectors.columnar.memory import State, Words
-from detectors.columnar.program import Unit
 from detectors.columnar.store import Store
+from detectors.columnar.units import Unit
 from detectors.columnar.values import Texts
 from detectors.stepwise.findings import Findings
 from detectors.stepwise.inner_events import PartEvent, TimeEvent
@@ -19,7 +19,11 @@ from middleware.events import Attribute, CompositeEvent, Event
 
 
 class RememberedFindings:
-    """What makes composite events of each unit's matches, made when it is first needed."""
+    """What makes composite events of each unit's matches, made when it is first needed.
+
+    Attributes:
+        gone: the unit that went last.
+    """
 
     def __init__(self, units: Mapping[int, Unit], kinds: Callable[[str], Any], own_type: str | None = None) -> None:
         """
@@ -31,6 +35,7 @@ class RememberedFindings:
         self._own_type = own_type
         self._made: dict[Unit, Findings] = {}
         self._left: list[Unit] = []
+        self.gone = Gone()
 
     def made(self) -> Iterator[tuple[Unit, Findings]]:
         """Those that were needed so far, by unit."""
@@ -38,6 +43,8 @@ class RememberedFindings:
 
     def leave(self, unit: Unit) -> None:
         """A unit goes; its matches may still be asked for."""
+        self.gone.following = Gone(unit)
+        self.gone = self.gone.following
         if unit in self._made:
             self._left.append(unit)
 
@@ -56,6 +63,17 @@ class RememberedFindings:
             if self._units.get(unit.number) is unit:
                 self._made[unit] = found
         return found
+
+
+@dataclass(slots=True, eq=False)
+class Gone:
+    """A unit that went, and the one that went next: whoever knows this one can tell which unit had a number then.
+
+    To have matches note their units was rejected: that took a tenth of the time of a batch, and few ever ask.
+    """
+
+    unit: Unit | None = None
+    following: Gone | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +112,8 @@ class Matches:
         self._times = times
         self._made: list[CompositeEvent] | None = None
         self.units: Words = rows[:, layout.F_UNIT]
-        self._units = _among(reading.units, self.units)
+        self._gone = reading.findings.gone
+        self._units_gone: dict[int, Unit] = {}
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -131,19 +150,28 @@ class Matches:
             for place in range(len(self)):
                 number = int(self.units[place])
                 if number not in touched:
-                    touched[number] = self._reading.findings[self._units[number]]
+                    touched[number] = self._reading.findings[self._unit(number)]
                 findings = touched[number]
                 findings.now = moments.setdefault(int(self.moments[place]), self._moment(place))
                 findings.add(*self._arguments(place))
             self._made = [event for findings in touched.values() for event in findings.take()]
         return list(self._made)
 
+    def _unit(self, number: int) -> Unit:
+        """The unit that had a number when the matches were found: the first to go of those that had it since, or the
+        one that has it."""
+        while self._gone.following is not None:
+            self._gone = self._gone.following
+            if self._gone.unit is not None:
+                self._units_gone.setdefault(self._gone.unit.number, self._gone.unit)
+        return self._units_gone.get(number) or self._reading.units[number]
+
     def _moment(self, place: int) -> Event:
         return event_at(int(self.moments[place]), self._reading.store, self._times)
 
     def _arguments(self, place: int) -> tuple[Any, ...]:
         reading, row = self._reading, self._rows[place]
-        unit = self._units[int(self.units[place])]
+        unit = self._unit(int(self.units[place]))
         chain: Any = None
         for position in self.constituents(place):
             chain = longer_chain(chain, reading.store.event(int(position)))
@@ -156,13 +184,6 @@ class Matches:
             registers = registers_of(unit, block, reading.texts)
         key = reading.texts.unpacked(int(row[layout.F_TAG]), int(row[layout.F_KEY]))
         return chain, int(row[layout.F_LO]), int(row[layout.F_HI]), bindings, registers, key, None
-
-
-def _among(units: Mapping[int, Unit], numbers: Words) -> dict[int, Unit]:
-    """The units of matches: later others may have their numbers."""
-    if len(units) <= len(numbers):
-        return dict(units)
-    return {number: units[number] for number in set(numbers.tolist())}
 
 
 def event_at(position: int, store: Store, times: Words) -> Event:

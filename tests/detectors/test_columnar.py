@@ -20,7 +20,7 @@ import numpy as np
 from detectors.columnar import keeping, layout
 from detectors.columnar.columns import Batch, Column
 from detectors.columnar.engine import ColumnarEngine
-from detectors.columnar.program import supports
+from detectors.columnar.units import supports
 from detectors.compilation import Compiled, compile_file, compile_pattern
 from detectors.conformance import Case, Kinds, load_cases, run_case
 from detectors.stepwise.engine import StepwiseEngine
