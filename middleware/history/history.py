@@ -111,16 +111,16 @@ class History:
         return max((each.note.last for each in self.files), default=None)
 
     def until(self, types: Iterable[str] | None = None) -> int | None:
-        """How far time has come, for events of these types: by the last of them, or by a recorder that heard nothing
-        more until then."""
+        """How far time has come for events of these types: until the last of them, or as far as a recorder of theirs
+        has heard. Where no recorder has noted that, it is until the last event of any type."""
         wanted = None if types is None else frozenset(types)
-        ends = [each.note.last for each in self.files if wanted is None or each.type in wanted]
-        ends += [
+        heard = [
             each.watermark
             for each in self.recorders.values()
             if each.watermark is not None and (wanted is None or wanted & set(each.types))
         ]
-        return max(ends, default=None)
+        ends = [each.note.last for each in self.files if not heard or wanted is None or each.type in wanted]
+        return max((*heard, *ends), default=None)
 
     def select(
         self, types: Iterable[str] | None = None, begin: int | None = None, end: int | None = None

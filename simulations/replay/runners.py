@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from middleware.errors import DistcedError
+from simulations.replay.parts import Part
 from simulations.replay.tasks import Dealing, Detecting
 
-Task: TypeAlias = Dealing | Detecting
+Task: TypeAlias = Dealing | Detecting | Part
 
 TASKS: Final = "tasks"
 LOG: Final = "spark.log"
