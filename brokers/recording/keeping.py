@@ -111,19 +111,13 @@ class Beat(_Operation, frozen=True):
     now: int
 
 
-class Expired(_Operation, frozen=True):
-    """Leases have run out."""
-
-    now: int
-
-
 class Cut(_Operation, frozen=True):
     """What is stable is to be written."""
 
     now: int
 
 
-Operation: TypeAlias = Wanted | Entered | Met | Begun | Joined | Left | Fenced | Heard | Beat | Expired | Cut
+Operation: TypeAlias = Wanted | Entered | Met | Begun | Joined | Left | Fenced | Heard | Beat | Cut
 
 encode_operation = msgspec.msgpack.Encoder().encode
 _operations = msgspec.msgpack.Decoder(Operation)
@@ -207,9 +201,9 @@ class Keeper:
         """Whether events of a type are recorded."""
         return self.wants is None or name in self.wants
 
-    def expired(self, now: int) -> bool:
-        """Whether a lease has run out."""
-        return any(each.lease and now - each.heard > each.lease for each in self.policy.sources.values())
+    def expired(self, now: int) -> list[str]:
+        """The sources whose leases have run out."""
+        return [name for name, each in self.policy.sources.items() if each.lease and now - each.heard > each.lease]
 
     def state(self) -> bytes:
         """Everything to remember, when everything stable is written."""
@@ -250,8 +244,6 @@ class Keeper:
                 self._took(self.policy.leave(source, now), now)
             case Fenced(source=source, now=now):
                 self._took(self.policy.fence(source, now), now)
-            case Expired(now=now):
-                self.expire(now)
             case Entered(kind=kind, name=name, payload=payload):
                 if payload:
                     self.entries[kind, name] = payload
@@ -280,10 +272,6 @@ class Keeper:
         """Somebody is waited for; how far everybody is."""
         self.joined[joined.source] = joined.home
         return self.policy.join(joined.source, joined.watermark, joined.now, joined.lease)
-
-    def expire(self, now: int) -> Released:
-        """Fence off those whose leases have run out."""
-        return self._took(self.policy.tick(now), now)
 
     def meet(self, met: Met) -> None:
         """A connection stands."""

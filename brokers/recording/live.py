@@ -34,7 +34,7 @@ from middleware.errors import BusError, HistoryError
 from middleware.history import History, HistoryWriter
 from middleware.history.late import write_late
 from middleware.protocol import RECORDER
-from middleware.timestamps import DAY, MINUTE, SECOND
+from middleware.timestamps import DAY, MINUTE, SECOND, format_instant
 from middleware.topics import ROOT
 
 TICK: Final = 0.1
@@ -206,7 +206,11 @@ class LiveRecorder:
         if journal.state is None:
             self._client_id = f"distced-{RECORDER}{self._name}-{uuid.uuid4().hex[:8]}"
             journal.renew(self._packed(keeper))
-            return keeper, History(self.history).until(types)
+            until = History(self.history).until(types)
+            if until is not None and until > self.clock.now():
+                note = "the history is ahead of the clock: what happens until then is taken for late"
+                _log.warning(note, history=str(self.history), until=format_instant(until))
+            return keeper, until
         try:
             kept = msgspec.msgpack.decode(journal.state, type=_Kept)
             self._client_id = kept.client_id

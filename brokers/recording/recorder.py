@@ -28,7 +28,6 @@ from brokers.recording.keeping import (
     Begun,
     Cut,
     Entered,
-    Expired,
     Fenced,
     Heard,
     Joined,
@@ -226,7 +225,7 @@ class Recorder:
         return self._done([*self._meet(home, now, resumed), *self.homes.linked(home, now)])
 
     def lost(self, home: str, now: int) -> None:
-        """A connection is lost. Meanwhile no lease runs out: what sources said is kept for when it is back."""
+        """A connection is lost. Meanwhile no lease of a source there runs out, for what it says is kept."""
         if home in self._up:
             self._up.discard(home)
             self._lost_at[home] = now
@@ -259,9 +258,9 @@ class Recorder:
             missing, self._unconfirmed = self._unconfirmed, set()
             for kind, name in sorted(missing):
                 effects += self._changed(self.directory.read((kind, name), b"", where="the directory"), b"", now)
-        if used <= self._up and self.keeper.expired(now):
-            self._operations.append(Append(encode_operation(Expired(now))))
-            for source in self.keeper.expire(now).fenced:
+        for source in self.keeper.expired(now):
+            if (self.keeper.joined.get(source) or "") in self._up:
+                self._do(Fenced(source, now))
                 fields: dict[str, object] = {"source": source, "reason": "its lease has run out"}
                 effects.append(Note("warning", "source fenced off", fields))
         if len(self.keeper.stable) >= self.flush_events or now - self._cut_at >= self.flush_every:
