@@ -21,6 +21,7 @@ class DayReport(msgspec.Struct, frozen=True):
         sources: by source, how many of them are its.
         watermark: everything with `hi` at or before it is there, ns; None where nobody can say.
         whole: whether that is the whole day.
+        gaps: how often its recorders heard nothing on that day.
         recorders: who wrote them.
     """
 
@@ -32,6 +33,7 @@ class DayReport(msgspec.Struct, frozen=True):
     sources: dict[str, int]
     watermark: int | None
     whole: bool
+    gaps: int
     recorders: tuple[str, ...]
 
 
@@ -117,9 +119,11 @@ def _day(history: History, day: str, type_name: str, files: Sequence[HistoryFile
     for file in files:
         for source, (count, _, _) in file.note.sources.items():
             sources[source] = sources.get(source, 0) + count
-    watermarks = [file.note.watermark for file in files]
-    watermarks += [each.watermark for each in history.recorders.values() if type_name in each.types]
+    recorders = [each for each in history.recorders.values() if type_name in each.types]
+    watermarks = [*(file.note.watermark for file in files), *(each.watermark for each in recorders)]
     watermark = max((each for each in watermarks if each is not None), default=None)
+    begin = day_number(day) * DAY
+    gaps = [gap for each in recorders for gap in each.gaps if gap[0] < begin + DAY and gap[1] >= begin]
     return DayReport(
         day,
         type_name,
@@ -128,6 +132,7 @@ def _day(history: History, day: str, type_name: str, files: Sequence[HistoryFile
         len(files),
         dict(sorted(sources.items())),
         watermark,
-        watermark is not None and watermark >= (day_number(day) + 1) * DAY - 1,
+        watermark is not None and watermark >= begin + DAY - 1,
+        len(gaps),
         tuple(sorted({file.note.recorder for file in files})),
     )

@@ -81,7 +81,10 @@ def _days(report: HistoryReport) -> Table:
 def _complete(day: DayReport) -> Text:
     if day.watermark is None:
         return Text("not known", "dim")
-    return Text("whole day", "green") if day.whole else Text(format_instant(day.watermark), "yellow")
+    until = "whole day" if day.whole else format_instant(day.watermark)
+    if day.gaps:
+        return Text(f"{until}, with {_counted(day.gaps, 'gap')}", "yellow")
+    return Text(until, "green" if day.whole else "yellow")
 
 
 def _recorders(recorders: Sequence[RecorderReport]) -> Table:

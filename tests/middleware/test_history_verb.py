@@ -54,7 +54,8 @@ def test_ls_shows_days_types_recorders_and_what_is_late(history: Path, capsys: p
     lines = [line.split() for line in text.splitlines()]
     assert lines[0] == ["day", "type", "events", "size", "files", "sources", "complete", "until", "recorded", "by"]
     assert [(line[0], line[1]) for line in lines[1:3]] == [("2026-11-20", "Login"), ("Motion", "2")]
-    assert "whole day" in text.splitlines()[2] and "not known" in text.splitlines()[1]
+    assert "whole day, with 1 gap" in text.splitlines()[2] and "not known" in text.splitlines()[1]
+    assert lines[3][-3:] == ["whole", "day", "office"]
     assert "2026-11-23T10:00:00Z" in text
     assert "3 days" in text and "2 types" in text
     assert "2026-11-20T23:00:00Z for 1 min" in text
