@@ -25,7 +25,7 @@ from middleware.console_server import PATIENCE
 from middleware.console_signals import ending
 from middleware.errors import TypeRegistryError
 from middleware.event_lines import span
-from middleware.timestamps import SECOND, format_instant
+from middleware.timestamps import DAY, SECOND, format_instant
 
 LOOK: Final = 0.25
 """Seconds between two looks at how it goes."""
@@ -171,6 +171,8 @@ def few(names: list[str]) -> str:
 
 
 def _behind(watermark: int, now: int) -> str:
+    if now - watermark > DAY:
+        return f"at {format_instant(watermark)}"
     return f"{span(now - watermark)} behind" if watermark <= now else "ahead"
 
 

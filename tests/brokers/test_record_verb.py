@@ -27,6 +27,10 @@ STATUS: dict[str, Any] = {
         ({}, "recording: 2 events/s, 1,200 written, 0 waiting, watermark 2 s behind"),
         ({"watermark": None}, "recording: 2 events/s, 1,200 written, 0 waiting, no watermark yet"),
         ({"watermark": 13 * SECOND}, "recording: 2 events/s, 1,200 written, 0 waiting, watermark ahead"),
+        (
+            {"watermark": -2 * 86_400 * SECOND},
+            "recording: 2 events/s, 1,200 written, 0 waiting, watermark at 1969-12-30T00:00:00Z",
+        ),
         ({"waiting": 5}, "recording: 2 events/s, 1,200 written, 5 waiting, watermark 2 s behind, for s"),
         (
             {"late": 1, "duplicates": 2, "dead_letters": 3, "gaps": 4},
