@@ -214,6 +214,7 @@ def test_what_is_written_is_what_guaranteed_detection_consumes(seed: int) -> Non
     client.register(A, B)
     network.run()
     client.subscribe("every", "[A] | [B]")
+    client.subscribe("both", "[A] ; [B] -> Both(k = 1)")
     network.pass_time(5 * SECOND)
     speakers = [Speaker(network, client, name, random) for name in ("s", "t", "u")]
     speakers[0].announce(0)
@@ -245,7 +246,9 @@ def test_what_is_written_is_what_guaranteed_detection_consumes(seed: int) -> Non
     network.pass_time(5 * SECOND)
     recorder.stop()
     said = sorted((event for each in speakers for event in each.said), key=lambda event: event.key)
-    assert recorder.events == said
+    found = client.composites("both") if types is None else []
+    assert [each.key for each in recorder.events] == sorted(each.key for each in [*said, *found])
+    assert [each for each in recorder.events if each.type != "Both"] == said
     assert recorder.late == []
     consumed = {identity for each in client.composites("every") for identity in each.constituents}
     assert consumed == {each.id for each in said}
