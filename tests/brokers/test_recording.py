@@ -518,3 +518,52 @@ def test_what_is_written_makes_a_history(tmp_path: Any) -> None:
         writer.write(each.events, each.watermark)
     assert list(events_of_history(History(tmp_path / "h"))) == said
     assert {area for area, _ in map(parse_topic, network.retained)} == {Area.DIRECTORY}
+
+
+def test_what_was_written_and_comes_again_after_a_restart_is_no_late_event() -> None:
+    network, recorder, client = started(flush_every=SECOND)
+    client.source("s", ["A"], watermark=0)
+    network.run()
+    client.publish(*events(3), watermark=50)
+    network.pass_time(2 * SECOND)
+    recorder.crash()
+    recorder.connect()
+    client.publish(*events(3), watermark=60)
+    network.pass_time(2 * SECOND)
+    recorder.stop()
+    assert (recorder.events, recorder.late) == (events(3), [])
+    assert recorder.recorder.keeper.counts["duplicates"] == 3
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_who_is_acknowledged_is_heard(seed: int) -> None:
+    """Also by a server that takes messages before the subscriptions that were sent before them."""
+    network = RecordingNetwork(seed, hasty=True)
+    client = network.client("app")
+    client.register(A, B)
+    network.run()
+    recorder = network.recorder()
+    network.some(seed % 7)
+    client.source("s", ["A"], watermark=0)
+    while "recorder:r" not in client.acknowledged["s"]:
+        if not network.step():
+            network.pass_time(SECOND)
+    client.publish(*events(2), watermark=50)
+    network.run()
+    network.pass_time(SECOND)
+    recorder.stop()
+    assert recorder.events == events(2)
+
+
+def test_who_announces_itself_again_is_told_how_far_it_was() -> None:
+    network, _, client = started()
+    for watermark in (0, 10):
+        client.source("s", ["A"], watermark=watermark)
+        client.source("t", ["A"], watermark=0)
+        network.run()
+        client.heartbeat(50, "s")
+        network.run()
+    client.source("s", ["A"], watermark=5)
+    network.run()
+    assert decode(client.acknowledged["s"]["recorder:r"], Acknowledgement, where="").watermark == 50
+    assert decode(client.acknowledged["t"]["recorder:r"], Acknowledgement, where="").watermark == 0
