@@ -178,12 +178,12 @@ class LiveRecorder:
         self.connections.stop()
         self._journal.close()
 
-    def wait_settled(self, timeout: float) -> bool:
-        """Wait up to so many seconds until the directory was read; whether it was."""
+    def wait_announced(self, timeout: float) -> bool:
+        """Wait up to so many seconds until it is in the directory, and sources wait for it; whether it is."""
         end = time.monotonic() + timeout
-        while not self.recorder.settled and time.monotonic() < end:
+        while not self.recorder.announced and time.monotonic() < end:
             time.sleep(0.01)
-        return self.recorder.settled
+        return self.recorder.announced
 
     def status(self) -> dict[str, object]:
         """How it goes."""

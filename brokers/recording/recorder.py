@@ -125,6 +125,7 @@ class Recorder:
         flush_events: how many events wait, at most.
         dead_letters: what could not be used.
         settled: whether the directory was read, once.
+        announced: whether the server has put it into the directory, so that sources wait for it.
     """
 
     def __init__(
@@ -151,7 +152,7 @@ class Recorder:
         self.directory = Directory()
         self.flush_every = flush_every
         self.flush_events = flush_events
-        self.settled = False
+        self.settled = self.announced = False
         speaker = f"{RECORDER}{name}"
         self.dead_letters = DeadLetters(speaker, root)
         # What an earlier life has asked for may still come.
@@ -438,6 +439,7 @@ class Recorder:
         if change.entry is None:
             # The last will of a connection that was lost before this one.
             return [Publish(self._topic, encode(self._entry), retain=True)]
+        self.announced |= change.entry == self._entry
         if change.entry.since > self._entry.since and "namesake" not in self._said:
             self._said.add("namesake")
             note = "another recorder has this name: sources wait for one of the two only; give one another"

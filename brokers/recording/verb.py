@@ -98,7 +98,7 @@ def record_until(wanted: Wanted) -> int:
     with ending():
         recorder.start(PATIENCE)
         try:
-            recorder.wait_settled(PATIENCE)
+            recorder.wait_announced(PATIENCE)
             _tell_beginning(recorder, name, wanted)
             _watch(recorder, wanted)
         except KeyboardInterrupt:

@@ -43,7 +43,7 @@ from brokers.recording.live import LiveRecorder
 url, history, root, every = sys.argv[1:]
 recorder = LiveRecorder(url, history, "r", types=["A", "B"], root=root, flush_every=int(every))
 recorder.start()
-assert recorder.wait_settled(10)
+assert recorder.wait_announced(10)
 print("ready", flush=True)
 time.sleep(600)
 """
@@ -79,7 +79,7 @@ def test_it_records_what_is_stable_and_keeps_what_is_late(
     mosquitto: Server, root: str, client: Client, history: Path, eventually: Eventually
 ) -> None:
     with LiveRecorder(mosquitto.url, history, "r", types=["A", "B"], root=root) as recorder:
-        assert recorder.wait_settled(10)
+        assert recorder.wait_announced(10)
         source = client.source("s", ["A", "B"], watermark=0)
         other = client.source("t", ["A"], watermark=0)
         said = [source.create("A", 30, k=1), source.create("B", 10, k=2), source.create("A", 20, k=3)]
@@ -112,7 +112,7 @@ def test_that_time_has_passed_is_noted_without_events(
     mosquitto: Server, root: str, client: Client, history: Path, eventually: Eventually
 ) -> None:
     with LiveRecorder(mosquitto.url, history, "r", types=["A"], root=root, flush_every=SECOND // 10) as recorder:
-        assert recorder.wait_settled(10)
+        assert recorder.wait_announced(10)
         source = client.source("s", ["A"], watermark=0)
         source.heartbeat(1000)
         eventually(lambda: "r" in History(history).recorders and History(history).recorders["r"].watermark == 1000)
@@ -192,7 +192,7 @@ def test_composite_events_of_detectors_are_recorded(
         LiveRecorder(mosquitto.url, history, "r", types=["Both"], root=root) as recorder,
     ):
         client.wait_for_nodes(1)
-        assert recorder.wait_settled(10)
+        assert recorder.wait_announced(10)
         source = client.source("s", ["A", "B"], watermark=0)
         client.subscribe("[A as a] ; [B] -> Both(k = a.k)")
         eventually(lambda: recorder.status()["sources"] == 1)
@@ -208,7 +208,8 @@ def test_sources_at_other_sites(start_mosquitto: Callable[..., Server], history:
     one, other = start_mosquitto(), start_mosquitto()
     with Client(one.url, home=other.url) as client:
         with LiveRecorder(one.url, history, "r", types=["A"], flush_every=MINUTE) as recorder:
-            assert recorder.wait_settled(10)
+            assert recorder.wait_announced(10)
+            eventually(lambda: "r" in client._presence.directory.recorders)
             client.register(A)
             source = client.source("s", ["A"], watermark=0)
             source.publish(source.create("A", 10, k=1), watermark=20)
@@ -247,7 +248,7 @@ def test_what_cannot_be_written_is_tried_again(
 ) -> None:
     monkeypatch.setattr("brokers.recording.live.AGAIN_EVERY", SECOND // 10)
     with LiveRecorder(mosquitto.url, history, "r", types=["A"], root=root, flush_every=SECOND // 10) as recorder:
-        assert recorder.wait_settled(10)
+        assert recorder.wait_announced(10)
         source = client.source("s", ["A"], watermark=0)
         (history / "day=1970-01-01").write_text("in the way")
         source.publish(source.create("A", 10, k=1), watermark=10)
