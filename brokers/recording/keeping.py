@@ -60,6 +60,17 @@ class Met(_Operation, frozen=True):
     now: int
 
 
+class Listening(_Operation, frozen=True):
+    """What was subscribed to anew over a connection is in force.
+
+    Attributes:
+        began: when the connection stood, ns.
+    """
+
+    began: int
+    now: int
+
+
 class Begun(_Operation, frozen=True):
     """Nothing with `hi` at or before this is taken any more; None for no bound."""
 
@@ -117,7 +128,7 @@ class Cut(_Operation, frozen=True):
     now: int
 
 
-Operation: TypeAlias = Wanted | Entered | Met | Begun | Joined | Left | Fenced | Heard | Beat | Cut
+Operation: TypeAlias = Wanted | Entered | Met | Listening | Begun | Joined | Left | Fenced | Heard | Beat | Cut
 
 encode_operation = msgspec.msgpack.Encoder().encode
 _operations = msgspec.msgpack.Decoder(Operation)
@@ -253,6 +264,9 @@ class Keeper:
                 self.wants = types
             case Met():
                 self.meet(operation)
+            case Listening(began=began, now=now):
+                self.gaps = [(begin, now if end == began else end) for begin, end in self.gaps]
+                self.since = now if self.since == began else self.since
             case Begun(watermark=watermark):
                 self.policy.watermark = watermark
             case Cut():

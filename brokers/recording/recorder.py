@@ -33,6 +33,7 @@ from brokers.recording.keeping import (
     Joined,
     Keeper,
     Left,
+    Listening,
     Met,
     Operation,
     Wanted,
@@ -171,6 +172,8 @@ class Recorder:
         self._up: set[str] = set()
         self._lost_at: dict[str, int] = {}
         self._asked: bytes | None = None
+        # Since when a connection stands over which everything was subscribed to anew, until that is in force.
+        self._anew: int | None = None
         self._unsent: dict[str, Publish] = {}
         self._asked_at = now
         # Entries from before that have not shown up again, and until when they may.
@@ -304,6 +307,9 @@ class Recorder:
 
     def _meet(self, home: str, now: int, resumed: bool) -> list[Wish]:
         self._up.add(home)
+        if not home:
+            self.announced = False
+            self._anew = None if resumed else now
         missing = None
         if home in self.keeper.met and not resumed:
             missing = min(self._lost_at.get(home, now), max(self.keeper.heard, 0))
@@ -313,7 +319,13 @@ class Recorder:
         fields: dict[str, object] = {"home": home} if home else {}
         fields["seconds"] = round((now - missing) / SECOND, 1)
         note = "the server has kept nothing while the recorder was away: what was published then is missing"
-        return [Note("warning", note, fields)]
+        # Of the directory's server there is a marker under way in any case.
+        listening = self._behind({home}, partial(self._listens, now), now) if home else []
+        return [Note("warning", note, fields), *listening]
+
+    def _listens(self, began: int, now: int) -> list[Effect]:
+        self._do(Listening(began, now))
+        return []
 
     # Messages.
 
@@ -389,6 +401,9 @@ class Recorder:
         # What was subscribed to before has been taken, too: now it may be counted on.
         self._asked = None
         self.settled = True
+        if self._anew is not None:
+            self._listens(self._anew, now)
+            self._anew = None
         acks, self._unsent = self._unsent, {}
         return [Publish(self._topic, encode(self._entry), retain=True), *acks.values()]
 
