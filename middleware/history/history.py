@@ -66,6 +66,7 @@ class History:
     Attributes:
         root: its folder.
         files: by day, type and name; those that others replace are left out.
+        replaced: those.
         problems: files that cannot be read; the others can.
         recorders: by name, how far they have come.
     """
@@ -83,6 +84,7 @@ class History:
         files = [each for each in found if isinstance(each, HistoryFile)]
         replaced = {each.path.parent / name for each in files for name in each.note.replaces}
         self.files = tuple(each for each in files if each.path not in replaced)
+        self.replaced = tuple(each for each in files if each.path in replaced)
         self.recorders = self._recorders()
 
     @property
