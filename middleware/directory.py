@@ -16,6 +16,7 @@ from middleware.eventtypes import EventType, TypeRegistry
 from middleware.protocol import (
     ClientEntry,
     DetectorEntry,
+    HintEntry,
     LoadEntry,
     NodeEntry,
     SourceEntry,
@@ -33,6 +34,7 @@ KINDS: Final[dict[str, type[msgspec.Struct]]] = {
     "subscription": SubscriptionEntry,
     "load": LoadEntry,
     "topology": TopologyEntry,
+    "hint": HintEntry,
 }
 
 
@@ -57,7 +59,7 @@ class Entries:
 
     Attributes:
         types: the event types, by name.
-        clients, sources, nodes, detectors, subscriptions, loads, topologies: their entries by name.
+        clients, sources, nodes, detectors, subscriptions, loads, topologies, hints: their entries by name.
     """
 
     def __init__(self) -> None:
@@ -69,6 +71,7 @@ class Entries:
         self.subscriptions: dict[str, SubscriptionEntry] = {}
         self.loads: dict[str, LoadEntry] = {}
         self.topologies: dict[str, TopologyEntry] = {}
+        self.hints: dict[str, HintEntry] = {}
 
     def read(self, levels: tuple[str, ...], payload: bytes, *, where: str) -> Change:
         """Take an entry in. Raises `FrameError` for what is none; the directory then stays as it was."""

@@ -1,0 +1,353 @@
+"""The best placement there is, by one metric: which parts are detected, in what way, where, and who reads what.
+
+composite-event-framework-2004, "Distribution Policies": policies are heuristics, which decide about one subscription at
+a time. Here all are decided about at once, as a mixed-integer programme. *d* is a detector, *w* a way to detect it
+(`space`), *n* a node, *s* a stream.
+
+    z[d,w] ∈ {0,1}         d is detected in way w;  Σ_w z[d,w] = 1 for the patterns asked for, u[d] ∈ [0,1] for parts
+    y[d,w,n] ∈ {0,1}       it is on n;              y <= z,  Σ_n y[d,w,n] >= z[d,w]
+    u[p] >= z[d,w]         where w reads the part p
+    Σ load[d,w] y[d,w,n] <= capacity[n]             where capacities are known
+
+*Bandwidth*: the bytes a second, summed over links.
+
+    r[s,n] >= y[d,w,n]     n reads the stream s, once, whoever reads it there      flow[s] · links(home of s → n)
+    Σ_m f[p,m,n] = r[p,n]  composite events of p are read by n from m, f <= y[p,·,m]   flow[p] · links(m → n)
+    Σ_m g[d,l,m] = 1       whoever listens at l hears d from m, g <= y[d,·,m]      flow[d] · links(m → l)
+    e[d,l,m] >= g + u' - 1 a pattern that others read as a part tells more, u' >= z of those   more[d] · links(m → l)
+
+*Latency*: ns until subscribers hear, mean over patterns: Σ x[l,d,n] · delay[d,n,l] with Σ_n x = 1 and x <= y. Patterns
+stay whole: what comes through a part comes no sooner than what is read where it comes from. A pattern that reads what
+another publishes is taken to hear that from where it would be the soonest, so there the bound may not be reached.
+
+*Load*: the least P with Σ load[d,w] y[d,w,n] <= P · capacity[n]. No more nodes are needed than there are detectors, and
+of nodes that can do more none is worse; so only as many are looked at, those that can do the most.
+
+*Reliability*: as bandwidth, with two hosts for each detector (Σ_n y = 2 z), at two sites where there are two, each
+reader hearing both (Σ_m f = 2 r). Then nothing is lost with any one node; of all such placements it is the one with the
+fewest bytes.
+
+The equations for r, f and g are those of uncapacitated facility location, whose relaxation is nearly whole. To bound f
+by y + r - 1 instead was rejected: its relaxation is 0. Nodes at one site read and send alike, so for bytes one at each
+site stands for all, as long as what is put there fits on one of them; else all nodes are looked at.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from detectors.cutting.graph import DetectorPlan
+from middleware.errors import DistcedError
+from middleware.protocol import DetectorEntry
+from policies.distribution.measures import flow_of
+from policies.distribution.reading import Stream
+from simulations.placement.evaluating import Cost, Metric, evaluate
+from simulations.placement.instance import Instance
+from simulations.placement.nearness import Nearness
+from simulations.placement.programme import Programme, Solved
+
+SECONDS = 60.0
+"""How long the solver may look."""
+
+TOLERANCE = 1e-4
+"""By what share the best may be better than what is taken for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Optimum:
+    """The best placement by a metric.
+
+    Attributes:
+        detectors: the entries.
+        cost: what it means.
+        bound: no placement has a lesser figure, as far as the programme goes.
+        proven: whether that was proven, or time has run out.
+        seconds: how long it took.
+        variables, rows: of the programme.
+    """
+
+    metric: Metric
+    detectors: Mapping[str, DetectorEntry]
+    cost: Cost
+    bound: float
+    proven: bool
+    seconds: float
+    variables: int
+    rows: int
+
+
+def optimum(instance: Instance, metric: Metric, *, seconds: float = SECONDS, tolerance: float = TOLERANCE) -> Optimum:
+    """The best placement by a metric.
+
+    Raises:
+        DistcedError: where there is none: no node reaches everybody, or together they can do too little.
+    """
+    began = time.perf_counter()
+    near = Nearness(instance)
+    if not near.nodes:
+        raise DistcedError("no node reaches all sources and subscribers", advice="add a link, or a node on their side")
+    model = Model(instance, near, metric)
+    solved = model.solve(seconds, tolerance)
+    if model.crowded(solved):
+        # What is at a site does not fit on one node of it.
+        model = Model(instance, near, metric, every_node=True)
+        solved = model.solve(seconds, tolerance)
+    detectors = model.placement(solved)
+    cost = evaluate(instance, detectors)
+    return Optimum(
+        metric, detectors, cost, model.bound(solved), solved.proven, time.perf_counter() - began, *model.programme.size
+    )
+
+
+class Model:
+    """The programme of an instance and a metric.
+
+    Attributes:
+        nodes: those that are looked at.
+        hosts: how many each detector is to have.
+    """
+
+    def __init__(self, instance: Instance, near: Nearness, metric: Metric, *, every_node: bool = False) -> None:
+        self.instance = instance
+        self.near = near
+        self.metric = metric
+        self.every_node = every_node
+        self.programme = Programme()
+        self.hosts = min(2, len(near.nodes)) if metric == "reliability" else 1
+        self.ways = self._ways()
+        self.nodes = self._nodes()
+        self._place()
+        match metric:
+            case "latency":
+                self._delays()
+            case "load":
+                self._peak()
+            case _:
+                self._reading()
+                self._composites()
+                self._listening()
+        if metric != "load" and (every_node or metric == "latency"):
+            self._capacities()
+
+    # What is looked at.
+
+    def _ways(self) -> dict[str, list[DetectorPlan]]:
+        space = self.instance.space
+        if self.metric == "latency":
+            return {name: [space.whole(name)] for name in dict.fromkeys(space.roots)}
+        return {name: list(space.ways[name].values()) for name in space.ordered()}
+
+    def _nodes(self) -> Sequence[str]:
+        near = self.near
+        if self.metric == "load":
+            return sorted(near.nodes, key=lambda node: (-near.capacity(node), node))[: len(self.ways)]
+        if self.metric == "latency" or self.every_node:
+            return near.nodes
+        # Of each site as many as there are to be hosts, those that can do the most.
+        return near.representatives(self.hosts)
+
+    def load(self, plan: DetectorPlan) -> float:
+        """Instances touched a second by a way of a detector."""
+        foreseen = self.instance.foreseen[plan.id]
+        load = foreseen.load(plan.parts)
+        return foreseen.loads[""] if load is None else load
+
+    # Which ways are taken, and where.
+
+    def _place(self) -> None:
+        programme, roots = self.programme, set(self.instance.space.roots)
+        for name, plans in self.ways.items():
+            programme.variable(("u", name))
+            for way in range(len(plans)):
+                programme.variable(("z", name, way), whole=True)
+                for node in self.nodes:
+                    programme.variable(("y", name, way, node), whole=True)
+                    programme.row([(("y", name, way, node), 1.0), (("z", name, way), -1.0)], most=0.0)
+                hosted = [(("y", name, way, node), 1.0) for node in self.nodes]
+                most = 0.0 if self.metric in ("load", "reliability") else inf
+                programme.row([*hosted, (("z", name, way), -float(self.hosts))], least=0.0, most=most)
+            programme.row([*((("z", name, way), 1.0) for way in range(len(plans))), (("u", name), -1.0)], 0.0, 0.0)
+            if name in roots:
+                programme.row([(("u", name), 1.0)], 1.0, 1.0)
+            if self.hosts > 1:
+                self._apart(name)
+        for name, way, plan in self._every():
+            for part in plan.parts:
+                programme.row([(("u", part), 1.0), (("z", name, way), -1.0)], least=0.0)
+
+    def _apart(self, name: str) -> None:
+        """Hosts at sites of their own, as far as there are as many."""
+        sites: dict[str, list[str]] = {}
+        for node in self.nodes:
+            sites.setdefault(self.near.site(node), []).append(node)
+        if len(sites) >= self.hosts:
+            for nodes in sites.values():
+                self.programme.row([term for node in nodes for term in self._at(name, node)], most=1.0)
+
+    def _capacities(self) -> None:
+        if not self.near.limited:
+            return
+        for node in self.nodes:
+            terms = [(("y", name, way, node), self.load(plan)) for name, way, plan in self._every()]
+            self.programme.row(terms, most=self.near.capacity(node))
+
+    def _every(self) -> Iterable[tuple[str, int, DetectorPlan]]:
+        for name, plans in self.ways.items():
+            for way, plan in enumerate(plans):
+                yield name, way, plan
+
+    def _at(self, name: str, node: str) -> list[tuple[Hashable, float]]:
+        """Whether a detector is on a node, in any way."""
+        return [(("y", name, way, node), 1.0) for way in range(len(self.ways[name]))]
+
+    # Bytes.
+
+    def _reading(self) -> None:
+        """Streams that are always read together are one."""
+        readers: dict[Stream, list[tuple[str, int]]] = {}
+        for name, way, plan in self._every():
+            for stream in self.near.streams(plan):
+                if stream.kind != "composite":
+                    readers.setdefault(stream, []).append((name, way))
+        groups: dict[tuple[tuple[str, int], ...], list[Stream]] = {}
+        for stream, reading in readers.items():
+            groups.setdefault(tuple(reading), []).append(stream)
+        programme = self.programme
+        for number, (reading, streams) in enumerate(groups.items()):
+            for node in self.nodes:
+                cost = sum(self.near.flow(stream) * self.near.links_to(stream, node) for stream in streams)
+                if not cost:
+                    continue
+                programme.variable(("r", number, node), cost)
+                for name, ways in _by_name(reading).items():
+                    terms = [(("y", name, way, node), -1.0) for way in ways]
+                    programme.row([(("r", number, node), 1.0), *terms], least=0.0)
+
+    def _composites(self) -> None:
+        """Who reads what other detectors tell, and from where."""
+        programme, near = self.programme, self.near
+        readers: dict[str, list[tuple[str, int]]] = {}
+        for name, way, plan in self._every():
+            for other in (*plan.parts, *self.instance.space.named(plan)):
+                readers.setdefault(other, []).append((name, way))
+        for part, reading in readers.items():
+            foreseen = self.instance.foreseen[part]
+            flow = flow_of(foreseen.loud if self.instance.space.publishes(part) else foreseen.part)
+            for node in self.nodes:
+                programme.variable(("R", part, node))
+                for name, ways in _by_name(reading).items():
+                    terms = [(("y", name, way, node), -1.0) for way in ways]
+                    programme.row([(("R", part, node), 1.0), *terms], least=0.0)
+                for host in self.nodes:
+                    programme.variable(("f", part, host, node), flow * near.links(near.site(host), near.site(node)))
+                    told = [(each, -factor) for each, factor in self._at(part, host)]
+                    programme.row([(("f", part, host, node), 1.0), *told], most=0.0)
+                heard = [(("f", part, host, node), 1.0) for host in self.nodes]
+                programme.row([*heard, (("R", part, node), -float(self.hosts))], 0.0, 0.0)
+
+    def _listening(self) -> None:
+        """What subscribers hear, and from where."""
+        programme, near, space = self.programme, self.near, self.instance.space
+        reading: dict[str, list[tuple[str, int]]] = {}
+        for name, way, plan in self._every():
+            for part in plan.parts:
+                reading.setdefault(part, []).append((name, way))
+        for root in dict.fromkeys(space.roots):
+            foreseen = self.instance.foreseen[root]
+            read = root in space.read_by_type or bool(space.publishes(root))
+            flow = flow_of(foreseen.told(part=False, read=read))
+            more = max(flow_of(foreseen.part) - flow, 0.0)
+            if root in reading and more:
+                programme.variable(("q", root))
+                for name, way in reading[root]:
+                    programme.row([(("q", root), 1.0), (("z", name, way), -1.0)], least=0.0)
+            for home, count in self.instance.listeners(root).items():
+                site = self.instance.empty.site_of_home(home)
+                for host in self.nodes:
+                    links = near.links(near.site(host), site)
+                    programme.variable(("g", root, home, host), flow * count * links)
+                    told = [(each, -factor) for each, factor in self._at(root, host)]
+                    programme.row([(("g", root, home, host), 1.0), *told], most=0.0)
+                    if ("q", root) in programme and links:
+                        programme.variable(("e", root, home, host), more * count * links)
+                        loud = [(("g", root, home, host), -1.0), (("q", root), -1.0)]
+                        programme.row([(("e", root, home, host), 1.0), *loud], least=-1.0)
+                heard = [(("g", root, home, host), 1.0) for host in self.nodes]
+                programme.row(heard, float(self.hosts), float(self.hosts))
+
+    # Delays, loads.
+
+    def _delays(self) -> None:
+        programme, space = self.programme, self.instance.space
+        for place, (root, asked) in enumerate(zip(space.roots, space.asked, strict=True)):
+            for number, subscriber in enumerate(asked.subscribers):
+                for node in self.nodes:
+                    delay = self.near.delay(space.whole(root), node, subscriber)
+                    # A copy that serves nobody is not made.
+                    programme.variable(("y", root, 0, node), 1.0)
+                    programme.variable(("x", place, number, node), delay / len(asked.subscribers) / len(space.asked))
+                    programme.row([(("x", place, number, node), 1.0), (("y", root, 0, node), -1.0)], most=0.0)
+                programme.row([(("x", place, number, node), 1.0) for node in self.nodes], 1.0, 1.0)
+
+    def _peak(self) -> None:
+        programme = self.programme
+        programme.variable("peak", 1.0, upper=inf)
+        for node in self.nodes:
+            terms = [(("y", name, way, node), self.load(plan)) for name, way, plan in self._every()]
+            programme.row([*terms, ("peak", -self.near.capacity(node))], most=0.0)
+
+    # What comes of it.
+
+    def solve(self, seconds: float, tolerance: float) -> Solved:
+        """Solve it."""
+        solved = self.programme.solve(seconds, tolerance)
+        if solved is None:
+            raise DistcedError(
+                "the nodes together cannot do what the patterns ask for",
+                given=f"{sum(self.load(self.ways[name][0]) for name in dict.fromkeys(self.instance.space.roots)):,.0f}"
+                " instances a second",
+                allowed=f"{sum(map(self.near.capacity, self.near.nodes)):,.0f}",
+                advice="add a node, or raise capacities",
+            )
+        return solved
+
+    def bound(self, solved: Solved) -> float:
+        """The least figure that any placement may have by the metric."""
+        return 0.0 if self.metric == "reliability" and self.hosts > 1 else solved.bound
+
+    def crowded(self, solved: Solved) -> bool:
+        """Whether a node that stands for its site has been given more than it can do."""
+        if self.every_node or self.metric not in ("bandwidth", "reliability") or not self.near.limited:
+            return False
+        loads: dict[str, float] = {}
+        for name, way, plan in self._every():
+            for node in self.nodes:
+                if solved.chosen(("y", name, way, node)):
+                    loads[node] = loads.get(node, 0.0) + self.load(plan)
+        return any(load > self.near.capacity(node) for node, load in loads.items())
+
+    def placement(self, solved: Solved) -> dict[str, DetectorEntry]:
+        """The entries of the detectors."""
+        text = "max-reliability" if self.hosts > 1 else ""
+        found, used = {}, set(self.instance.space.roots)
+        # Readers before their parts, of which only those are made that somebody reads.
+        for name in reversed(list(self.ways)):
+            if name not in used:
+                continue
+            way = max(range(len(self.ways[name])), key=lambda each: solved.values.get(("z", name, each), 0.0))
+            plan = self.ways[name][way]
+            used.update(plan.parts)
+            nodes = tuple(node for node in self.nodes if solved.chosen(("y", name, way, node)))
+            found[name] = self.instance.entry(plan, nodes, distribution=text)
+        return self.instance.heard(found)
+
+
+def _by_name(reading: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
+    """The ways of each detector, of which one at the most is taken."""
+    found: dict[str, list[int]] = {}
+    for name, way in reading:
+        found.setdefault(name, []).append(way)
+    return found
