@@ -1,14 +1,16 @@
 """Where a policy would put the detectors of all patterns, one subscription after the other, as nodes would.
 
-The decisions are those that nodes make (`policies.distribution.placing`), in a situation in which is foreseen what
-detectors will do. Afterwards detectors may settle: each is asked, again and again, whether it would not rather be
-elsewhere, as the nodes that host them do (`policies.distribution.adapting`), until none would.
+composite-event-framework-2004, "Distribution Policies". The decisions are those that nodes make
+(`policies.distribution.placing`), in a situation in which is foreseen what detectors will do. What comes first knows
+nothing of what comes later, so afterwards detectors may *settle*: each is asked, again and again, whether it would not
+rather be elsewhere, as the nodes that host them do (`policies.distribution.adapting`), until none would.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from msgspec.structs import replace as replace_entry
 
@@ -18,14 +20,15 @@ from middleware.eventtypes import TypeRegistry
 from middleware.protocol import NODE_CLIENT, DetectorEntry
 from policies.distribution.adapting import DWELL, reconsider
 from policies.distribution.hints import NO_HINTS
-from policies.distribution.placing import place
+from policies.distribution.placing import Placement, place
 from policies.distribution.policy import Policy
 from policies.distribution.reading import Stream
 from policies.distribution.situation import Situation
 from policies.topology.model import Place
 from simulations.placement.instance import Instance
+from simulations.placement.space import Asked
 
-ROUNDS = 20
+ROUNDS: Final = 20
 """How often all detectors are asked at the most whether they would rather be elsewhere."""
 
 
@@ -34,51 +37,59 @@ class Placed:
     """The patterns of an instance, placed by a policy.
 
     Attributes:
-        policy: its name.
-        detectors: the entries.
-        reasons: why each pattern's own detector is where it is, in the order of the patterns.
-        moves: how many detectors have moved while all settled.
-        plans: the detectors that were made, as they were cut.
+        detectors: the entries, by id, with who listens.
+        plans: how each is cut.
+        reasons: why the detector of each pattern is where it is, in the order of the patterns; empty where it was moved
+            later.
+        moves: how many have moved since they were placed.
     """
 
-    policy: str
+    policy: Policy
     detectors: Mapping[str, DetectorEntry]
-    reasons: tuple[str, ...]
-    moves: int
     plans: Mapping[str, DetectorPlan]
+    reasons: tuple[str, ...] = ()
+    moves: int = 0
 
 
-def place_all(
-    instance: Instance, policy: Policy, *, settle: bool = True, registry: TypeRegistry | None = None
-) -> Placed:
+def place_all(instance: Instance, policy: Policy, *, registry: TypeRegistry | None = None) -> Placed:
     """Place the detectors of all patterns under a policy.
-
-    Args:
-        settle: let detectors move afterwards, until none is better off elsewhere.
 
     Raises:
         DistcedError: where the policy cannot do it.
     """
-    situation, catalogue = instance.situation({}), Catalogue()
-    reasons, plans = [], dict[str, DetectorPlan]()
-    for asked in instance.space.asked:
-        placement = place(asked.compiled, policy, situation, asked.subscribers, registry=registry, catalogue=catalogue)
+    nothing = Placed(policy, {}, {})
+    return place_more(instance, nothing, instance.space.asked, registry=registry)
+
+
+def place_more(
+    instance: Instance, there: Placed, asked: tuple[Asked, ...], *, registry: TypeRegistry | None = None
+) -> Placed:
+    """Place the detectors of further patterns beside what is there."""
+    situation, catalogue = instance.situation(there.detectors), Catalogue()
+    plans = dict(there.plans)
+    for plan in plans.values():
+        if plan.compiled.automaton.output is None and not plan.compiled.thinnings:
+            catalogue.add(plan)
+    reasons = []
+    for each in asked:
+        placement = place(
+            each.compiled, there.policy, situation, each.subscribers, registry=registry, catalogue=catalogue
+        )
         situation = placement.situation
         reasons.append(placement.root.suggestion.reason)
-        for each in placement.placed:
-            if each.suggestion.action == "create":
-                plans[each.id] = each.suggestion.graph.plans[each.suggestion.graph.roots[0]]
-    moves = _settle(instance, policy, situation) if settle else 0
-    return Placed(policy.name, dict(situation.detectors), tuple(reasons), moves, plans)
+        plans.update(_made(placement))
+    detectors = instance.with_ways(plans).heard(situation.detectors)
+    return Placed(there.policy, detectors, plans, tuple(reasons))
 
 
-def _settle(instance: Instance, policy: Policy, situation: Situation) -> int:
-    moves = 0
+def settle(instance: Instance, placed: Placed) -> Placed:
+    """Let detectors move, until none is better off elsewhere."""
+    situation, moves = instance.situation(placed.detectors), 0
     for _ in range(ROUNDS):
         before = moves
         for name in sorted(situation.detectors):
             listeners = _listeners(instance, situation, name)
-            move = reconsider(policy, situation, name, listeners, NO_HINTS, 0, DWELL)
+            move = reconsider(placed.policy, situation, name, listeners, NO_HINTS, 0, DWELL)
             if move is None:
                 continue
             entry = situation.detectors[name]
@@ -91,13 +102,24 @@ def _settle(instance: Instance, policy: Policy, situation: Situation) -> int:
                 copies = {node: home for node, home in entry.copies.items() if node != move.node}
                 entry = replace_entry(entry, copies=copies)
             situation.changed("detector", name, entry)
+            for each, heard in instance.heard(situation.detectors).items():
+                if heard.readers != situation.detectors[each].readers:
+                    situation.changed("detector", each, heard)
             moves += 1
         if moves == before:
             break
-    return moves
+    return Placed(placed.policy, dict(situation.detectors), placed.plans, placed.reasons, moves)
+
+
+def _made(placement: Placement) -> dict[str, DetectorPlan]:
+    return {
+        each.id: each.suggestion.graph.plans[each.suggestion.graph.roots[0]]
+        for each in placement.placed
+        if each.suggestion.action == "create"
+    }
 
 
 def _listeners(instance: Instance, situation: Situation, name: str) -> list[Place]:
-    """The subscribers, and the nodes that read it as a part."""
+    """The subscribers, and the nodes that read it."""
     nodes = situation.reading.readers().get(Stream("composite", "", name), ())
     return [*instance.subscribers(name), *(situation.place_of(NODE_CLIENT + node) for node in sorted(nodes))]

@@ -116,6 +116,15 @@ def gap(cost: float, best: float, metric: Metric) -> float:
     return (cost - best) / best if best else float("inf")
 
 
+def parse_metrics(text: str) -> tuple[Metric, ...]:
+    """Metrics as people write them, apart by commas; all for an empty text."""
+    named = tuple(dict.fromkeys(each.strip() for each in text.split(",") if each.strip()))
+    for each in named:
+        if each not in METRICS:
+            raise DistcedError("not a metric", given=each, allowed=", ".join(METRICS), where="--metrics")
+    return tuple(metric for metric in METRICS if not named or metric in named)
+
+
 def _delay(situation: Situation, instance: Instance, place: int) -> float:
     arrived = arrivals(situation, instance.space.roots[place])
     subscribers = instance.space.asked[place].subscribers

@@ -13,11 +13,11 @@ from functools import cached_property
 
 from msgspec.structs import replace as replace_entry
 
-from detectors.cutting.graph import DetectorGraph, DetectorPlan
+from detectors.cutting.graph import DetectorPlan
 from detectors.language.printer import format_publication
 from middleware.directory import Entries
 from middleware.errors import DistcedError
-from middleware.protocol import DetectorEntry, Foreseen, HintEntry, Measured, SourceEntry, Told, parts_key
+from middleware.protocol import DetectorEntry, Foreseen, HintEntry, Measured, SourceEntry, Told
 from policies.distribution import sizes
 from policies.distribution.estimating import Part, Rates, expected, streams_of
 from policies.distribution.hints import NO_HINTS
@@ -81,15 +81,45 @@ class Instance:
             distribution=distribution,
         )
 
-    def heard(self, detectors: Mapping[str, DetectorEntry]) -> dict[str, DetectorEntry]:
-        """The entries, with who listens to each: subscribers, and the nodes that read it as a part."""
+    def with_ways(self, plans: Mapping[str, DetectorPlan]) -> Instance:
+        """The same, with these ways to detect patterns among those there are.
+
+        How much one has to do that nobody has tried is what is expected of it, by what is expected of the whole.
+        """
+        if not self.space.add(plans):
+            return self
+        foreseen = dict(self.foreseen)
+        situation = self.situation({})
+        parts = {
+            name: Part(Measured(rate=each.rate, size=each.part.size), each.part.often)
+            for name, each in foreseen.items()
+        }
+        situation.measures.foreseen.clear()
+        for name, ways in self.space.ways.items():
+            for key, plan in ways.items():
+                known = foreseen.get(name)
+                if known is None:
+                    known = foreseen[name] = _expected(name, self.space, situation, parts)[0]
+                if key not in known.loads:
+                    load = expected(plan, situation, NO_HINTS, records=True, parts=parts).load
+                    whole = expected(self.space.whole(name), situation, NO_HINTS, records=True).load
+                    factor = known.loads[""] / whole if whole else 1.0
+                    foreseen[name] = replace_entry(known, loads={**known.loads, key: load * factor})
+        return replace(self, foreseen=foreseen)
+
+    def heard(self, detectors: Mapping[str, DetectorEntry], *, but: str = "") -> dict[str, DetectorEntry]:
+        """The entries, with who listens to each: subscribers, and the nodes that read it as a part.
+
+        Args:
+            but: a pattern that nobody subscribes to for now.
+        """
         reading: dict[str, set[str]] = {}
-        for name, entry in detectors.items():
+        for entry in detectors.values():
             for part in entry.parts:
                 reading.setdefault(part, set()).update(hosting(entry))
         found = {}
         for name, entry in detectors.items():
-            readers = self.listeners(name)
+            readers = {} if name == but else self.listeners(name)
             for node in reading.get(name, ()):
                 home = self.empty.home_of_node(node)
                 readers[home] = readers.get(home, 0) + 1
@@ -99,11 +129,10 @@ class Instance:
     def listeners(self, name: str) -> dict[str, int]:
         """How many subscribers listen to a detector, by their home servers."""
         found: dict[str, int] = {}
-        for root, asked in zip(self.space.roots, self.space.asked, strict=True):
-            if root == name:
-                for place in asked.subscribers:
-                    home = home_of(self.topology, self.empty.site_of(place))
-                    found[home] = found.get(home, 0) + 1
+        # Whoever asks for it twice has one connection.
+        for place in dict.fromkeys(self.subscribers(name)):
+            home = home_of(self.topology, self.empty.site_of(place))
+            found[home] = found.get(home, 0) + 1
         return found
 
     def subscribers(self, name: str) -> tuple[Place, ...]:
@@ -165,26 +194,3 @@ def _with_sources(topology: Topology) -> Entries:
     if not entries.nodes:
         raise DistcedError("a topology without broker nodes", allowed="at least one", advice="write [nodes.NAME]")
     return entries
-
-
-def learned(instance: Instance, graph: DetectorGraph) -> Instance:
-    """The instance with the ways of a graph that it does not have yet, as they are expected to do."""
-    space = instance.space
-    foreseen = dict(instance.foreseen)
-    for plan in graph.plans.values():
-        if plan.id in space.ways and parts_key(plan.parts) not in space.ways[plan.id]:
-            space.ways[plan.id][parts_key(plan.parts)] = plan
-            known = foreseen[plan.id]
-            load = expected(plan, instance.empty, NO_HINTS, records=True, parts=_parts(instance, plan)).load
-            foreseen[plan.id] = Foreseen(
-                known.rate, known.quiet, known.loud, known.part, {**known.loads, parts_key(plan.parts): load}
-            )
-    return replace(instance, foreseen=foreseen)
-
-
-def _parts(instance: Instance, plan: DetectorPlan) -> dict[str, Part]:
-    return {
-        name: Part(Measured(rate=known.rate, size=known.part.size), known.part.often)
-        for name, known in instance.foreseen.items()
-        if name in plan.parts
-    }

@@ -17,13 +17,11 @@ from dataclasses import dataclass, field, replace
 from detectors.compilation import Compiled
 from detectors.cutting import decomposition
 from detectors.cutting.catalogue import Catalogue, Entry
-from detectors.cutting.cover import INLINE, for_reuse
+from detectors.cutting.cover import INLINE, Usable, for_reuse
 from detectors.cutting.graph import Choice, Choose, DetectorGraph, DetectorPlan, cut
 from detectors.language.tree import Publication
 from middleware.errors import DistcedError
-from middleware.eventtypes import TypeRegistry
-from middleware.protocol import DetectorEntry, parts_key
-from policies.distribution.ways import running_plan
+from middleware.protocol import parts_key
 from policies.topology.model import Place
 
 
@@ -104,16 +102,14 @@ class Space:
         """The detectors that others read by the type of their composite events."""
         return frozenset(each for name in self.ways for each in self.named(self.whole(name)))
 
-    def add(self, detectors: Mapping[str, DetectorEntry], plans: Mapping[str, DetectorPlan]) -> bool:
-        """Take in what a policy has made of the patterns; whether any of it is new."""
+    def add(self, plans: Mapping[str, DetectorPlan]) -> bool:
+        """Take in ways that a policy has made of the patterns; whether any of them is new."""
         new = False
-        for name in detectors:
-            plan = plans.get(name)
-            if plan is None:
-                continue
+        for name, plan in plans.items():
             if name not in self.ways:
                 part = replace(plan.compiled, publication=plan.compiled.plain)
                 self._add_detector(part, plan.exports)
+                new = True
             if parts_key(plan.parts) not in self.ways[name]:
                 self.ways[name][parts_key(plan.parts)] = plan
                 new = True
@@ -173,13 +169,6 @@ def space_of(asked: Sequence[Asked]) -> Space:
     return space
 
 
-def plans_of(detectors: Mapping[str, DetectorEntry], registry: TypeRegistry | None) -> dict[str, DetectorPlan]:
-    """The plans of detectors of a directory that could be read as parts, as wholes."""
-    known = TypeRegistry(open=True) if registry is None else registry
-    found = {name: running_plan(entry, known) for name, entry in detectors.items()}
-    return {name: plan for name, plan in found.items() if plan is not None}
-
-
 def _top(graph: DetectorGraph) -> DetectorPlan:
     return graph.plans[graph.roots[0]]
 
@@ -194,7 +183,7 @@ def _at_the_top(choose: Choose) -> Choose:
     return at_the_top
 
 
-def _all_but(name: str) -> object:
+def _all_but(name: str) -> Usable:
     def usable(entry: Entry) -> float | None:
         return None if entry.id == name else INLINE
 
