@@ -3,7 +3,8 @@
 Under guaranteed detection a detector has come as far as the source it has heard the least of (design, section 3), and
 says so whenever it gets further: at once where detectors read it, once a second at most where applications alone do,
 and with every composite event. So it is followed when each source promises what: with its events, where it publishes
-one type, and with its heartbeats. Where detectors stand is known of a placement only (`Standing`); without one, ways take no time.
+one type, and with its heartbeats. Where detectors stand is known of a placement only (`Standing`); without one, ways
+take no time.
 
 To go by rates alone was rejected: "as often as the slowest of the sources, once for each"
 (`policies.distribution.sizes`) is right where all are as slow, and far off where one is not. A minute or two tell
@@ -102,7 +103,7 @@ def steps(
         if standing is not None:
             if name not in standing.detectors:
                 continue
-            plan = space.ways[name][parts_key(standing.detectors[name].parts)]
+            plan = space.ways[name].get(parts_key(standing.detectors[name].parts), plan)
         read = plan.compiled.automaton.type_names()
         told: list[list[tuple[int, str, int]]] = []
         for source in sorted(promises):

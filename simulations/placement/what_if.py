@@ -161,6 +161,7 @@ def replay(
     events = [each for each in recorded.events if begin < each.hi <= end]
     counting.take(events, begin, end)
     instance = instance_of(counting.counts, space, topology, recorded.sources)
+    after = {name: entry for name, entry in after.items() if name in space.ways}
     told = {source: [recorded.start + at for at in each] for source, each in promises.items()}
     followed = followed_by(instance, after, counting, events, told, begin, end)
     links = evaluate(followed, after).links if set(space.roots) <= after.keys() else {}
