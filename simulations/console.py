@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -121,6 +122,65 @@ def simulate(
     from simulations.network.simulate_verb import simulate_file
 
     return simulate_file(file, seed=seed, log=log, check=check, as_json=as_json)
+
+
+class Metric(StrEnum):
+    """What a placement is to be best at."""
+
+    BANDWIDTH = "bandwidth"
+    LATENCY = "latency"
+    LOAD = "load"
+    RELIABILITY = "reliability"
+
+
+def place(
+    history: Annotated[Path, typer.Option(metavar="PATH", help="The history.")],
+    topology: Annotated[Path, typer.Option(metavar="FILE", help="The network.")],
+    patterns: Annotated[str, typer.Option(metavar="FILE", help="The patterns: a file, or a pattern.")],
+    metric: Annotated[Metric, typer.Option(help="What the placement is to be best at.")] = Metric.BANDWIDTH,
+    subscriber: Annotated[
+        list[str] | None,
+        typer.Option(metavar="[PATTERN=]NAME", help="Who subscribes, to all patterns or to one; repeatable."),
+    ] = None,
+    near: Annotated[
+        list[str] | None,
+        typer.Option(metavar="[PATTERN=]SITE", help="Somebody at this site does; repeatable."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the best placement as hints for distced broker --hints.")
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the best placement on the topology, as SVG.")
+    ] = None,
+    what_if: Annotated[
+        bool,
+        typer.Option("--what-if", help="Replay the beginning of the history in the simulator, and compare the links."),
+    ] = False,
+    seed: Annotated[int, typer.Option(help="With --what-if: what chance begins with.")] = 0,
+    solver: Annotated[float, typer.Option(help="Seconds that the solver may take.", min=0.1)] = 60.0,
+    as_json: AsJson = False,
+) -> int:
+    """Where the detectors of patterns had best stand, by what a history says of them.
+
+    The history is gone through with the patterns and all sub-patterns they may be cut into; then each named policy
+    places their detectors, and a solver finds the best placement there is. With --what-if the simulator runs the policy
+    of the metric and the optimum, and the exit code is 1 where what was predicted is off by more than a tenth on a
+    link, or detectors have moved.
+
+    \b
+    Examples:
+      distced place --history history --topology building.toml --patterns office.pattern --near street
+      distced place --history history --topology building.toml --patterns office.pattern --subscriber facility \\
+        --metric load --out hints.json --picture load.svg
+    """
+    from simulations.placement.place_verb import Wanted
+    from simulations.placement.place_verb import place as analyse
+
+    wanted = Wanted(
+        history, topology, patterns, metric.value, tuple(subscriber or ()), tuple(near or ()), out, picture, what_if,
+        seed, solver=solver, as_json=as_json,
+    )  # fmt: skip
+    return analyse(wanted)
 
 
 bench = typer.Typer(

@@ -107,7 +107,7 @@ def expected(
             heard[stream.name] = heard.get(stream.name, 0.0) + rates.payload_of(stream)
     foreseen = situation.measures.unmeasured(plan.id)
     if foreseen is not None:
-        told = foreseen.told(part=records, read=automaton.output is not None)
+        told = foreseen.told(part=records, read=is_read_by_type(plan, situation))
         inside = foreseen.rate * sizes.INSIDE * plan_length(plan) if constituents and not records else 0.0
         load = foreseen.load(plan.parts)
         load = flow_of(automaton, rates).touched if load is None else load
@@ -121,7 +121,7 @@ def expected(
     each = sizes.COMPOSITE + sizes.ID * flow.length
     each += sizes.RECORD if records else 0.0
     each += sizes.INSIDE * flow.length if constituents else 0.0
-    read = records or automaton.output is not None
+    read = records or is_read_by_type(plan, situation)
     size = rate * each + rates.told(streams, read=read) * sizes.FRAME
     return Measured(load=flow.touched, rate=rate, size=size, inputs=heard, events=events)
 
@@ -129,6 +129,12 @@ def expected(
 def streams_of(plan: DetectorPlan, situation: Situation) -> tuple[Stream, ...]:
     """What a detector will read."""
     return situation.reading.streams(plan.compiled.automaton.type_names(), plan.parts, but=plan.id)
+
+
+def is_read_by_type(plan: DetectorPlan, situation: Situation) -> bool:
+    """Whether detectors read what it publishes under a name."""
+    output = plan.compiled.automaton.output
+    return output is not None and situation.reading.is_type_read(output.type_name, but=plan.id)
 
 
 def plan_length(plan: DetectorPlan) -> float:

@@ -16,7 +16,7 @@ from middleware.protocol import Hints, Measured
 from middleware.timestamps import SECOND
 from policies.distribution import sizes
 from policies.distribution.delays import Input, arrivals, from_detector, from_source, until_all_heard, waited
-from policies.distribution.estimating import Part, Rates, expected, streams_of
+from policies.distribution.estimating import Part, Rates, expected, is_read_by_type, streams_of
 from policies.distribution.reading import Stream, inputs
 from policies.distribution.situation import Situation
 from policies.topology.model import Place
@@ -142,7 +142,7 @@ class Figures:
         parts = assumed.parts if assumed is not None else {}
         does = expected(plan, situation, hints, records=records, constituents=constituents, parts=parts)
         rates = Rates(situation, hints, parts)
-        read = records or plan.compiled.automaton.output is not None
+        read = records or is_read_by_type(plan, situation)
         streams = streams_of(plan, situation)
         foreseen = situation.measures.unmeasured(detector)
         told = None if foreseen is None else foreseen.told(part=records, read=read).often

@@ -1,8 +1,8 @@
 """How much there is of everything: rates, bytes, loads; measured where it was, else taken from what is known.
 
 In this order: what hosts have measured; what a history has foreseen; what whoever placed a detector expects of it; what
-the topology says of publishers; what a detector reads. Measured delays are not looked at: they hold what no move would change, and compared
-with an estimate they would always lose.
+the topology says of publishers; what a detector reads. Measured delays are not looked at: they hold what no move would
+change, and compared with an estimate they would always lose.
 
 `Measured` counts payloads; what links carry is more (`sizes`), and is what `flow` says.
 """
@@ -70,7 +70,12 @@ class Measures:
     def change_detector(self, name: str, before: DetectorEntry | None, after: DetectorEntry | None) -> None:
         """The entry of a detector is another, None where there is none."""
         self._reports.change_detector(name, before, after)
-        self._not_kept((name, *(part for each in (before, after) if each is not None for part in each.parts)))
+        entries = [each for each in (before, after) if each is not None]
+        self._not_kept((name, *(part for each in entries for part in each.parts)))
+        for each in entries:
+            for type_name in self.reading.published_types() if each.reads is None else each.reads:
+                # Once it is read by its type it tells more.
+                self._not_kept(self.reading.publishers_of(type_name))
         if after is not None and not self._hears_enough(name):
             # Nor do those who wait for it.
             self._kept.clear()

@@ -35,6 +35,8 @@ class Stream(NamedTuple):
 Inputs: TypeAlias = tuple[tuple[tuple[str, tuple[str, ...]], ...], tuple[str, ...]]
 """Sources, each with the types that are read of it, and detectors."""
 
+_EVERY_TYPE: Final = "*"
+
 _NOTHING: Final[Mapping[Stream, int]] = {}
 
 AT_DIRECTORY: Final = Stream("heartbeat", "", "")
@@ -66,6 +68,8 @@ class Reading:
         self.changed: set[Stream] = set()
         # By part the nodes with detectors that read it as a part, and how many of them do.
         self._parts: dict[str, Counter[str]] | None = None
+        # How many detectors read each type.
+        self._types_read: Counter[str] | None = None
         self._by_type: dict[str, list[str]] | None = None
         # Whether anybody publishes at the server of the directory.
         self._beats_at_directory = False
@@ -87,6 +91,10 @@ class Reading:
             for each, by in ((before, -1), (entry, 1)):
                 if each is not None:
                     _count_parts(each, by, self._parts)
+        if self._types_read is not None:
+            for each, by in ((before, -1), (entry, 1)):
+                if each is not None:
+                    _count_types(each, by, self._types_read)
         self._streams.pop(name, None)
         self._inputs.pop(name, None)
         self._numbers.pop(name, None)
@@ -110,8 +118,22 @@ class Reading:
         return known
 
     def is_read(self, detector: str) -> bool:
-        """Whether other detectors read it: as a part, or what it publishes under a name, as anybody may."""
-        return detector in self._part_readers() or bool(self.detectors[detector].publishes)
+        """Whether other detectors read it: as a part, or what it publishes under a name."""
+        if detector in self._part_readers():
+            return True
+        publishes = self.detectors[detector].publishes
+        return bool(publishes) and self.is_type_read(publishes, but=detector)
+
+    def is_type_read(self, type_name: str, *, but: str = "") -> bool:
+        """Whether detectors read events of a type, or all events; `but` is one that does not count."""
+        if self._types_read is None:
+            self._types_read = Counter()
+            for entry in self.detectors.values():
+                _count_types(entry, 1, self._types_read)
+        own: Counter[str] = Counter()
+        if but in self.detectors:
+            _count_types(self.detectors[but], 1, own)
+        return any(self._types_read[each] > own[each] for each in (type_name, _EVERY_TYPE))
 
     def reading_part(self, detector: str) -> Collection[str]:
         """The nodes with detectors that read it as a part."""
@@ -182,6 +204,10 @@ class Reading:
         """The sources of a type, by name."""
         return self._index()[0].get(type_name, [])
 
+    def published_types(self) -> list[str]:
+        """The types that detectors publish."""
+        return sorted(self._index()[1])
+
     def publishers_of(self, type_name: str) -> list[str]:
         """The detectors whose composite events are of a type, by id."""
         return self._index()[1].get(type_name, [])
@@ -236,6 +262,11 @@ def _count_parts(entry: DetectorEntry, by: int, parts: dict[str, Counter[str]]) 
                 del counter[node]
         if not counter:
             del parts[part]
+
+
+def _count_types(entry: DetectorEntry, by: int, types: Counter[str]) -> None:
+    for name in (_EVERY_TYPE,) if entry.reads is None else entry.reads:
+        types[name] += by
 
 
 def _published(entry: DetectorEntry | None) -> str:

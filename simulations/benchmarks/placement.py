@@ -23,7 +23,7 @@ from policies.topology.generating import RANDOM_KINDS, random_topology
 from policies.topology.model import Place
 from simulations.network.scenarios import random_patterns
 from simulations.placement.by_policy import place_all, settle
-from simulations.placement.evaluating import METRICS, Metric, evaluate, gap
+from simulations.placement.evaluating import METRICS, OWN, Metric, evaluate, gap
 from simulations.placement.instance import Instance, expected_figures
 from simulations.placement.optimum import optimum
 from simulations.placement.replanning import replan
@@ -39,14 +39,6 @@ PUBLISHERS: Final = (6, 25)
 SUBSCRIBERS: Final = (3, 10)
 PATTERNS: Final = (4, 17)
 """How many of these there are, from and below."""
-
-OWN: Final[Mapping[Metric, str]] = {
-    "bandwidth": "min-bandwidth",
-    "latency": "min-latency",
-    "load": "min-load",
-    "reliability": "max-reliability",
-}
-"""By metric the policy that is called after it."""
 
 SETTLED: Final = "settled"
 REPLANNED: Final = "replanned"

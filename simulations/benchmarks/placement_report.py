@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from policies.distribution.policy import NAMED
-from simulations.benchmarks.placement import OWN, REPLANNED, SETTLED, WITHIN, GapFigures
+from simulations.benchmarks.placement import REPLANNED, SETTLED, WITHIN, GapFigures
+from simulations.placement.evaluating import OWN
 from simulations.plots import bars
 
 

@@ -9,7 +9,7 @@ rather be elsewhere, as the nodes that host them do (`policies.distribution.adap
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from msgspec.structs import replace as replace_entry
@@ -57,8 +57,13 @@ def place_all(instance: Instance, policy: Policy, *, registry: TypeRegistry | No
     Raises:
         DistcedError: where the policy cannot do it.
     """
-    nothing = Placed(policy, {}, {})
-    return place_more(instance, nothing, instance.space.asked, registry=registry)
+    # What is published comes before who reads it.
+    space = instance.space
+    places = sorted(range(len(space.asked)), key=lambda place: space.depth(space.roots[place]))
+    asked = tuple(space.asked[place] for place in places)
+    placed = place_more(instance, Placed(policy, {}, {}), asked, registry=registry)
+    reasons = dict(zip(places, placed.reasons, strict=True))
+    return replace(placed, reasons=tuple(reasons[place] for place in range(len(places))))
 
 
 def place_more(

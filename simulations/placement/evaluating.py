@@ -24,6 +24,14 @@ from simulations.placement.instance import Instance
 Metric: TypeAlias = Literal["bandwidth", "latency", "load", "reliability"]
 METRICS: Final[tuple[Metric, ...]] = get_args(Metric)
 
+OWN: Final[Mapping[Metric, str]] = {
+    "bandwidth": "min-bandwidth",
+    "latency": "min-latency",
+    "load": "min-load",
+    "reliability": "max-reliability",
+}
+"""By metric the policy that is called after it."""
+
 Detectors: TypeAlias = Mapping[str, DetectorEntry]
 """A placement: entries of the directory, by id."""
 

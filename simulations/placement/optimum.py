@@ -257,8 +257,7 @@ class Model:
                 reading.setdefault(part, []).append((name, way))
         for root in dict.fromkeys(space.roots):
             foreseen = self.instance.foreseen[root]
-            read = root in space.read_by_type or bool(space.publishes(root))
-            flow = flow_of(foreseen.told(part=False, read=read))
+            flow = flow_of(foreseen.told(part=False, read=root in space.read_by_type))
             more = max(flow_of(foreseen.part) - flow, 0.0)
             if root in reading and more:
                 programme.variable(("q", root))
@@ -286,8 +285,6 @@ class Model:
             for number, subscriber in enumerate(asked.subscribers):
                 for node in self.nodes:
                     delay = self.near.delay(space.whole(root), node, subscriber)
-                    # A copy that serves nobody is not made.
-                    programme.variable(("y", root, 0, node), 1.0)
                     programme.variable(("x", place, number, node), delay / len(asked.subscribers) / len(space.asked))
                     programme.row([(("x", place, number, node), 1.0), (("y", root, 0, node), -1.0)], most=0.0)
                 programme.row([(("x", place, number, node), 1.0) for node in self.nodes], 1.0, 1.0)
@@ -340,9 +337,20 @@ class Model:
             way = max(range(len(self.ways[name])), key=lambda each: solved.values.get(("z", name, each), 0.0))
             plan = self.ways[name][way]
             used.update(plan.parts)
-            nodes = tuple(node for node in self.nodes if solved.chosen(("y", name, way, node)))
+            nodes = tuple(node for node in self.nodes if self._hosts(solved, name, way, node))
             found[name] = self.instance.entry(plan, nodes, distribution=text)
         return self.instance.heard(found)
+
+    def _hosts(self, solved: Solved, name: str, way: int, node: str) -> bool:
+        if self.metric != "latency":
+            return solved.chosen(("y", name, way, node))
+        # A copy that serves nobody is not made.
+        return any(
+            solved.chosen(("x", place, number, node))
+            for place, root in enumerate(self.instance.space.roots)
+            if root == name
+            for number in range(len(self.instance.space.asked[place].subscribers))
+        )
 
 
 def _by_name(reading: Iterable[tuple[str, int]]) -> dict[str, list[int]]:

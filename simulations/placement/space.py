@@ -87,6 +87,10 @@ class Space:
         return tuple(root for root in dict.fromkeys(self.roots)
                      if self.publishes(root) and self.publishes(root) in names and root != plan.id)  # fmt: skip
 
+    def depth(self, name: str) -> int:
+        """How many patterns are read one by the other, by their types, before it is this one's turn."""
+        return max((1 + self.depth(other) for other in self.named(self.whole(name))), default=0)
+
     def publishes(self, name: str) -> str:
         """The type of its composite events; empty where they have none."""
         output = self.whole(name).compiled.automaton.output

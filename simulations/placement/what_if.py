@@ -44,11 +44,17 @@ from simulations.placement.telling import HEARTBEAT, Promises, spoken, steps
 COUNTED: Final = ("e", "c", "a")
 """The areas of topics whose bytes count."""
 
-SETTLE: Final = 45 * SECOND
+SETTLE: Final = 20 * SECOND
 """How long nodes have for placing and moving detectors before it is counted, ns."""
 
 LOOK: Final = 30 * SECOND
 """How long it is counted, ns."""
+
+FIRST: Final = -6 * SECOND
+"""When patterns are asked for, ns after the start."""
+
+APART: Final = 3 * SECOND
+"""How long after what they read by its type, ns."""
 
 LEAST: Final = 100.0
 """Bytes a second: a link that carries less, a message now and then, is left out where links are compared."""
@@ -133,6 +139,7 @@ def replay(
     topology: Topology,
     policy: str,
     *,
+    name: str = "",
     hints: Mapping[str, HintEntry] | None = None,
     seed: int = 0,
     settle: int = SETTLE,
@@ -141,7 +148,8 @@ def replay(
     """Replay a stretch of a history in the simulator, under a policy, and compare.
 
     Args:
-        hints: what nodes are told of detectors.
+        name: what it is called; as the policy, unless it is said.
+        hints: what nodes are told of detectors; those of a placement make it that one.
         seed: of everything that is left to chance, the moments of promises too.
         settle: ns until it is counted.
         look: how long it is counted, ns.
@@ -172,7 +180,7 @@ def replay(
         for link in sorted({*links, *(link for link, amount in measured.items() if amount)})
     ]
     refused = {name: each.refused for name, each in simulation.subscribed.items() if each.refused}
-    return Replayed(policy, after, tuple(compared), seconds, _places(standing) == _places(after), refused)
+    return Replayed(name or policy, after, tuple(compared), seconds, _places(standing) == _places(after), refused)
 
 
 def scenario_of(
@@ -284,14 +292,16 @@ def _asked(space: Space, topology: Topology) -> tuple[list[AskedFor], Topology]:
     """The subscriptions; whoever is at a site is a subscriber there."""
     added: dict[str, Subscriber] = {}
     asked = []
-    for each in space.asked:
+    for each, root in zip(space.asked, space.roots, strict=True):
+        # What is published by then may be read.
+        at = FIRST + space.depth(root) * APART
         for number, place in enumerate(each.subscribers):
             name = place.name
             if place.kind == "site":
                 name = f"somebody at {place.name}"
                 added[name] = Subscriber(name, place.name)
             marked = each.name if not number else f"{each.name} {number + 1}"
-            asked.append(AskedFor(marked, name, each.compiled.text))
+            asked.append(AskedFor(marked, name, each.compiled.text, at=at))
     known = topology.subscribers.values()
     subscribers = [*known, *(each for name, each in added.items() if name not in topology.subscribers)]
     return asked, Topology(
