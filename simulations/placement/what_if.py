@@ -26,6 +26,7 @@ from middleware.eventtypes import EventType
 from middleware.protocol import DetectorEntry, HintEntry, SourceEntry, Told
 from middleware.timestamps import SECOND
 from policies.distribution.delays import from_source
+from policies.distribution.measures import hosting
 from policies.distribution.situation import Situation
 from policies.topology.model import Subscriber
 from policies.topology.topology import Topology
@@ -240,11 +241,15 @@ def followed_by(
         )
         for source, told in beats.items()
     }
-    places = _Places(instance.situation(detectors), detectors)
-    seconds = (end - begin) / SECOND
+    situation, seconds = instance.situation(detectors), (end - begin) / SECOND
+    said: dict[str, list[tuple[int, int]]] = {}
+    for number in range(max(len(hosting(entry)) for entry in detectors.values()) if detectors else 0):
+        for name, each in steps(space, promises, types, _Places(situation, detectors, number)).items():
+            said.setdefault(name, []).append(spoken(each, counting.found[name]))
     foreseen = dict(instance.foreseen)
-    for name, each in steps(space, promises, types, places).items():
-        loud, quiet = (number / seconds for number in spoken(each, counting.found[name]))
+    for name, each in said.items():
+        # Mean over the hosts.
+        loud, quiet = (sum(numbers) / len(each) / seconds for numbers in zip(*each, strict=True))
         frame, known = frame_size(name), foreseen[name]
         # What comes with composite events stays; how often something is said is known better.
         foreseen[name] = replace_entry(
@@ -257,21 +262,22 @@ def followed_by(
 
 
 class _Places:
-    """Detectors of a situation, and ways to them."""
+    """Detectors of a situation, and ways to them; of those with several hosts, to the one of this number."""
 
-    def __init__(self, situation: Situation, detectors: Mapping[str, DetectorEntry]) -> None:
+    def __init__(self, situation: Situation, detectors: Mapping[str, DetectorEntry], number: int) -> None:
         self.situation = situation
         self.detectors = detectors
+        hosts = {name: list(hosting(entry).items()) for name, entry in detectors.items()}
+        self.hosts = {name: each[min(number, len(each) - 1)] for name, each in hosts.items()}
 
     def from_source(self, source: str, detector: str) -> int:
         """ns from a source to a detector."""
-        return round(from_source(self.situation, source, self.detectors[detector].node))
+        return round(from_source(self.situation, source, self.hosts[detector][0]))
 
     def from_detector(self, part: str, detector: str) -> int:
         """ns from a detector to one that reads it."""
-        entry = self.detectors[part]
-        there = self.situation.to_node(entry.home, entry.node)
-        return round(there + self.situation.to_node(entry.home, self.detectors[detector].node))
+        node, home = self.hosts[part]
+        return round(self.situation.to_node(home, node) + self.situation.to_node(home, self.hosts[detector][0]))
 
 
 def beats(seed: int, source: str, duration: int) -> list[int]:
