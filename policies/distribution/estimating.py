@@ -121,7 +121,7 @@ def expected(
     each = sizes.COMPOSITE + sizes.ID * flow.length
     each += sizes.RECORD if records else 0.0
     each += sizes.INSIDE * flow.length if constituents else 0.0
-    read = records or is_read_by_type(plan, situation)
+    read = records or automaton.output is not None
     size = rate * each + rates.told(streams, read=read) * sizes.FRAME
     return Measured(load=flow.touched, rate=rate, size=size, inputs=heard, events=events)
 

@@ -142,10 +142,12 @@ class Figures:
         parts = assumed.parts if assumed is not None else {}
         does = expected(plan, situation, hints, records=records, constituents=constituents, parts=parts)
         rates = Rates(situation, hints, parts)
-        read = records or is_read_by_type(plan, situation)
+        # What it publishes under a name anybody may read.
+        read = records or plan.compiled.automaton.output is not None
         streams = streams_of(plan, situation)
         foreseen = situation.measures.unmeasured(detector)
-        told = None if foreseen is None else foreseen.told(part=records, read=read).often
+        known = None if foreseen is None else foreseen.told(part=records, read=is_read_by_type(plan, situation))
+        told = None if known is None else known.often
         made = cls(situation, streams, does, rates, guaranteed=guaranteed, read=read, assumed=assumed, told=told)
         if foreseen is None:
             made.load *= situation.measures.correction

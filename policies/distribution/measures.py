@@ -70,12 +70,7 @@ class Measures:
     def change_detector(self, name: str, before: DetectorEntry | None, after: DetectorEntry | None) -> None:
         """The entry of a detector is another, None where there is none."""
         self._reports.change_detector(name, before, after)
-        entries = [each for each in (before, after) if each is not None]
-        self._not_kept((name, *(part for each in entries for part in each.parts)))
-        for each in entries:
-            for type_name in self.reading.published_types() if each.reads is None else each.reads:
-                # Once it is read by its type it tells more.
-                self._not_kept(self.reading.publishers_of(type_name))
+        self._not_kept((name, *(part for each in (before, after) if each is not None for part in each.parts)))
         if after is not None and not self._hears_enough(name):
             # Nor do those who wait for it.
             self._kept.clear()
@@ -217,17 +212,22 @@ class Measures:
     def louder(self, detector: str) -> float:
         """Bytes a second more of it on a link once another detector reads it as a part: it says at every step how far
         it is, and of each composite event how it came about, with its constituents, to whoever listens."""
-        if detector not in self.reading.detectors or self.reading.is_read(detector):
+        if detector not in self.reading.detectors:
             return 0.0
         foreseen = self.unmeasured(detector)
         if foreseen is not None:
-            return max(flow_of(foreseen.part) - flow_of(self._told_now(detector, foreseen)), 0.0)
+            read = foreseen.loud if self.reading.detectors[detector].publishes else foreseen.part
+            return max(flow_of(read) - flow_of(self._told_now(detector, foreseen)), 0.0)
+        if self.reading.is_read(detector):
+            return 0.0
         more = max(self.told(detector, read=True) - self.told(detector), 0.0)
         return more * (sizes.FRAME + sizes.MESSAGE) + self.of(detector).rate * (sizes.RECORD + 2 * sizes.INSIDE)
 
     def _told_now(self, detector: str, foreseen: Foreseen) -> Told:
         """What a detector of the directory tells, by who reads it at present."""
-        return foreseen.told(part=bool(self.reading.reading_part(detector)), read=self.reading.is_read(detector))
+        publishes = self.reading.detectors[detector].publishes
+        read = bool(publishes) and self.reading.is_type_read(publishes, but=detector)
+        return foreseen.told(part=bool(self.reading.reading_part(detector)), read=read)
 
     def _telling(self, detector: str, depth: int) -> float:
         """The same, as if another read it."""

@@ -118,11 +118,8 @@ class Reading:
         return known
 
     def is_read(self, detector: str) -> bool:
-        """Whether other detectors read it: as a part, or what it publishes under a name."""
-        if detector in self._part_readers():
-            return True
-        publishes = self.detectors[detector].publishes
-        return bool(publishes) and self.is_type_read(publishes, but=detector)
+        """Whether other detectors read it: as a part, or what it publishes under a name, as anybody may."""
+        return detector in self._part_readers() or bool(self.detectors[detector].publishes)
 
     def is_type_read(self, type_name: str, *, but: str = "") -> bool:
         """Whether detectors read events of a type, or all events; `but` is one that does not count."""
@@ -203,10 +200,6 @@ class Reading:
     def sources_of(self, type_name: str) -> list[str]:
         """The sources of a type, by name."""
         return self._index()[0].get(type_name, [])
-
-    def published_types(self) -> list[str]:
-        """The types that detectors publish."""
-        return sorted(self._index()[1])
 
     def publishers_of(self, type_name: str) -> list[str]:
         """The detectors whose composite events are of a type, by id."""

@@ -19,7 +19,7 @@ from middleware.directory import Entries
 from middleware.errors import DistcedError
 from middleware.protocol import DetectorEntry, Foreseen, HintEntry, Measured, SourceEntry, Told
 from policies.distribution import sizes
-from policies.distribution.estimating import Part, Rates, expected, is_read_by_type, streams_of
+from policies.distribution.estimating import Part, Rates, expected, streams_of
 from policies.distribution.hints import NO_HINTS
 from policies.distribution.measures import hosting
 from policies.distribution.reading import Stream
@@ -178,7 +178,7 @@ def _expected(name: str, space: Space, situation: Situation, parts: Mapping[str,
     streams = streams_of(whole, situation)
     often = rates.told(streams, read=True)
     seldom = rates.told(streams, read=False)
-    events = plain.size - rates.told(streams, read=is_read_by_type(whole, situation)) * sizes.FRAME
+    events = plain.size - rates.told(streams, read=bool(space.publishes(name))) * sizes.FRAME
     foreseen = Foreseen(
         plain.rate,
         Told(events + seldom * sizes.FRAME, seldom),
