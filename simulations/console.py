@@ -158,6 +158,9 @@ def place(
     ] = False,
     seed: Annotated[int, typer.Option(help="With --what-if: what chance begins with.")] = 0,
     solver: Annotated[float, typer.Option(help="Seconds that the solver may take.", min=0.1)] = 60.0,
+    spark: Annotated[
+        str, typer.Option(metavar="MASTER", help="Count days as tasks of Spark, local[*] or a cluster.")
+    ] = "",
     as_json: AsJson = False,
 ) -> int:
     """Where the detectors of patterns had best stand, by what a history says of them.
@@ -177,9 +180,20 @@ def place(
     from simulations.placement.place_verb import place as analyse
 
     wanted = Wanted(
-        history, topology, patterns, metric.value, tuple(subscriber or ()), tuple(near or ()), out, picture, what_if,
-        seed, solver=solver, as_json=as_json,
-    )  # fmt: skip
+        history,
+        topology,
+        patterns,
+        metric.value,
+        tuple(subscriber or ()),
+        tuple(near or ()),
+        out,
+        picture,
+        what_if,
+        seed,
+        solver=solver,
+        spark=spark,
+        as_json=as_json,
+    )
     return analyse(wanted)
 
 

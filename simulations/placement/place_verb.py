@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from detectors.engines import EngineName
+from detectors.engines import EngineName, chosen
 from detectors.pattern_source import compile_source, read_source
 from middleware.console_output import messages, output, print_json, show_notes
 from middleware.errors import DistcedError
@@ -23,13 +23,16 @@ from policies.topology.model import Place
 from policies.topology.topology import Topology
 from simulations.placement.analysing import OPTIMUM, Analysis, analyse, hints_of
 from simulations.placement.counts import Counts
+from simulations.placement.days import DayTask, count_days, on_spark
 from simulations.placement.evaluating import OWN, Metric
 from simulations.placement.measuring import (
+    days_of,
     instance_of,
     located,
     measured,
     registry_of,
     sources_of,
+    types_of,
     wanted_types,
 )
 from simulations.placement.report import as_dict, overlay_of, show
@@ -42,7 +45,11 @@ WITHIN: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What was asked for; the names are those of the options."""
+    """What was asked for; the names are those of the options.
+
+    Attributes:
+        spark: the master that days are counted on; empty for this process, one after the other.
+    """
 
     history: Path
     topology: Path
@@ -56,6 +63,7 @@ class Wanted:
     seed: int = 0
     engine: EngineName = "auto"
     solver: float = 60.0
+    spark: str = ""
     as_json: bool = False
 
 
@@ -105,6 +113,14 @@ def place(wanted: Wanted) -> int:
 def _counts(
     wanted: Wanted, history: History, space: Space, sources: dict[str, SourceEntry], tell: Callable[[str], None]
 ) -> Counts:
+    if wanted.spark:
+        tell("counting on Spark")
+        source = read_source(wanted.patterns)
+        rows = sum(each.rows for each in history.select(wanted_types(space)))
+        by_itself = chosen(wanted.engine, rows // max(len(days_of(history, None)), 1))
+        task = DayTask(str(wanted.history.resolve()), source.text, source.name, types_of(sources), by_itself)
+        return count_days(task, on_spark(wanted.spark))
+
     def told(what: str, done: int, of: int) -> None:
         tell(f"counting {what}: {done} of {of}")
 
