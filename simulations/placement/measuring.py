@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from detectors.engines import EngineName, chosen
+from detectors.engines import EngineName, Kinds, chosen
 from middleware.errors import DistcedError
 from middleware.eventtypes import TypeRegistry
 from middleware.history.history import History
@@ -89,7 +89,7 @@ def sources_of(history: History, types: Iterable[str] | None) -> dict[str, tuple
     }
 
 
-def kinds_of(history: History) -> Callable[[str], Mapping[str, str] | None]:
+def kinds_of(history: History) -> Kinds:
     """The kinds of the attributes of a type."""
     types = history.types
     return lambda name: types[name].attributes if name in types else None

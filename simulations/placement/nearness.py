@@ -7,6 +7,7 @@ from functools import cached_property
 from math import inf
 
 from detectors.cutting.graph import DetectorPlan
+from middleware.errors import DistcedError
 from policies.distribution import sizes
 from policies.distribution.delays import Input, from_source, waited
 from policies.distribution.estimating import streams_of
@@ -24,6 +25,8 @@ class Nearness:
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
+        if not instance.empty.nodes:
+            raise DistcedError("a topology without broker nodes", allowed="at least one", advice="write [nodes.NAME]")
         self.situation = instance.situation(
             {name: instance.entry(instance.space.whole(name), (min(instance.empty.nodes),))
              for name in instance.space.roots if instance.space.publishes(name)}

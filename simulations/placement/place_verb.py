@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from detectors.engines import EngineName, chosen
-from detectors.pattern_source import compile_source, read_source
+from detectors.pattern_source import PatternSource, compile_source, read_source
 from middleware.console_output import messages, output, print_json, show_notes
 from middleware.errors import DistcedError
 from middleware.eventtypes import EventType
@@ -83,7 +83,7 @@ def place(wanted: Wanted) -> int:
     sources = located(sources_of(history, wanted_types(space)), topology)
     console = messages()
     with console.status("counting") as status:
-        counts = _counts(wanted, history, space, sources, status.update)
+        counts = _counts(wanted, patterns.source, history, space, sources, status.update)
         instance = instance_of(counts, space, topology, sources)
         found = analyse(instance, wanted.metric, seconds=wanted.solver, tell=status.update)
         replayed = []
@@ -111,11 +111,15 @@ def place(wanted: Wanted) -> int:
 
 
 def _counts(
-    wanted: Wanted, history: History, space: Space, sources: dict[str, SourceEntry], tell: Callable[[str], None]
+    wanted: Wanted,
+    source: PatternSource,
+    history: History,
+    space: Space,
+    sources: dict[str, SourceEntry],
+    tell: Callable[[str], None],
 ) -> Counts:
     if wanted.spark:
         tell("counting on Spark")
-        source = read_source(wanted.patterns)
         rows = sum(each.rows for each in history.select(wanted_types(space)))
         by_itself = chosen(wanted.engine, rows // max(len(days_of(history, None)), 1))
         task = DayTask(str(wanted.history.resolve()), source.text, source.name, types_of(sources), by_itself)

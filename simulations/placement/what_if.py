@@ -6,28 +6,21 @@ stand and what each link carried while nobody moved; the prediction is made for 
 the history. Compared are the bytes of events, composite events and administration, acknowledgements included, as in
 `simulations.experiments.metrics`: the directory and what connections need themselves are there whatever is detected.
 
-How often detectors say something depends on where they stand, for ways shift the promises they hear: of a placement
-that is followed (`telling.Standing`). What nodes expected beforehand knew nothing of it, so what is foreseen is
-foreseen anew.
+How often detectors say something depends on where they stand, so that is followed once more (`following`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 from typing import Final
-
-from msgspec.structs import replace as replace_entry
 
 from detectors.engines import Kinds
 from middleware.events import Event
 from middleware.eventtypes import EventType
-from middleware.protocol import DetectorEntry, HintEntry, SourceEntry, Told
+from middleware.protocol import DetectorEntry, HintEntry, SourceEntry
 from middleware.timestamps import SECOND
-from policies.distribution.delays import from_source
-from policies.distribution.measures import hosting
-from policies.distribution.situation import Situation
 from policies.topology.model import Subscriber
 from policies.topology.topology import Topology
 from simulations.network.channels import Channels
@@ -35,12 +28,12 @@ from simulations.network.running import Simulation
 from simulations.network.scenario import Asked as AskedFor
 from simulations.network.scenario import Scenario, Send, Stream
 from simulations.network.sizes import ACKNOWLEDGEMENT
-from simulations.placement.counting import Counting, frame_size
+from simulations.placement.counting import Counting
 from simulations.placement.evaluating import evaluate
-from simulations.placement.instance import Instance
+from simulations.placement.following import followed_by
 from simulations.placement.measuring import instance_of, types_of
 from simulations.placement.space import Space
-from simulations.placement.telling import HEARTBEAT, Promises, spoken, steps
+from simulations.placement.telling import HEARTBEAT, Promises
 
 COUNTED: Final = ("e", "c", "a")
 """The areas of topics whose bytes count."""
@@ -215,69 +208,6 @@ def scenario_of(
         distribution=policy,
         hints=hints,
     )
-
-
-def followed_by(
-    instance: Instance,
-    detectors: Mapping[str, DetectorEntry],
-    counting: Counting,
-    events: Sequence[Event],
-    beats: Mapping[str, Promises],
-    begin: int,
-    end: int,
-) -> Instance:
-    """The instance with what detectors tell where they stand.
-
-    Args:
-        counting: of the same stretch.
-        beats: when each source promises beside its events, ns.
-    """
-    space = instance.space
-    types = types_of(instance.sources or {})
-    promises = {
-        source: sorted(
-            {each for each in told if begin < each <= end}
-            | {each.hi for each in events if each.source == source and len(types[source]) == 1}
-        )
-        for source, told in beats.items()
-    }
-    situation, seconds = instance.situation(detectors), (end - begin) / SECOND
-    said: dict[str, list[tuple[int, int]]] = {}
-    for number in range(max(len(hosting(entry)) for entry in detectors.values()) if detectors else 0):
-        for name, each in steps(space, promises, types, _Places(situation, detectors, number)).items():
-            said.setdefault(name, []).append(spoken(each, counting.found[name]))
-    foreseen = dict(instance.foreseen)
-    for name, each in said.items():
-        # Mean over the hosts.
-        loud, quiet = (sum(numbers) / len(each) / seconds for numbers in zip(*each, strict=True))
-        frame, known = frame_size(name), foreseen[name]
-        # What comes with composite events stays; how often something is said is known better.
-        foreseen[name] = replace_entry(
-            known,
-            quiet=Told(known.quiet.size + (quiet - known.quiet.often) * frame, quiet),
-            loud=Told(known.loud.size + (loud - known.loud.often) * frame, loud),
-            part=Told(known.part.size + (loud - known.part.often) * frame, loud),
-        )
-    return replace(instance, foreseen=foreseen)
-
-
-class _Places:
-    """Detectors of a situation, and ways to them; of those with several hosts, to the one of this number."""
-
-    def __init__(self, situation: Situation, detectors: Mapping[str, DetectorEntry], number: int) -> None:
-        self.situation = situation
-        self.detectors = detectors
-        hosts = {name: list(hosting(entry).items()) for name, entry in detectors.items()}
-        self.hosts = {name: each[min(number, len(each) - 1)] for name, each in hosts.items()}
-
-    def from_source(self, source: str, detector: str) -> int:
-        """ns from a source to a detector."""
-        return round(from_source(self.situation, source, self.hosts[detector][0]))
-
-    def from_detector(self, part: str, detector: str) -> int:
-        """ns from a detector to one that reads it."""
-        node, home = self.hosts[part]
-        return round(self.situation.to_node(home, node) + self.situation.to_node(home, self.hosts[detector][0]))
 
 
 def beats(seed: int, source: str, duration: int) -> list[int]:
