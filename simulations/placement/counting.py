@@ -5,6 +5,10 @@ composite event came about; what reads parts is given their composite events. So
 that run live, and nothing is estimated. What one does is the same however it is cut (design, section 2), so of a
 detector that reads parts only the instances it touches are counted.
 
+The engine is the stepwise one, unless it is said. The columnar one finds the same, and looks instances up by their
+values, so that it looks at fewer of them where there are guards, and at as many where it also says how composite events
+came about: loads of parts and of wholes would not compare.
+
 A `Counting` takes the events of a history in the order of consumption, in stretches: all days one after the other, or
 one day with some time before it that is not counted (`lead`), so that what began before midnight is found. Counts of
 days are added up (`counts`). Days apart from one another miss what lasts longer than the lead; a pattern without a

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from detectors.engines import EngineName, Kinds, chosen
+from detectors.engines import EngineName, Kinds
 from middleware.errors import DistcedError
 from middleware.eventtypes import TypeRegistry
 from middleware.history.history import History
@@ -35,7 +35,7 @@ def measured(
     space: Space,
     sources: Mapping[str, SourceEntry],
     *,
-    engine: EngineName = "auto",
+    engine: EngineName = "stepwise",
     tell: Tell = lambda *_: None,
 ) -> Counts:
     """Count a history day by day, each going on where the one before has ended.
@@ -48,8 +48,7 @@ def measured(
     if begin is None or last is None:
         raise DistcedError("a history without events", given=str(history.root), advice="record some: distced record")
     kinds = kinds_of(history)
-    by_itself = chosen(engine, sum(each.rows for each in history.select(types)))
-    counting = Counting(space, types_of(sources), kinds, engine=by_itself)
+    counting = Counting(space, types_of(sources), kinds, engine=engine)
     days = days_of(history, types)
     done = begin - 1
     for number, day in enumerate(days):

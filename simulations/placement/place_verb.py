@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from detectors.engines import EngineName, chosen
 from detectors.pattern_source import PatternSource, compile_source, read_source
 from middleware.console_output import messages, output, print_json, show_notes
 from middleware.errors import DistcedError
@@ -26,7 +25,6 @@ from simulations.placement.counts import Counts
 from simulations.placement.days import DayTask, count_days, on_spark
 from simulations.placement.evaluating import OWN, Metric
 from simulations.placement.measuring import (
-    days_of,
     instance_of,
     located,
     measured,
@@ -61,7 +59,6 @@ class Wanted:
     picture: Path | None = None
     what_if: bool = False
     seed: int = 0
-    engine: EngineName = "auto"
     solver: float = 60.0
     spark: str = ""
     as_json: bool = False
@@ -120,15 +117,13 @@ def _counts(
 ) -> Counts:
     if wanted.spark:
         tell("counting on Spark")
-        rows = sum(each.rows for each in history.select(wanted_types(space)))
-        by_itself = chosen(wanted.engine, rows // max(len(days_of(history, None)), 1))
-        task = DayTask(str(wanted.history.resolve()), source.text, source.name, types_of(sources), by_itself)
+        task = DayTask(str(wanted.history.resolve()), source.text, source.name, types_of(sources))
         return count_days(task, on_spark(wanted.spark))
 
     def told(what: str, done: int, of: int) -> None:
         tell(f"counting {what}: {done} of {of}")
 
-    return measured(history, space, sources, engine=wanted.engine, tell=told)
+    return measured(history, space, sources, tell=told)
 
 
 def _subscribers(wanted: Wanted, topology: Topology, name: str, names: Sequence[str]) -> tuple[Place, ...]:

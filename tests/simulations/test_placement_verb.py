@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -205,6 +206,14 @@ def test_the_benchmark(tmp_path: Path) -> None:
     result = CliRunner().invoke(bench, [*arguments, "--report", str(tmp_path)])
     assert json.loads(result.stdout)["best"]["latency"]["median"] <= 0.02
     ElementTree.parse(tmp_path / "placement-latency.svg")
+
+
+def test_the_example_of_the_page() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "placement.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    values: dict[str, object] = {}
+    exec(compile(code, "docs/placement.md", "exec"), values)
+    assert values["best"].proven  # type: ignore[attr-defined]
 
 
 def standing(scenario: object) -> dict[str, DetectorEntry]:
