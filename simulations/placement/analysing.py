@@ -28,12 +28,14 @@ class Option:
     Attributes:
         name: of the policy, or what it is.
         gap: how far it is from the optimum by the metric.
+        reasons: why a policy has put the detector of each pattern where it is; empty where no policy has.
     """
 
     name: str
     detectors: Mapping[str, DetectorEntry]
     cost: Cost
     gap: float
+    reasons: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,8 @@ def analyse(instance: Instance, metric: Metric, *, seconds: float = SECONDS, tel
     figure = best.cost.by(metric)
     costs = {name: evaluate(instance, each.detectors) for name, each in placed.items()}
     options = [
-        Option(name, placed[name].detectors, cost, gap(cost.by(metric), figure, metric)) for name, cost in costs.items()
+        Option(name, placed[name].detectors, cost, gap(cost.by(metric), figure, metric), placed[name].reasons)
+        for name, cost in costs.items()
     ]
     options.append(Option(OPTIMUM, best.detectors, best.cost, 0.0))
     return Analysis(instance, metric, tuple(options), refused, best, tuple(_advice(instance, options, best)))

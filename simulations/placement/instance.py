@@ -1,6 +1,6 @@
 """A placement problem: a network, patterns and who wants them, and what each detector would do.
 
-Where the figures come from makes no difference: from a history (`figures`), or from what policies themselves expect
+Where the figures come from makes no difference: from a history (`measuring`), or from what policies themselves expect
 where nothing was measured (`expected_figures`), as in benchmarks. Policies, the optimum and the evaluation all look at
 the same ones.
 """

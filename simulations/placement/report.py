@@ -163,6 +163,7 @@ def _option(option: Option, metric: Metric) -> dict[str, Any]:
         "peak": cost.peak,
         "lost": cost.lost,
         "overloaded": list(cost.overloaded),
+        "reasons": list(option.reasons),
         "links": [{"from": origin, "to": target, "bytes": amount} for (origin, target), amount in cost.links.items()],
         "loads": {node: load for node, load in cost.loads.items() if load},
         "detectors": [

@@ -79,6 +79,7 @@ def test_the_verb(folder: Path, metric: str, tmp_path: Path) -> None:
     assert told["metric"] == metric
     assert [each["policy"] for each in told["options"]] == [*NAMED, "planned anew", "optimum"]
     assert told["optimum"]["proven"]
+    assert all(len(each["reasons"]) == 3 for each in told["options"] if each["policy"] in NAMED)
     assert min(each["gap"] for each in told["options"] if not each["overloaded"]) >= -1e-3
     assert [each["pattern"] for each in told["patterns"]] == ["Met", "Alarm", "Worse"]
     assert all(each["nodes"] for each in told["patterns"])
