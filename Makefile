@@ -36,6 +36,7 @@ bench: $(VENV)/.dev mosquitto
 	$(BIN)/distced bench plan --report reports/bench
 	$(BIN)/distced bench replay --report reports/bench
 	$(BIN)/distced bench place --report reports/bench
+	$(BIN)/distced bench placement --report reports/bench
 	$(BIN)/distced bench live --report reports/bench
 	$(BIN)/distced bench migrate --report reports/bench
 
@@ -54,7 +55,7 @@ $(VENV)/.demo: pyproject.toml | $(VENV)/bin/pip
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/pip
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[broker,spark,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[broker,spark,place,dev]'
 	@touch $@ $(VENV)/.demo
 
 # mosquitto is used where it is installed. It is installed where that can be done without asking; without it the

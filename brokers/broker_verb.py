@@ -15,6 +15,7 @@ from typing import Any, Final
 from rich.text import Text
 
 from brokers.effects import Note
+from brokers.hinting import publish_hints
 from brokers.live_bridge import LiveBridge
 from brokers.ray_nodes import LocalNodes, RayNodes
 from brokers.seats import Described, Seat, publish, published, read_described, seats
@@ -31,6 +32,7 @@ from middleware.errors import BusError, DistcedError
 from middleware.mapping import Mapping, load_mapping
 from middleware.timestamps import format_duration
 from middleware.topics import directory_topic
+from policies.distribution.hint_files import read_hint_file
 from policies.topology.notes import notes_on
 
 STARTED: Final = ("auto", "mosquitto", "amqtt")
@@ -53,6 +55,7 @@ class Wanted:
         capacity: of each node; None where it is not said.
         ray_address: of the Ray cluster that is joined; empty for one of its own.
         engine: which one runs the detectors.
+        hints: a file of them; None for none.
     """
 
     server: str
@@ -71,6 +74,7 @@ class Wanted:
     capacity: float | None = None
     ray_address: str = ""
     engine: EngineName = "auto"
+    hints: Path | None = None
 
     @property
     def node_names(self) -> list[str]:
@@ -93,6 +97,7 @@ def host(wanted: Wanted, log: Any) -> int:
     chosen(wanted.engine, 0)
     mappings = load_mappings(wanted.mappings)
     described = None if wanted.topology is None else read_described(wanted.topology)
+    hints = {} if wanted.hints is None else read_hint_file(wanted.hints)
     if wanted.port is not None and wanted.server not in STARTED:
         raise BusError(
             "a port for a server that is not started here", given=wanted.port, advice=f"put it into the URL: {DEFAULT}"
@@ -106,6 +111,8 @@ def host(wanted: Wanted, log: Any) -> int:
         if described is not None:
             show_notes(notes_on(described.topology))
             publish(url, described)
+        if hints:
+            publish_hints(url, hints)
         watch = stack.enter_context(_watching(wanted, url, log))
         _start_nodes(wanted, url, placed, stack)
         bridge = None

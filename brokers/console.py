@@ -46,6 +46,10 @@ def broker(
     topology: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The network: put into the directory, for everybody.")
     ] = None,
+    hints: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="What distced place has found out, put into the directory, for everybody."),
+    ] = None,
     capacity: Annotated[
         float | None, typer.Option(help="How many instances a node can touch a second.", min=0, show_default=False)
     ] = None,
@@ -102,6 +106,7 @@ def broker(
         capacity=capacity,
         ray_address=ray_address,
         engine=engine.value,
+        hints=hints,
     )
     return host(wanted, configure_logging(stream=sys.stdout if as_json else sys.stderr, as_json=as_json))
 

@@ -102,7 +102,7 @@ class Deciding:
             policy = replace(policy, replicas=max(1, min(policy.replicas, len(self.directory.common_nodes))))
         if not again:
             check_hints(entry.hints, self.directory.nodes, where="hints")
-        request = self._request(found, entry, self._graphs(found, entry, policy, registry))
+        request = self._request(found, entry, self._graphs(found, entry, policy, registry), policy)
         suggestion = suggest(policy, self.situation, request)
         self.situation.expect(found.id, suggestion.expected)
         planned = self.delegating.planned(found, suggestion.graph, entry)
@@ -120,11 +120,11 @@ class Deciding:
         if policy.replicas > 1:
             if not again and len(self.directory.common_nodes) < policy.replicas:
                 # The same error as for a new detector.
-                suggest(policy, self._without(found.id), self._request(found, entry, self._whole(found, entry)))
+                suggest(policy, self._without(found.id), self._request(found, entry, self._whole(found, entry), policy))
             return ""
         if found.id not in self.situation.detectors:
             return ""
-        suggestion = suggest(policy, self.situation, self._request(found, entry, self._whole(found, entry)))
+        suggestion = suggest(policy, self.situation, self._request(found, entry, self._whole(found, entry), policy))
         # Of the copies that are there already it listens to the one from which it hears the soonest.
         return suggestion.node if suggestion.action == "copy" or suggestion.node in hosted.copies else ""
 
@@ -142,7 +142,7 @@ class Deciding:
         try:
             policy = max((self._policy(each, hosted.detector.id) for each in known), key=lambda each: each.replicas)
             since = now if copies_only else hosted.since
-            hints = self._hints(known[0].hints)
+            hints = self._hints(known[0].hints, hosted.detector.id, policy)
             return reconsider(policy, self.situation, hosted.detector.id, places, hints, since, now)
         except DistcedError:
             # The hints leave no node any more; it stays where it is.
@@ -167,28 +167,63 @@ class Deciding:
             frozenset(entry.exports),
             situation=self.situation,
             subscribers=self._subscribers(entry),
-            hints=self._hints(entry.hints),
+            hints=self._hints(entry.hints, found.id, policy),
             whole=whole,
         )
         # Who says how to cut it has it cut so, whatever that costs.
-        return tuple(graphs[-1:] if entry.decomposition else graphs)
+        if entry.decomposition:
+            return tuple(graphs[-1:])
+        hint = self.situation.hints.get(found.id)
+        if hint is None or hint.parts is None or whole:
+            return tuple(graphs)
+        return self._as_hinted(graphs, hint.parts, found, entry, catalogue)
+
+    def _as_hinted(
+        self,
+        graphs: list[DetectorGraph],
+        parts: tuple[str, ...],
+        found: Found,
+        entry: SubscriptionEntry,
+        catalogue: Catalogue,
+    ) -> tuple[DetectorGraph, ...]:
+        """The ways that read these parts; all the policy has where there is none, for a part may be yet to come."""
+        widest = DistributionPolicy("hinted", "full", "maximum", "none")
+        more = ways(
+            found.compiled,
+            widest,
+            catalogue,
+            frozenset(entry.exports),
+            situation=self.situation,
+            subscribers=self._subscribers(entry),
+        )
+        wanted = set(parts)
+        hinted = [each for each in (*graphs, *more) if set(each.plans[each.roots[0]].parts) == wanted]
+        return tuple(hinted[:1] or graphs)
 
     def _whole(self, found: Found, entry: SubscriptionEntry) -> tuple[DetectorGraph, ...]:
         return (cut([found.compiled], decomposition.none, exports=frozenset(entry.exports)),)
 
-    def _request(self, found: Found, entry: SubscriptionEntry, graphs: tuple[DetectorGraph, ...]) -> Request:
+    def _request(
+        self, found: Found, entry: SubscriptionEntry, graphs: tuple[DetectorGraph, ...], policy: Policy
+    ) -> Request:
         return Request(
             found.id,
             graphs,
             self._subscribers(entry),
-            self._hints(entry.hints),
+            self._hints(entry.hints, found.id, policy),
             found.policy.name,
             entry.records,
             entry.constituents,
         )
 
-    def _hints(self, hints: Hints) -> Hints:
-        """The hints; for a detector that is to be isolated with the nodes that can do that."""
+    def _hints(self, hints: Hints, detector: str, policy: Policy) -> Hints:
+        """The hints; with the nodes of placement analysis, where the application names none and they are all there; for
+        a detector that is to be isolated with the nodes that can do that."""
+        known = self.situation.hints.get(detector)
+        if known is not None and not hints.nodes and len(known.nodes) >= policy.replicas:
+            common = self.directory.common_nodes
+            if all(node in common and node not in hints.avoid for node in known.nodes):
+                hints = replace_hints(hints, nodes=known.nodes)
         if not hints.isolated:
             return hints
         common = self.directory.common_nodes

@@ -56,12 +56,10 @@ class Telling:
 
     def _readers(self, hosted: Hosted) -> dict[str, int]:
         """How many listen, by the home of who does."""
-        readers: Counter[str] = Counter()
-        for name in hosted.subscriptions:
-            entry = self.directory.subscriptions.get(name)
-            if entry is not None:
-                readers[home_of(entry.client, self.directory)] += 1
-        return dict(readers)
+        entries = [self.directory.subscriptions.get(name) for name in hosted.subscriptions]
+        # Whoever subscribes several times, as a node for several detectors, has one connection.
+        clients = dict.fromkeys(each.client for each in entries if each is not None)
+        return dict(Counter(home_of(client, self.directory) for client in clients))
 
     def clear(self, kind: str, name: str) -> Publish:
         """An entry is to go."""

@@ -16,6 +16,7 @@ from middleware.eventtypes import EventType, TypeRegistry
 from middleware.protocol import (
     ClientEntry,
     DetectorEntry,
+    HintEntry,
     LoadEntry,
     NodeEntry,
     RecorderEntry,
@@ -35,6 +36,7 @@ KINDS: Final[dict[str, type[msgspec.Struct]]] = {
     "load": LoadEntry,
     "recorder": RecorderEntry,
     "topology": TopologyEntry,
+    "hint": HintEntry,
 }
 
 
@@ -59,7 +61,7 @@ class Entries:
 
     Attributes:
         types: the event types, by name.
-        clients, sources, nodes, detectors, subscriptions, loads, recorders, topologies: their entries by name.
+        clients, sources, nodes, detectors, subscriptions, loads, recorders, topologies, hints: their entries by name.
     """
 
     def __init__(self) -> None:
@@ -72,6 +74,7 @@ class Entries:
         self.loads: dict[str, LoadEntry] = {}
         self.recorders: dict[str, RecorderEntry] = {}
         self.topologies: dict[str, TopologyEntry] = {}
+        self.hints: dict[str, HintEntry] = {}
 
     def read(self, levels: tuple[str, ...], payload: bytes, *, where: str) -> Change:
         """Take an entry in. Raises `FrameError` for what is none; the directory then stays as it was."""

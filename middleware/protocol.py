@@ -17,6 +17,7 @@ that of the directory by an empty string.
     <root>/d/load/<node>               what a node has to do                   LoadEntry
     <root>/d/recorder/<name>           who records events                      RecorderEntry
     <root>/d/topology/<name>           the network                             TopologyEntry
+    <root>/d/hint/<id>                 where a detector had better stand       HintEntry
     <root>/a/heartbeat/<publisher>     its sources are beyond a watermark      Heartbeat
     <root>/a/ack/<source>/<node>       a node, or a recorder, counts with a source   Acknowledgement
     <root>/a/answer/<client>           what became of a subscription           Answer
@@ -39,6 +40,7 @@ that of the directory by an empty string.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Final, TypeAlias, TypeVar
 
 import msgspec
@@ -167,6 +169,62 @@ class TopologyEntry(msgspec.Struct, frozen=True):
     """
 
     text: str
+
+
+class Told(msgspec.Struct, frozen=True, array_like=True):
+    """What is told a second.
+
+    Attributes:
+        size: bytes of payloads and topics.
+        often: messages.
+    """
+
+    size: float = 0.0
+    often: float = 0.0
+
+
+class Foreseen(msgspec.Struct, frozen=True):
+    """What a detector would do, by what a history says: it need not have run.
+
+    Attributes:
+        rate: composite events a second.
+        quiet, loud, part: what it tells where applications alone listen, where other detectors read what it publishes
+            under a name, and where they read it as a part of their patterns.
+        loads: instances touched a second, by the parts it reads: their ids, sorted, apart by blanks; empty for none.
+    """
+
+    rate: float
+    quiet: Told
+    loud: Told
+    part: Told
+    loads: dict[str, float] = {}
+
+    def told(self, *, part: bool, read: bool) -> Told:
+        """What it tells, by who listens."""
+        return self.part if part else self.loud if read else self.quiet
+
+    def load(self, parts: Iterable[str]) -> float | None:
+        """What it has to do when it reads these parts; None where nobody has tried."""
+        return self.loads.get(parts_key(parts))
+
+
+def parts_key(parts: Iterable[str]) -> str:
+    """What a set of parts is called in `Foreseen.loads`."""
+    return " ".join(sorted(parts))
+
+
+class HintEntry(msgspec.Struct, frozen=True):
+    """What placement analysis found out about a detector, for the nodes that place it.
+
+    Attributes:
+        nodes: those it should stand on; empty where the analysis does not say.
+        parts: the ids of the detectors it should read as parts; None where the analysis does not say.
+        foreseen: what it is to be expected to do until that is measured.
+    """
+
+    nodes: tuple[str, ...] = ()
+    parts: tuple[str, ...] | None = None
+    foreseen: Foreseen | None = None
 
 
 class DetectorEntry(msgspec.Struct, frozen=True):

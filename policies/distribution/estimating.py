@@ -7,6 +7,8 @@ state's moves match, by the rate of its domain; and each is touched by as many e
 domain, before one of them is in it. So for `[A] ; [B]` there are as many composite events as A's: each A is completed
 by the next B.
 
+What a history has foreseen of a detector (`Foreseen`) counts before all that. Where nothing was foreseen:
+
 - *Rates* of events: as measured; else the hint's, shared out to the sources of the type; else the topology's; else
   `sizes.RATE`.
 - *Filters, guards*: by their form (`selectivity`).
@@ -97,9 +99,20 @@ def expected(
     """
     automaton = plan.compiled.automaton
     rates = Rates(situation, hints, parts or {})
-    flow = flow_of(automaton, rates)
     streams = streams_of(plan, situation)
     events = sum(rates.of_stream(stream) for stream in streams)
+    heard: dict[str, float] = {}
+    for stream in streams:
+        if stream.kind != "heartbeat":
+            heard[stream.name] = heard.get(stream.name, 0.0) + rates.payload_of(stream)
+    foreseen = situation.measures.unmeasured(plan.id)
+    if foreseen is not None:
+        told = foreseen.told(part=records, read=is_read_by_type(plan, situation))
+        inside = foreseen.rate * sizes.INSIDE * plan_length(plan) if constituents and not records else 0.0
+        load = foreseen.load(plan.parts)
+        load = flow_of(automaton, rates).touched if load is None else load
+        return Measured(load=load, rate=foreseen.rate, size=told.size + inside, inputs=heard, events=events)
+    flow = flow_of(automaton, rates)
     rate = flow.found
     if automaton.output is not None and automaton.output.condition is not None:
         rate *= share_of(automaton.output.condition)
@@ -108,10 +121,6 @@ def expected(
     each = sizes.COMPOSITE + sizes.ID * flow.length
     each += sizes.RECORD if records else 0.0
     each += sizes.INSIDE * flow.length if constituents else 0.0
-    heard: dict[str, float] = {}
-    for stream in streams:
-        if stream.kind != "heartbeat":
-            heard[stream.name] = heard.get(stream.name, 0.0) + rates.payload_of(stream)
     read = records or automaton.output is not None
     size = rate * each + rates.told(streams, read=read) * sizes.FRAME
     return Measured(load=flow.touched, rate=rate, size=size, inputs=heard, events=events)
@@ -120,6 +129,17 @@ def expected(
 def streams_of(plan: DetectorPlan, situation: Situation) -> tuple[Stream, ...]:
     """What a detector will read."""
     return situation.reading.streams(plan.compiled.automaton.type_names(), plan.parts, but=plan.id)
+
+
+def is_read_by_type(plan: DetectorPlan, situation: Situation) -> bool:
+    """Whether detectors read what it publishes under a name."""
+    output = plan.compiled.automaton.output
+    return output is not None and situation.reading.is_type_read(output.type_name, but=plan.id)
+
+
+def plan_length(plan: DetectorPlan) -> float:
+    """How many events a composite event of a plan consists of, about."""
+    return float(size_of(plan.compiled.plain.pattern))
 
 
 class Rates:

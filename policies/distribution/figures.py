@@ -16,7 +16,7 @@ from middleware.protocol import Hints, Measured
 from middleware.timestamps import SECOND
 from policies.distribution import sizes
 from policies.distribution.delays import Input, arrivals, from_detector, from_source, until_all_heard, waited
-from policies.distribution.estimating import Part, Rates, expected, streams_of
+from policies.distribution.estimating import Part, Rates, expected, is_read_by_type, streams_of
 from policies.distribution.reading import Stream, inputs
 from policies.distribution.situation import Situation
 from policies.topology.model import Place
@@ -82,7 +82,12 @@ class Figures:
         read: bool = False,
         assumed: Assumed | None = None,
         gone: Mapping[str, Collection[Stream]] | None = None,
+        told: float | None = None,
     ) -> None:
+        """
+        Args:
+            told: how often a second it says how far it is, where that is known.
+        """
         self.situation = situation
         self.streams = streams
         self.does = does
@@ -97,7 +102,7 @@ class Figures:
         self._copied: list[_Read] = []
         # By site where a detector might be, how many links there are from streams to it, and what a byte costs.
         self._at_site: dict[str, list[tuple[int, float, Sequence[_Read]]]] = {}
-        self.told = rates.told(streams, read=read)
+        self.told = rates.told(streams, read=read) if told is None else told
         self._output = situation.measures.output(does, self.told)
         # Events a second of each source; of each detector that is read also when it is where, and how often it tells.
         self._sources: dict[str, float] = {}
@@ -137,10 +142,15 @@ class Figures:
         parts = assumed.parts if assumed is not None else {}
         does = expected(plan, situation, hints, records=records, constituents=constituents, parts=parts)
         rates = Rates(situation, hints, parts)
+        # What it publishes under a name anybody may read.
         read = records or plan.compiled.automaton.output is not None
         streams = streams_of(plan, situation)
-        made = cls(situation, streams, does, rates, guaranteed=guaranteed, read=read, assumed=assumed)
-        made.load *= situation.measures.correction
+        foreseen = situation.measures.unmeasured(detector)
+        known = None if foreseen is None else foreseen.told(part=records, read=is_read_by_type(plan, situation))
+        told = None if known is None else known.often
+        made = cls(situation, streams, does, rates, guaranteed=guaranteed, read=read, assumed=assumed, told=told)
+        if foreseen is None:
+            made.load *= situation.measures.correction
         return made
 
     @classmethod
@@ -152,7 +162,8 @@ class Figures:
         rates = Rates(situation, Hints(), {})
         does = situation.measures.of(detector)
         streams, read = situation.reading.streams_of(detector), situation.reading.is_read(detector)
-        return cls(situation, streams, does, rates, guaranteed=guaranteed, read=read, gone=gone)
+        told = None if situation.measures.unmeasured(detector) is None else situation.measures.told(detector)
+        return cls(situation, streams, does, rates, guaranteed=guaranteed, read=read, gone=gone, told=told)
 
     def _louder(self, detectors: Sequence[str]) -> tuple[float, float]:
         situation = self.situation

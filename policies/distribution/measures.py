@@ -1,8 +1,8 @@
 """How much there is of everything: rates, bytes, loads; measured where it was, else taken from what is known.
 
-In this order: what hosts have measured; what whoever placed a detector expects of it; what the topology says of
-publishers; what a detector reads. Measured delays are not looked at: they hold what no move would change, and compared
-with an estimate they would always lose.
+In this order: what hosts have measured; what a history has foreseen; what whoever placed a detector expects of it; what
+the topology says of publishers; what a detector reads. Measured delays are not looked at: they hold what no move would
+change, and compared with an estimate they would always lose.
 
 `Measured` counts payloads; what links carry is more (`sizes`), and is what `flow` says.
 """
@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from middleware.protocol import DetectorEntry, LoadEntry, Measured
+from middleware.protocol import DetectorEntry, Foreseen, LoadEntry, Measured, Told
 from policies.distribution import sizes
 from policies.distribution.reading import Reading, Stream
 from policies.distribution.reports import Reports, announced_rates
@@ -40,6 +40,8 @@ class Measures:
     Attributes:
         loads: entries of the directory, by node; whoever changes them, or what is read, says so (`forget`).
         expected: what detectors were expected to do when they were placed, by id.
+        foreseen: what a history says that detectors do, by id, whether they run or not; whoever changes it says so.
+        streams: the same of streams of primitive events.
     """
 
     def __init__(self, reading: Reading, loads: dict[str, LoadEntry], topology: Topology | None) -> None:
@@ -47,6 +49,8 @@ class Measures:
         self.loads = loads
         self.topology = topology
         self.expected: dict[str, Measured] = {}
+        self.foreseen: dict[str, Foreseen] = {}
+        self.streams: dict[Stream, Told] = {}
         self._reports = Reports(reading, loads, topology)
         self.forget_all()
 
@@ -84,14 +88,21 @@ class Measures:
         self._correction: float | None = None
 
     def of(self, detector: str) -> Measured:
-        """What a detector does: measured, else expected, else roughly by what it reads."""
+        """What a detector does: measured, else foreseen, else expected, else roughly by what it reads."""
         known = self._measured().get(detector)
         if known is not None:
             return known
         known = self.expected.get(detector)
+        entry = self.reading.detectors.get(detector)
+        foreseen = self.foreseen.get(detector)
+        if foreseen is not None and entry is not None:
+            load = foreseen.load(entry.parts)
+            if load is None:
+                # As a whole it has more to do than when it reads parts.
+                load = foreseen.loads.get("", 0.0) if known is None else known.load
+            return Measured(load=load, rate=foreseen.rate, size=self._told_now(detector, foreseen).size)
         if known is not None:
             return replace(known, load=known.load * self.correction)
-        entry = self.reading.detectors.get(detector)
         return Measured() if entry is None else self._roughly(detector)
 
     @property
@@ -118,6 +129,10 @@ class Measures:
         own = None if load is None else load.detectors.get(detector)
         return self.of(detector) if own is None else own
 
+    def unmeasured(self, detector: str) -> Foreseen | None:
+        """What a history says of a detector that nobody has measured yet."""
+        return None if detector in self._measured() else self.foreseen.get(detector)
+
     # Events.
 
     def rate(self, source: str, type_name: str) -> float:
@@ -127,6 +142,8 @@ class Measures:
             measured = self._reports.of_streams().get(Stream("event", type_name, source))
             if measured is not None:
                 known = measured / self.payload
+            elif Stream("event", type_name, source) in self.streams:
+                known = self.streams[Stream("event", type_name, source)].often
             else:
                 known = announced_rates(self.topology, source).get(type_name, sizes.RATE)
             self._rates[source, type_name] = known
@@ -145,6 +162,10 @@ class Measures:
             if stream.kind == "heartbeat":
                 publishers = 1 if stream.name else self._publishers_at_directory()
                 known = publishers * sizes.HEARTBEATS * (sizes.HEARTBEAT + sizes.MESSAGE)
+            elif stream.kind == "composite" and (foreseen := self.unmeasured(stream.name)) is not None:
+                known = flow_of(self._told_now(stream.name, foreseen))
+            elif stream in self.streams and not self.is_measured(stream):
+                known = flow_of(self.streams[stream])
             elif stream.kind == "composite":
                 told = self.told(stream.name)
                 known = self.output(self.of(stream.name), told)
@@ -178,6 +199,10 @@ class Measures:
         Args:
             read: as if another detector read it.
         """
+        foreseen = self.unmeasured(detector)
+        if foreseen is not None:
+            unread = not read and detector in self.reading.detectors
+            return (self._told_now(detector, foreseen) if unread else foreseen.loud).often
         if read or detector not in self.reading.detectors or self.reading.is_read(detector):
             return self._telling(detector, DEEPEST)
         if self._hears_enough(detector):
@@ -187,10 +212,22 @@ class Measures:
     def louder(self, detector: str) -> float:
         """Bytes a second more of it on a link once another detector reads it as a part: it says at every step how far
         it is, and of each composite event how it came about, with its constituents, to whoever listens."""
-        if detector not in self.reading.detectors or self.reading.is_read(detector):
+        if detector not in self.reading.detectors:
+            return 0.0
+        foreseen = self.unmeasured(detector)
+        if foreseen is not None:
+            read = foreseen.loud if self.reading.detectors[detector].publishes else foreseen.part
+            return max(flow_of(read) - flow_of(self._told_now(detector, foreseen)), 0.0)
+        if self.reading.is_read(detector):
             return 0.0
         more = max(self.told(detector, read=True) - self.told(detector), 0.0)
         return more * (sizes.FRAME + sizes.MESSAGE) + self.of(detector).rate * (sizes.RECORD + 2 * sizes.INSIDE)
+
+    def _told_now(self, detector: str, foreseen: Foreseen) -> Told:
+        """What a detector of the directory tells, by who reads it at present."""
+        publishes = self.reading.detectors[detector].publishes
+        read = bool(publishes) and self.reading.is_type_read(publishes, but=detector)
+        return foreseen.told(part=bool(self.reading.reading_part(detector)), read=read)
 
     def _telling(self, detector: str, depth: int) -> float:
         """The same, as if another read it."""
@@ -264,6 +301,11 @@ class Measures:
         rate = min(rates, default=0.0)
         size = rate * (sizes.COMPOSITE + 2 * sizes.ID) + self.told(detector) * sizes.FRAME
         return Measured(load=sum(rates) * sizes.TOUCHES, rate=rate, size=size, events=sum(rates))
+
+
+def flow_of(told: Told) -> float:
+    """Bytes a second on a link."""
+    return told.size + told.often * sizes.MESSAGE
 
 
 def load_of_entry(entry: LoadEntry | None) -> float:

@@ -21,6 +21,7 @@ from middleware.eventtypes import TypeRegistry
 from middleware.protocol import DetectorEntry, Hints
 from policies.distribution.hints import NO_HINTS
 from policies.distribution.policy import Policy
+from policies.distribution.reading import Stream
 from policies.distribution.request import Request
 from policies.distribution.situation import Situation
 from policies.distribution.suggesting import Suggestion, suggest
@@ -188,8 +189,9 @@ class _Placing:
         """The subscribers listen from now on; a node does with one connection, however many detectors read there."""
         entry = self.situation.detectors[identity]
         readers = dict(entry.readers)
+        own = Stream("composite", "", identity)
         for place in subscribers:
-            if place.kind == "node":
+            if place.kind == "node" and self.situation.reading.at(place.name).get(own, 0) > 1:
                 continue
             home = self._home_of(place)
             readers[home] = readers.get(home, 0) + 1

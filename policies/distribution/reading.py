@@ -35,6 +35,8 @@ class Stream(NamedTuple):
 Inputs: TypeAlias = tuple[tuple[tuple[str, tuple[str, ...]], ...], tuple[str, ...]]
 """Sources, each with the types that are read of it, and detectors."""
 
+_EVERY_TYPE: Final = "*"
+
 _NOTHING: Final[Mapping[Stream, int]] = {}
 
 AT_DIRECTORY: Final = Stream("heartbeat", "", "")
@@ -66,6 +68,8 @@ class Reading:
         self.changed: set[Stream] = set()
         # By part the nodes with detectors that read it as a part, and how many of them do.
         self._parts: dict[str, Counter[str]] | None = None
+        # How many detectors read each type.
+        self._types_read: Counter[str] | None = None
         self._by_type: dict[str, list[str]] | None = None
         # Whether anybody publishes at the server of the directory.
         self._beats_at_directory = False
@@ -87,6 +91,10 @@ class Reading:
             for each, by in ((before, -1), (entry, 1)):
                 if each is not None:
                     _count_parts(each, by, self._parts)
+        if self._types_read is not None:
+            for each, by in ((before, -1), (entry, 1)):
+                if each is not None:
+                    _count_types(each, by, self._types_read)
         self._streams.pop(name, None)
         self._inputs.pop(name, None)
         self._numbers.pop(name, None)
@@ -112,6 +120,17 @@ class Reading:
     def is_read(self, detector: str) -> bool:
         """Whether other detectors read it: as a part, or what it publishes under a name, as anybody may."""
         return detector in self._part_readers() or bool(self.detectors[detector].publishes)
+
+    def is_type_read(self, type_name: str, *, but: str = "") -> bool:
+        """Whether detectors read events of a type, or all events; `but` is one that does not count."""
+        if self._types_read is None:
+            self._types_read = Counter()
+            for entry in self.detectors.values():
+                _count_types(entry, 1, self._types_read)
+        own: Counter[str] = Counter()
+        if but in self.detectors:
+            _count_types(self.detectors[but], 1, own)
+        return any(self._types_read[each] > own[each] for each in (type_name, _EVERY_TYPE))
 
     def reading_part(self, detector: str) -> Collection[str]:
         """The nodes with detectors that read it as a part."""
@@ -236,6 +255,11 @@ def _count_parts(entry: DetectorEntry, by: int, parts: dict[str, Counter[str]]) 
                 del counter[node]
         if not counter:
             del parts[part]
+
+
+def _count_types(entry: DetectorEntry, by: int, types: Counter[str]) -> None:
+    for name in (_EVERY_TYPE,) if entry.reads is None else entry.reads:
+        types[name] += by
 
 
 def _published(entry: DetectorEntry | None) -> str:

@@ -21,6 +21,7 @@ from middleware.protocol import (
     NODE_CLIENT,
     ClientEntry,
     DetectorEntry,
+    HintEntry,
     LoadEntry,
     Measured,
     NodeEntry,
@@ -43,7 +44,7 @@ class Situation:
 
     Attributes:
         network: ways between sites.
-        nodes, sources, detectors, loads, clients: entries of the directory, by name.
+        nodes, sources, detectors, loads, clients, hints: entries of the directory, by name.
         reading: who reads what.
         measures: how much there is of everything.
         remembered_delays: what `delays` has reckoned, for as long as nothing changes.
@@ -56,6 +57,7 @@ class Situation:
         self.detectors: dict[str, DetectorEntry] = {}
         self.loads: dict[str, LoadEntry] = {}
         self.clients: dict[str, ClientEntry] = {}
+        self.hints: dict[str, HintEntry] = {}
         self.reading = Reading(self.sources, self.detectors)
         self.measures = Measures(self.reading, self.loads, topology)
         self._carried = Carried(self)
@@ -71,6 +73,8 @@ class Situation:
         situation.detectors.update(entries.detectors)
         situation.loads.update(entries.loads)
         situation.clients.update(entries.clients)
+        for name, hint in entries.hints.items():
+            situation.changed("hint", name, hint)
         return situation
 
     def copy(self) -> Situation:
@@ -82,7 +86,10 @@ class Situation:
         other.detectors.update(self.detectors)
         other.loads.update(self.loads)
         other.clients.update(self.clients)
+        other.hints.update(self.hints)
         other.measures.expected.update(self.measures.expected)
+        other.measures.foreseen.update(self.measures.foreseen)
+        other.measures.streams.update(self.measures.streams)
         return other
 
     @property
@@ -127,6 +134,11 @@ class Situation:
                 self._forget(name)
             case "client":
                 _put(self.clients, name, entry)
+            case "hint":
+                _put(self.hints, name, entry)
+                _put(self.measures.foreseen, name, None if entry is None else entry.foreseen)
+                self.measures.forget_all()
+                self._forget()
 
     def expect(self, detector: str, does: Measured | None) -> None:
         """What a detector is expected to do until that is measured; None for nothing any more."""

@@ -5,13 +5,13 @@ It sits at the server of the directory, so what it does costs no link anything b
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from brokers.effects import Publish
 from brokers.policy_settings import EVERYBODY
 from middleware.eventtypes import EventType
-from middleware.protocol import DetectorEntry, Move, SetPolicy, TopologyEntry, decode, encode
+from middleware.protocol import DetectorEntry, HintEntry, Move, SetPolicy, TopologyEntry, decode, encode
 from middleware.topics import administration_topic
 from policies.topology.model import Place
 from policies.topology.writing import topology_as_toml
@@ -35,6 +35,11 @@ class Administrator(SimulatedClient):
         """Make types known."""
         for each in types:
             self.put("type", each.name, each)
+
+    def hint(self, hints: Mapping[str, HintEntry]) -> None:
+        """Say what placement analysis has found out about detectors."""
+        for name, each in hints.items():
+            self.put("hint", name, each)
 
     def move(self, detector: str, node: str) -> None:
         """Have a detector moved."""

@@ -161,6 +161,7 @@ class Simulation:
         self.administrator.begin()
         self.administrator.describe()
         self.administrator.register(scenario.types)
+        self.administrator.hint(scenario.hints)
         for name in scenario.topology.nodes:
             if name not in late:
                 network.add_node(name)

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from middleware.errors import DistcedError
 from middleware.events import Event
 from middleware.eventtypes import EventType
-from middleware.protocol import Hints
+from middleware.protocol import HintEntry, Hints
 from middleware.timestamps import SECOND
 from policies.distribution.policy import parse_policy
 from policies.topology.topology import Topology
@@ -217,6 +217,7 @@ class Scenario:
             published.
         distribution: the distribution policy of subscriptions that do not name one.
         tick: how often nodes are told the time, ns.
+        hints: what placement analysis has found out about detectors, by id.
     """
 
     topology: Topology
@@ -237,6 +238,7 @@ class Scenario:
     distribution: str = ""
     tick: int = SECOND // 10
     policies: tuple[Policy, ...] = ()
+    hints: Mapping[str, HintEntry] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         topology = self.topology

@@ -57,7 +57,7 @@ def random_scenario(
         )
     types = tuple(event_type(name, _ATTRIBUTES) for name in TYPES)
     published = topology.types or TYPES
-    fragments = [_pair(random, published) for _ in range(3)]
+    fragments = _fragments(random, published)
     asked = tuple(
         Asked(f"q{number}", random.choice(sorted(topology.subscribers)), _pattern(random, published, fragments, shared))
         for number in range(1, subscriptions + 1)
@@ -66,6 +66,20 @@ def random_scenario(
     streams = streams_by_rates(topology, types, random, start=START, duration=duration, values=values)
     told = tuple(Move(random.randrange(duration)) for _ in range(moves))
     return Scenario(topology, types, streams, asked, told, seed=seed, duration=duration, distribution=policy)
+
+
+def random_patterns(random: Random, types: Sequence[str], count: int, *, shared: float = 0.5) -> list[str]:
+    """Patterns over some of the types `A` to `E`.
+
+    Args:
+        shared: how probably one is made of a fragment that others may have, too.
+    """
+    fragments = _fragments(random, types)
+    return [_pattern(random, types, fragments, shared) for _ in range(count)]
+
+
+def _fragments(random: Random, types: Sequence[str]) -> list[str]:
+    return [_pair(random, types) for _ in range(3)]
 
 
 def _pattern(random: Random, types: Sequence[str], fragments: Sequence[str], shared: float) -> str:

@@ -1,0 +1,130 @@
+"""Where a policy would put the detectors of all patterns, one subscription after the other, as nodes would.
+
+composite-event-framework-2004, "Distribution Policies". The decisions are those that nodes make
+(`policies.distribution.placing`), in a situation in which is foreseen what detectors will do. What comes first knows
+nothing of what comes later, so afterwards detectors may *settle*: each is asked, again and again, whether it would not
+rather be elsewhere, as the nodes that host them do (`policies.distribution.adapting`), until none would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from msgspec.structs import replace as replace_entry
+
+from detectors.cutting.catalogue import Catalogue
+from detectors.cutting.graph import DetectorPlan
+from middleware.eventtypes import TypeRegistry
+from middleware.protocol import NODE_CLIENT, DetectorEntry
+from policies.distribution.adapting import DWELL, reconsider
+from policies.distribution.hints import NO_HINTS
+from policies.distribution.placing import Placement, place
+from policies.distribution.policy import Policy
+from policies.distribution.reading import Stream
+from policies.distribution.situation import Situation
+from policies.topology.model import Place
+from simulations.placement.instance import Instance
+from simulations.placement.space import Asked
+
+ROUNDS: Final = 20
+"""How often all detectors are asked at the most whether they would rather be elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The patterns of an instance, placed by a policy.
+
+    Attributes:
+        detectors: the entries, by id, with who listens.
+        plans: how each is cut.
+        reasons: why the detector of each pattern is where it is, in the order of the patterns; empty where it was moved
+            later.
+        moves: how many have moved since they were placed.
+    """
+
+    policy: Policy
+    detectors: Mapping[str, DetectorEntry]
+    plans: Mapping[str, DetectorPlan]
+    reasons: tuple[str, ...] = ()
+    moves: int = 0
+
+
+def place_all(instance: Instance, policy: Policy, *, registry: TypeRegistry | None = None) -> Placed:
+    """Place the detectors of all patterns under a policy.
+
+    Raises:
+        DistcedError: where the policy cannot do it.
+    """
+    # What is published comes before who reads it.
+    space = instance.space
+    places = sorted(range(len(space.asked)), key=lambda place: space.depth(space.roots[place]))
+    asked = tuple(space.asked[place] for place in places)
+    placed = place_more(instance, Placed(policy, {}, {}), asked, registry=registry)
+    reasons = dict(zip(places, placed.reasons, strict=True))
+    return replace(placed, reasons=tuple(reasons[place] for place in range(len(places))))
+
+
+def place_more(
+    instance: Instance, there: Placed, asked: tuple[Asked, ...], *, registry: TypeRegistry | None = None
+) -> Placed:
+    """Place the detectors of further patterns beside what is there."""
+    situation, catalogue = instance.situation(there.detectors), Catalogue()
+    plans = dict(there.plans)
+    for plan in plans.values():
+        if plan.compiled.automaton.output is None and not plan.compiled.thinnings:
+            catalogue.add(plan)
+    reasons = []
+    for each in asked:
+        placement = place(
+            each.compiled, there.policy, situation, each.subscribers, registry=registry, catalogue=catalogue
+        )
+        situation = placement.situation
+        reasons.append(placement.root.suggestion.reason)
+        plans.update(_made(placement))
+    detectors = instance.with_ways(plans).heard(situation.detectors)
+    return Placed(there.policy, detectors, plans, tuple(reasons))
+
+
+def settle(instance: Instance, placed: Placed) -> Placed:
+    """Let detectors move, until none is better off elsewhere."""
+    situation, moves = instance.situation(placed.detectors), 0
+    for _ in range(ROUNDS):
+        before = moves
+        for name in sorted(situation.detectors):
+            listeners = _listeners(instance, situation, name)
+            move = reconsider(placed.policy, situation, name, listeners, NO_HINTS, 0, DWELL)
+            if move is None:
+                continue
+            entry = situation.detectors[name]
+            if move.kind == "move":
+                # The home of its topic stays.
+                entry = replace_entry(entry, node=move.node)
+            elif move.kind == "copy":
+                entry = replace_entry(entry, copies={**entry.copies, move.node: situation.home_of_node(move.node)})
+            else:
+                copies = {node: home for node, home in entry.copies.items() if node != move.node}
+                entry = replace_entry(entry, copies=copies)
+            situation.changed("detector", name, entry)
+            for each, heard in instance.heard(situation.detectors).items():
+                if heard.readers != situation.detectors[each].readers:
+                    situation.changed("detector", each, heard)
+            moves += 1
+        if moves == before:
+            break
+    return Placed(placed.policy, dict(situation.detectors), placed.plans, placed.reasons, moves)
+
+
+def _made(placement: Placement) -> dict[str, DetectorPlan]:
+    return {
+        each.id: each.suggestion.graph.plans[each.suggestion.graph.roots[0]]
+        for each in placement.placed
+        if each.suggestion.action == "create"
+    }
+
+
+def _listeners(instance: Instance, situation: Situation, name: str) -> list[Place]:
+    """The subscribers, and the nodes that read it."""
+    nodes = situation.reading.readers().get(Stream("composite", "", name), ())
+    return [*instance.subscribers(name), *(situation.place_of(NODE_CLIENT + node) for node in sorted(nodes))]

@@ -1,0 +1,123 @@
+"""Days of a history counted apart from one another, several at once: one after the other here, or by tasks of Spark.
+
+A `DayTask` is all that a task needs: paths and texts, from which it makes the patterns anew, so that nothing but a few
+strings travels to a worker, and counts travel back. What began before midnight is found as far as the lead goes: the
+end of the day before is read, and not counted. Columns of a day through `mapInArrow` were rejected: engines need all
+events of a day in order, in one place, and reading the files of a day is a thousandth of detecting in them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from detectors.engines import EngineName
+from detectors.pattern_source import PatternSource, compile_source
+from middleware.errors import DistcedError
+from middleware.history.history import History
+from middleware.history.reading import events_of_history
+from middleware.timestamps import DAY, MINUTE
+from policies.topology.model import Place
+from simulations.placement.counting import Counting
+from simulations.placement.counts import Counts, total
+from simulations.placement.measuring import days_of, kinds_of, registry_of, wanted_types
+from simulations.placement.space import Asked, space_of
+
+LEAD: Final = 10 * MINUTE
+"""How much of the day before is read, unless it is said, ns."""
+
+Spread: TypeAlias = Callable[[Callable[[int], bytes], Sequence[int]], Iterable[bytes]]
+"""Has a function done for each of several days, in any order."""
+
+
+@dataclass(frozen=True)
+class DayTask:
+    """Counts one day.
+
+    Attributes:
+        root: the folder of the history.
+        patterns: a pattern, or the text of a pattern file.
+        name: of the file; empty for a single pattern.
+        sources: the types that each source publishes.
+        lead: ns.
+    """
+
+    root: str
+    patterns: str
+    name: str
+    sources: Mapping[str, tuple[str, ...]]
+    engine: EngineName = "stepwise"
+    lead: int = LEAD
+
+    def __call__(self, day: int) -> bytes:
+        """The counts of a day, counted from 1 January 1970, as JSON."""
+        history = History(Path(self.root))
+        compiled = compile_source(PatternSource(self.patterns, self.name), registry_of(history)).compiled
+        # Who wants them makes no difference to what they do.
+        space = space_of([Asked(str(number), each, (Place("site", ""),)) for number, each in enumerate(compiled)])
+        types = wanted_types(space)
+        first, last = history.first, history.until(types)
+        if first is None or last is None:
+            return msgspec.json.encode(Counts())
+        # The first day begins with its first event, the last one ends where the history does.
+        begin = max(first - 1, day * DAY - 1) if day > first // DAY else first - 1
+        end = min(last, (day + 1) * DAY - 1)
+        counting = Counting(space, self.sources, kinds_of(history), engine=self.engine)
+        if day > first // DAY:
+            before = max(first - 1, begin - self.lead)
+            counting.take(list(events_of_history(history, types, before + 1, begin)), before, begin, counted=False)
+        counting.take(list(events_of_history(history, types, begin + 1, end)), begin, end)
+        return msgspec.json.encode(counting.counts)
+
+
+def count_days(task: DayTask, spread: Spread = map) -> Counts:
+    """Count every day from the first to the last on which there is anything, and add them up."""
+    history = History(Path(task.root))
+    days = days_of(history, None)
+    if not days:
+        raise DistcedError("a history without events", given=task.root, advice="record some: distced record")
+    return total(msgspec.json.decode(each, type=Counts) for each in spread(task, range(days[0], days[-1] + 1)))
+
+
+def on_spark(master: str = "local[*]") -> Spread:
+    """Days as tasks of Spark.
+
+    Args:
+        master: where it runs, as Spark has it.
+    """
+
+    def spread(task: Callable[[int], bytes], days: Sequence[int]) -> Iterable[bytes]:
+        session = _session(master)
+        try:
+            context = session.sparkContext
+            return list(context.parallelize(list(days), len(days)).map(task).collect())
+        finally:
+            session.stop()
+
+    return spread
+
+
+def _session(master: str) -> Any:
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise DistcedError("days on Spark need pyspark, which is not installed",
+                           advice="pip install 'distced[spark]'") from None  # fmt: skip
+    # Workers run the same Python, and find the packages where this process has found them.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    here = str(Path(__file__).parents[2])
+    known = os.environ.get("PYTHONPATH", "")
+    if here not in known.split(os.pathsep):
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (here, known)))
+    try:
+        builder = SparkSession.builder.master(master).appName("distced place")
+        return builder.config("spark.ui.enabled", "false").config("spark.log.level", "ERROR").getOrCreate()
+    except Exception as error:
+        # Java is missing, or the master does not answer: whatever the gateway raises.
+        raise DistcedError("Spark does not start", given=master, advice=f"it needs Java 17: {error}") from error

@@ -1,0 +1,98 @@
+"""The best placement there is, by one metric: which parts are detected, in what way, where, and who reads what.
+
+composite-event-framework-2004, "Distribution Policies": policies are heuristics, which decide about one subscription at
+a time. Here all are decided about at once, as a mixed-integer programme. *d* is a detector, *w* a way to detect it
+(`space`), *n* a node, *s* a stream.
+
+    z[d,w] ∈ {0,1}         d is detected in way w;  Σ_w z[d,w] = 1 for the patterns asked for, u[d] ∈ [0,1] for parts
+    y[d,w,n] ∈ {0,1}       it is on n;              y <= z,  Σ_n y[d,w,n] >= z[d,w]
+    u[p] >= z[d,w]         where w reads the part p
+    Σ load[d,w] y[d,w,n] <= capacity[n]             where capacities are known
+
+*Bandwidth*: the bytes a second, summed over links.
+
+    r[s,n] >= y[d,w,n]     n reads the stream s, once, whoever reads it there      flow[s] · links(home of s → n)
+    Σ_m f[p,m,n] = r[p,n]  composite events of p are read by n from m, f <= y[p,·,m]   flow[p] · links(m → n)
+    Σ_m g[d,l,m] = 1       whoever listens at l hears d from m, g <= y[d,·,m]      flow[d] · links(m → l)
+    e[d,l,m] >= g + u' - 1 a pattern that others read as a part tells more, u' >= z of those   more[d] · links(m → l)
+
+*Latency*: ns until subscribers hear, mean over patterns: Σ x[l,d,n] · delay[d,n,l] with Σ_n x = 1 and x <= y. Patterns
+stay whole: what comes through a part comes no sooner than what is read where it comes from. A pattern that reads what
+another publishes is taken to hear that from where it would be the soonest, so there the bound may not be reached.
+
+*Load*: the least P with Σ load[d,w] y[d,w,n] <= P · capacity[n]. No more nodes are needed than there are detectors, and
+of nodes that can do more none is worse; so only as many are looked at, those that can do the most.
+
+*Reliability*: as bandwidth, with two hosts for each detector (Σ_n y = 2 z), at two sites where there are two, each
+reader hearing both (Σ_m f = 2 r). Then nothing is lost with any one node; of all such placements it is the one with the
+fewest bytes.
+
+The equations for r, f and g are those of uncapacitated facility location, whose relaxation is nearly whole. To bound f
+by y + r - 1 instead was rejected: its relaxation is 0. Nodes at one site read and send alike, so for bytes one at each
+site stands for all, as long as what is put there fits on one of them; else all nodes are looked at.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from middleware.errors import DistcedError
+from middleware.protocol import DetectorEntry
+from simulations.placement.evaluating import Cost, Metric, evaluate
+from simulations.placement.instance import Instance
+from simulations.placement.model import Model
+from simulations.placement.nearness import Nearness
+
+SECONDS = 60.0
+"""How long the solver may look."""
+
+TOLERANCE = 1e-4
+"""By what share the best may be better than what is taken for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Optimum:
+    """The best placement by a metric.
+
+    Attributes:
+        detectors: the entries.
+        cost: what it means.
+        bound: no placement has a lesser figure, as far as the programme goes.
+        proven: whether that was proven, or time has run out.
+        seconds: how long it took.
+        variables, rows: of the programme.
+    """
+
+    metric: Metric
+    detectors: Mapping[str, DetectorEntry]
+    cost: Cost
+    bound: float
+    proven: bool
+    seconds: float
+    variables: int
+    rows: int
+
+
+def optimum(instance: Instance, metric: Metric, *, seconds: float = SECONDS, tolerance: float = TOLERANCE) -> Optimum:
+    """The best placement by a metric.
+
+    Raises:
+        DistcedError: where there is none: no node reaches everybody, or together they can do too little.
+    """
+    began = time.perf_counter()
+    near = Nearness(instance)
+    if not near.nodes:
+        raise DistcedError("no node reaches all sources and subscribers", advice="add a link, or a node on their side")
+    model = Model(instance, near, metric)
+    solved = model.solve(seconds, tolerance)
+    if model.crowded(solved):
+        # What is at a site does not fit on one node of it.
+        model = Model(instance, near, metric, every_node=True)
+        solved = model.solve(seconds, tolerance)
+    detectors = model.placement(solved)
+    cost = evaluate(instance, detectors)
+    return Optimum(
+        metric, detectors, cost, model.bound(solved), solved.proven, time.perf_counter() - began, *model.programme.size
+    )

@@ -1,0 +1,168 @@
+"""The driver of `distced place`: reads what is given, has it analysed, and writes what is to be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from detectors.pattern_source import PatternSource, compile_source, read_source
+from middleware.console_output import messages, output, print_json, show_notes
+from middleware.errors import DistcedError
+from middleware.eventtypes import EventType
+from middleware.history.history import History
+from middleware.history.reading import events_of_history
+from middleware.protocol import SourceEntry
+from policies.distribution.hint_files import write_hints
+from policies.distribution.policy import NAMED
+from policies.explaining.deployment import subscribers_of
+from policies.topology.files import load_topology
+from policies.topology.model import Place
+from policies.topology.topology import Topology
+from simulations.placement.analysing import OPTIMUM, Analysis, analyse, hints_of
+from simulations.placement.counts import Counts
+from simulations.placement.days import DayTask, count_days, on_spark
+from simulations.placement.evaluating import OWN, Metric
+from simulations.placement.measuring import (
+    instance_of,
+    located,
+    measured,
+    registry_of,
+    sources_of,
+    types_of,
+    wanted_types,
+)
+from simulations.placement.report import as_dict, overlay_of, show
+from simulations.placement.space import Asked, Space, space_of
+from simulations.placement.what_if import LOOK, SETTLE, Recorded, Replayed, replay
+
+WITHIN: Final = 0.1
+"""Within what share of what is measured on a link the prediction should be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What was asked for; the names are those of the options.
+
+    Attributes:
+        spark: the master that days are counted on; empty for this process, one after the other.
+    """
+
+    history: Path
+    topology: Path
+    patterns: str
+    metric: Metric
+    subscribers: tuple[str, ...] = ()
+    near: tuple[str, ...] = ()
+    out: Path | None = None
+    picture: Path | None = None
+    what_if: bool = False
+    seed: int = 0
+    solver: float = 60.0
+    spark: str = ""
+    as_json: bool = False
+
+
+def place(wanted: Wanted) -> int:
+    """Analyse; 0 unless a simulation was off by more than a tenth on some link."""
+    history, topology = History(wanted.history), load_topology(wanted.topology)
+    patterns = compile_source(read_source(wanted.patterns), registry_of(history))
+    names = [
+        each.publishes.name if each.publication.output is not None else f"pattern {number}"
+        for number, each in enumerate(patterns.compiled, 1)
+    ]
+    asked = [
+        Asked(name, compiled, _subscribers(wanted, topology, name, names))
+        for name, compiled in zip(names, patterns.compiled, strict=True)
+    ]
+    space = space_of(asked)
+    sources = located(sources_of(history, wanted_types(space)), topology)
+    console = messages()
+    with console.status("counting") as status:
+        counts = _counts(wanted, patterns.source, history, space, sources, status.update)
+        instance = instance_of(counts, space, topology, sources)
+        found = analyse(instance, wanted.metric, seconds=wanted.solver, tell=status.update)
+        replayed = []
+        if wanted.what_if:
+            recorded = _recorded(history, space, sources)
+            for name in (OWN[wanted.metric], OPTIMUM):
+                status.update(f"simulating {name}")
+                replayed += _replay(found, recorded, name, wanted.seed)
+    if wanted.out is not None:
+        texts = {name: entry.pattern for name, entry in found.best.detectors.items()}
+        write_hints(wanted.out, wanted.metric, texts, found.hints())
+    if wanted.picture is not None:
+        from policies.topology.drawing.svg import topology_svg
+
+        try:
+            wanted.picture.write_text(topology_svg(topology, overlay_of(found)), encoding="utf-8")
+        except OSError as error:
+            raise DistcedError("cannot write the picture", given=str(wanted.picture), advice=str(error)) from None
+    if wanted.as_json:
+        print_json(as_dict(found, counts, replayed))
+    else:
+        show(output(), found, counts, replayed)
+    show_notes([*patterns.notes, *(f"{each.where}: {each.error}" for each in history.problems)])
+    return 0 if all(each.settled and each.worst <= WITHIN for each in replayed) else 1
+
+
+def _counts(
+    wanted: Wanted,
+    source: PatternSource,
+    history: History,
+    space: Space,
+    sources: dict[str, SourceEntry],
+    tell: Callable[[str], None],
+) -> Counts:
+    if wanted.spark:
+        tell("counting on Spark")
+        task = DayTask(str(wanted.history.resolve()), source.text, source.name, types_of(sources))
+        return count_days(task, on_spark(wanted.spark))
+
+    def told(what: str, done: int, of: int) -> None:
+        tell(f"counting {what}: {done} of {of}")
+
+    return measured(history, space, sources, tell=told)
+
+
+def _subscribers(wanted: Wanted, topology: Topology, name: str, names: Sequence[str]) -> tuple[Place, ...]:
+    """Who wants a pattern: those that are named for it, else those that are named for all."""
+    own = [_of(each, name, names) for each in wanted.subscribers], [_of(each, name, names) for each in wanted.near]
+    subscribers, near = ([each for each in given if each] for given in own)
+    return subscribers_of(topology, subscribers, near, str(wanted.topology))
+
+
+def _of(given: str, name: str, names: Sequence[str]) -> str:
+    """The name in `PATTERN=NAME`, where it is for this pattern, or in `NAME`; empty where it is for another."""
+    pattern, sign, subscriber = given.rpartition("=")
+    if not sign:
+        return given
+    if pattern not in names:
+        raise DistcedError("there is no pattern of this name", given=pattern, allowed=", ".join(names),
+                           where="--subscriber, --near")  # fmt: skip
+    return subscriber if pattern == name else ""
+
+
+def _recorded(history: History, space: Space, sources: dict[str, SourceEntry]) -> Recorded:
+    """The beginning of the history, as long as it is simulated."""
+    types = wanted_types(space)
+    start = (history.first or 0) - 1
+    events = list(events_of_history(history, types, start + 1, start + SETTLE + LOOK))
+    every = dict(history.types)
+    for each in sources.values():
+        # What a publisher of the topology may publish, and has not in this history.
+        for name in each.types:
+            every.setdefault(name, EventType(name, {}))
+    return Recorded(events, tuple(every.values()), sources, start)
+
+
+def _replay(found: Analysis, recorded: Recorded, name: str, seed: int) -> list[Replayed]:
+    option = next((each for each in found.options if each.name == name), None)
+    if option is None:
+        return []
+    policy = name if name in NAMED else OWN[found.metric]
+    instance = found.instance
+    run = replay(recorded, instance.space, instance.topology, policy, name=name,
+                 hints=hints_of(instance, option.detectors), seed=seed)  # fmt: skip
+    return [run]

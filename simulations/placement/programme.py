@@ -1,0 +1,119 @@
+"""A mixed-integer programme, row by row, for HiGHS (`scipy.optimize.milp`).
+
+networkx has no p-median, and a solver of one's own was rejected: HiGHS comes with scipy, and proves how far what it has
+found may be from the best. scipy is imported here alone, when something is solved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from math import inf
+
+from middleware.errors import DistcedError
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """What came of a programme.
+
+    Attributes:
+        values: by the names of the variables; those that are 0 left out.
+        objective: of these.
+        bound: no values have a lesser objective.
+        proven: whether these are the best, as far as the tolerance goes.
+    """
+
+    values: dict[Hashable, float]
+    objective: float
+    bound: float
+    proven: bool
+
+    def chosen(self, name: Hashable) -> bool:
+        """Whether a variable of 0 or 1 is 1."""
+        return self.values.get(name, 0.0) > 0.5
+
+
+class Programme:
+    """Variables from 0 to 1 unless it is said, rows that bound their sums, a sum to be the least."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+        self._costs: list[float] = []
+        self._whole: list[int] = []
+        self._upper: list[float] = []
+        self._entries: tuple[list[float], list[int], list[int]] = ([], [], [])
+        self._least: list[float] = []
+        self._most: list[float] = []
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """How many variables and rows there are."""
+        return len(self._costs), len(self._least)
+
+    def variable(self, name: Hashable, cost: float = 0.0, *, whole: bool = False, upper: float = 1.0) -> None:
+        """A variable, once; what it costs is added up.
+
+        Args:
+            whole: whether it is 0 or 1 and nothing in between.
+        """
+        number = self._numbers.get(name)
+        if number is None:
+            self._numbers[name] = len(self._costs)
+            self._costs.append(cost)
+            self._whole.append(int(whole))
+            self._upper.append(upper)
+        else:
+            self._costs[number] += cost
+            self._whole[number] |= whole
+
+    def __contains__(self, name: Hashable) -> bool:
+        return name in self._numbers
+
+    def row(self, terms: Iterable[tuple[Hashable, float]], least: float = -inf, most: float = inf) -> None:
+        """A sum of variables, each with a factor, lies between two numbers."""
+        data, rows, columns = self._entries
+        for name, factor in terms:
+            data.append(factor)
+            rows.append(len(self._least))
+            columns.append(self._numbers[name])
+        self._least.append(least)
+        self._most.append(most)
+
+    def solve(self, seconds: float, tolerance: float) -> Solved | None:
+        """The values with the least cost; None where no values fulfil the rows.
+
+        Args:
+            seconds: how long it may look; then the best so far counts.
+            tolerance: by what share of it the best may be better.
+
+        Raises:
+            DistcedError: where scipy is missing, or nothing was found in time.
+        """
+        try:
+            from scipy.optimize import Bounds, LinearConstraint, milp
+            from scipy.sparse import csr_array
+        except ImportError:
+            raise DistcedError(
+                "the optimum needs scipy, which is not installed", advice="pip install 'distced[place]'"
+            ) from None
+        data, rows, columns = self._entries
+        matrix = csr_array((data, (rows, columns)), shape=(len(self._least), len(self._costs)))
+        # Costs of about one, whatever they are counted in: solvers take what is too small for nothing.
+        scale = max(map(abs, self._costs), default=1.0) or 1.0
+        found = milp(
+            [cost / scale for cost in self._costs],
+            integrality=self._whole,
+            bounds=Bounds([0.0] * len(self._upper), self._upper),
+            constraints=LinearConstraint(matrix, self._least, self._most),
+            options={"time_limit": seconds, "mip_rel_gap": tolerance},
+        )
+        if found.status == 2:
+            return None
+        if found.x is None:
+            raise DistcedError(
+                "no placement was found in time", given=f"{seconds:g} s", advice="give it more time, or fewer patterns"
+            )
+        values = {name: float(found.x[number]) for name, number in self._numbers.items() if found.x[number] > 1e-9}
+        bound = found.mip_dual_bound if found.mip_dual_bound is not None else found.fun
+        return Solved(values, found.fun * scale, min(bound, found.fun) * scale, found.status == 0)

@@ -1,0 +1,194 @@
+"""What there is to choose from: the detectors that patterns may be made of, and the ways to detect each.
+
+composite-event-framework-2004, "Decomposition" and "Distribution Policies". A pattern may stay whole, may be cut
+wherever the rule allows it, or may read what others need anyhow; and so may each of its parts. By the canonical forms
+these are detectors that several patterns have in common. What a detector finds does not depend on how it is cut
+(design, section 2), so everything but its load belongs to the detector, and the load to the detector and its parts.
+
+Every set of cuts that the rule allows was rejected: a pattern of ten atoms has thousands, and policies use none of them
+but these. What a policy uses beyond them is added (`Space.add`), so that no placement that is compared is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from detectors.compilation import Compiled
+from detectors.cutting import decomposition
+from detectors.cutting.catalogue import Catalogue, Entry
+from detectors.cutting.cover import INLINE, Usable, for_reuse
+from detectors.cutting.graph import Choice, Choose, DetectorGraph, DetectorPlan, cut
+from detectors.language.tree import Publication
+from middleware.errors import DistcedError
+from middleware.protocol import parts_key
+from policies.topology.model import Place
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A pattern, and who wants to hear of it.
+
+    Attributes:
+        name: for people.
+        subscribers: at least one.
+    """
+
+    name: str
+    compiled: Compiled
+    subscribers: tuple[Place, ...]
+
+
+@dataclass(slots=True)
+class Space:
+    """The detectors that patterns may be made of.
+
+    Attributes:
+        asked: the patterns, in the order they were asked for.
+        roots: the ids of their detectors, in the same order; patterns that mean the same have one.
+        ways: of each detector its plans, by `parts_key` of the parts each reads; the whole first.
+        compiled: of each detector its pattern, to be cut; and what is read of it outside.
+    """
+
+    asked: tuple[Asked, ...]
+    roots: tuple[str, ...] = ()
+    ways: dict[str, dict[str, DetectorPlan]] = field(default_factory=dict)
+    compiled: dict[str, tuple[Compiled, frozenset[str]]] = field(default_factory=dict)
+
+    def plans(self) -> Iterator[DetectorPlan]:
+        """All ways of all detectors; the detectors with fewer atoms first, so that parts come before their readers."""
+        for name in self.ordered():
+            yield from self.ways[name].values()
+
+    def ordered(self) -> list[str]:
+        """The detectors, each behind all that it may read."""
+        found: dict[str, None] = {}
+
+        def visit(name: str, above: frozenset[str]) -> None:
+            if name in found or name in above:
+                return
+            for plan in self.ways[name].values():
+                for other in (*plan.parts, *self.named(plan)):
+                    if other in self.ways:
+                        visit(other, above | {name})
+            found[name] = None
+
+        for name in sorted(self.ways):
+            visit(name, frozenset())
+        return list(found)
+
+    def whole(self, name: str) -> DetectorPlan:
+        """A detector that reads no parts."""
+        return self.ways[name][""]
+
+    def named(self, plan: DetectorPlan) -> tuple[str, ...]:
+        """The detectors whose composite events it reads by their type."""
+        names = plan.compiled.automaton.type_names() or ()
+        return tuple(root for root in dict.fromkeys(self.roots)
+                     if self.publishes(root) and self.publishes(root) in names and root != plan.id)  # fmt: skip
+
+    def depth(self, name: str) -> int:
+        """How many patterns are read one by the other, by their types, before it is this one's turn."""
+        return max((1 + self.depth(other) for other in self.named(self.whole(name))), default=0)
+
+    def publishes(self, name: str) -> str:
+        """The type of its composite events; empty where they have none."""
+        output = self.whole(name).compiled.automaton.output
+        return "" if output is None else output.type_name
+
+    @property
+    def parts(self) -> frozenset[str]:
+        """The detectors that others may read as parts."""
+        return frozenset(part for ways in self.ways.values() for plan in ways.values() for part in plan.parts)
+
+    @property
+    def read_by_type(self) -> frozenset[str]:
+        """The detectors that others read by the type of their composite events."""
+        return frozenset(each for name in self.ways for each in self.named(self.whole(name)))
+
+    def add(self, plans: Mapping[str, DetectorPlan]) -> bool:
+        """Take in ways that a policy has made of the patterns; whether any of them is new."""
+        new = False
+        for name, plan in plans.items():
+            if name not in self.ways:
+                part = replace(plan.compiled, publication=plan.compiled.plain)
+                self._add_detector(part, plan.exports)
+                new = True
+            if parts_key(plan.parts) not in self.ways[name]:
+                self.ways[name][parts_key(plan.parts)] = plan
+                new = True
+        return new
+
+    def _add_detector(self, compiled: Compiled, exports: frozenset[str]) -> str:
+        whole = _top(cut([compiled], decomposition.none, exports=exports))
+        if whole.id not in self.ways:
+            self.ways[whole.id] = {"": whole}
+            self.compiled[whole.id] = (compiled, exports)
+        return whole.id
+
+    def _fill(self) -> None:
+        """The parts of all patterns, cut as far as the rule allows, and each detector from what others need."""
+        waiting = list(self.ways)
+        while waiting:
+            name = waiting.pop()
+            compiled, exports = self.compiled[name]
+            if compiled.automaton.epochs:
+                continue
+            graph = cut([compiled], _at_the_top(decomposition.full), exports=exports)
+            self._keep(graph)
+            for part in _top(graph).parts:
+                if part not in self.ways:
+                    plan = graph.plans[part]
+                    self._add_detector(replace(plan.compiled, publication=plan.compiled.plain), plan.exports)
+                    waiting.append(part)
+        catalogue = Catalogue()
+        for ways in self.ways.values():
+            # What publishes under a name is read by its type, not as a part.
+            if ways[""].compiled.automaton.output is None and not ways[""].compiled.thinnings:
+                catalogue.add(ways[""])
+        for name in list(self.ways):
+            compiled, exports = self.compiled[name]
+            if not compiled.automaton.epochs:
+                choose = for_reuse(catalogue, _all_but(name))
+                self._keep(cut([compiled], _at_the_top(choose), running=catalogue.plans, exports=exports))
+
+    def _keep(self, graph: DetectorGraph) -> None:
+        plan = _top(graph)
+        if plan.id in self.ways and plan.id not in plan.parts:
+            self.ways[plan.id].setdefault(parts_key(plan.parts), plan)
+
+
+def space_of(asked: Sequence[Asked]) -> Space:
+    """What patterns may be made of.
+
+    Raises:
+        DistcedError: where nothing is asked for.
+    """
+    if not asked:
+        raise DistcedError("no pattern to place detectors for", allowed="at least one")
+    space = Space(tuple(asked))
+    # A node reads the pattern that is asked for; what is published under a name belongs to it.
+    space.roots = tuple(space._add_detector(each.compiled, frozenset()) for each in asked)
+    space._fill()
+    return space
+
+
+def _top(graph: DetectorGraph) -> DetectorPlan:
+    return graph.plans[graph.roots[0]]
+
+
+def _at_the_top(choose: Choose) -> Choose:
+    """Cut the pattern itself and leave its parts whole."""
+    left = [choose]
+
+    def at_the_top(publication: Publication, exports: frozenset[str]) -> Iterable[Choice]:
+        return left.pop()(publication, exports) if left else ()
+
+    return at_the_top
+
+
+def _all_but(name: str) -> Usable:
+    def usable(entry: Entry) -> float | None:
+        return None if entry.id == name else INLINE
+
+    return usable

@@ -1,0 +1,49 @@
+"""Hints on a real server: put into the directory, and gone by when a detector is placed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from brokers.broker_verb import Wanted, host
+from brokers.directory_reading import Reading
+from brokers.hinting import publish_hints
+from brokers.live import LiveNode
+from brokers.server import Server
+from detectors.compilation import compile_pattern
+from middleware.client import Client
+from middleware.errors import DistcedError
+from middleware.eventtypes import event_type
+from middleware.protocol import Foreseen, HintEntry, Told
+from policies.distribution.hint_files import read_hint_file, write_hints
+
+pytestmark = pytest.mark.live
+
+PATTERN = "[Hinted] ; [Hinted where x > 3] within 5s"
+
+
+def test_hints_in_the_directory(mosquitto: Server, tmp_path: Path) -> None:
+    name = compile_pattern(PATTERN).automaton.canonical_id
+    foreseen = Foreseen(2.0, Told(100.0, 1.0), Told(300.0, 4.0), Told(500.0, 4.0), {"": 7.0})
+    hints = {name: HintEntry(("second",), (), foreseen)}
+    write_hints(tmp_path / "hints.json", "bandwidth", {name: PATTERN}, hints)
+    publish_hints(mosquitto.url, read_hint_file(tmp_path / "hints.json"))
+    with Reading(mosquitto.url).open() as reading:
+        found, _ = reading.look(lambda directory: directory.hints.get(name))
+    assert found == hints[name]
+    with (
+        LiveNode(mosquitto.url, "first"),
+        LiveNode(mosquitto.url, "second"),
+        LiveNode(mosquitto.url, "third"),
+        Client(mosquitto.url) as client,
+    ):
+        client.wait_for_nodes(3)
+        client.register(event_type("Hinted", {"x": "number"}))
+        assert client.subscribe(PATTERN).node == "second"
+
+
+def test_a_file_that_is_none_is_refused_before_anything_is_started(tmp_path: Path) -> None:
+    wanted = Wanted("auto", None, "n", 1, False, (), 0, 0, False, False, hints=tmp_path / "none.json")
+    with pytest.raises(DistcedError, match="cannot read the hints"):
+        host(wanted, None)

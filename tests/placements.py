@@ -1,0 +1,108 @@
+"""Placement problems for tests: small networks and patterns, and all placements there are, one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, product
+from random import Random
+
+from detectors.compilation import compile_pattern
+from middleware.events import Event
+from middleware.eventtypes import EventType, event_type
+from middleware.protocol import DetectorEntry
+from middleware.timestamps import SECOND
+from policies.topology.generating import RANDOM_KINDS, random_topology
+from policies.topology.model import BrokerNode, Place
+from policies.topology.topology import Topology
+from simulations.network.scenarios import random_patterns
+from simulations.network.streams import streams_by_rates
+from simulations.placement.instance import Instance, expected_figures
+from simulations.placement.space import Asked, Space, space_of
+
+TYPES = tuple(event_type(name, {"k": "number", "v": "number"}) for name in "ABCDE")
+VALUES = {each.name: {"k": tuple(range(5)), "v": tuple(range(10))} for each in TYPES}
+
+START = 1_795_248_000 * SECOND
+
+
+def kinds(name: str) -> Mapping[str, str] | None:
+    """Of the attributes of a type."""
+    return next((each.attributes for each in TYPES if each.name == name), None)
+
+
+def small_instance(seed: int, *, nodes: int = 3, patterns: int = 2, capacity: float | None = None) -> Instance:
+    """An instance that is small enough for all placements to be looked at."""
+    random = Random(seed)
+    topology = random_topology(
+        random.choice(RANDOM_KINDS), random, sites=4, nodes=nodes, publishers=5, subscribers=2, types="AB"
+    )
+    topology = Topology(
+        topology.sites.values(),
+        [BrokerNode(each.name, each.site, capacity) for each in topology.nodes.values()],
+        topology.publishers.values(),
+        topology.subscribers.values(),
+        topology.links,
+    )
+    texts = random_patterns(random, topology.types, patterns, shared=0.8)
+    return instance_of_texts(texts, topology, random)
+
+
+def instance_of_texts(texts: Sequence[str], topology: Topology, random: Random) -> Instance:
+    """An instance of patterns that somebody at random wants, with what policies expect of them."""
+    space = space_of_texts(texts, topology, random)
+    return Instance(topology, space, expected_figures(topology, space), {})
+
+
+def space_of_texts(texts: Sequence[str], topology: Topology, random: Random) -> Space:
+    """What patterns may be made of that somebody at random wants."""
+    subscribers = sorted(topology.subscribers)
+    return space_of(
+        [
+            Asked(f"q{number}", compile_pattern(text), (Place("subscriber", random.choice(subscribers)),))
+            for number, text in enumerate(texts, 1)
+        ]
+    )
+
+
+def all_placements(instance: Instance, hosts: int = 1) -> Iterator[dict[str, DetectorEntry]]:
+    """Every way to cut the patterns, with every set of so many nodes for each detector that is needed."""
+    space, nodes = instance.space, sorted(instance.topology.nodes)
+    text = "max-reliability" if hosts > 1 else ""
+    for cuts in _cuts(space, list(dict.fromkeys(space.roots)), {}):
+        names = list(cuts)
+        for places in product(combinations(nodes, hosts), repeat=len(names)):
+            entries = {
+                name: instance.entry(space.ways[name][cuts[name]], place, distribution=text)
+                for name, place in zip(names, places, strict=True)
+            }
+            yield instance.heard(entries)
+
+
+def _cuts(space: Space, waiting: list[str], chosen: dict[str, str]) -> Iterator[dict[str, str]]:
+    """A way for each detector that is needed."""
+    if not waiting:
+        yield chosen
+        return
+    name, *rest = waiting
+    if name in chosen:
+        yield from _cuts(space, rest, chosen)
+        return
+    for key, plan in space.ways[name].items():
+        yield from _cuts(space, [*rest, *plan.parts], {**chosen, name: key})
+
+
+def random_events(topology: Topology, seed: int, seconds: int) -> list[Event]:
+    """Events by the rates of a topology, in the order of consumption."""
+    streams = streams_by_rates(topology, TYPES, Random(seed), start=START, duration=seconds * SECOND, values=VALUES)
+    events = [event for stream in streams for send in stream.sends for event in send.events]
+    return sorted(events, key=lambda event: event.key)
+
+
+def published(topology: Topology) -> dict[str, tuple[str, ...]]:
+    """What each publisher publishes."""
+    return {each.name: each.types for each in topology.publishers.values()}
+
+
+def used(types: Sequence[EventType], topology: Topology) -> list[EventType]:
+    """Those that somebody publishes."""
+    return [each for each in types if each.name in topology.types]

@@ -1,0 +1,154 @@
+"""The optimum against every placement there is, on networks small enough for that."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from middleware.errors import DistcedError
+from policies.distribution.policy import NAMED
+from policies.topology.model import BrokerNode
+from policies.topology.topology import Topology
+from simulations.benchmarks.placement import random_instance
+from simulations.placement.by_policy import place_all, settle
+from simulations.placement.evaluating import METRICS, Cost, evaluate, gap, parse_metrics
+from simulations.placement.instance import Instance
+from simulations.placement.optimum import optimum
+from simulations.placement.replanning import replan
+from tests.placements import all_placements, instance_of_texts, small_instance
+
+seeds = st.integers(0, 10_000)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seeds)
+def test_no_placement_is_better(seed: int) -> None:
+    """Of all placements, the one with the least bytes has as many as the programme says; so with load and latency."""
+    instance = small_instance(seed)
+    costs = [evaluate(instance, each) for each in all_placements(instance)]
+    for metric in ("bandwidth", "load"):
+        best = optimum(instance, metric)
+        least = min(cost.by(metric) for cost in costs)
+        # A pattern may have several hosts, each of which serves who is near: that is none of these placements.
+        several = any(entry.copies for entry in best.detectors.values())
+        assert best.proven
+        assert best.cost.by(metric) <= least * (1 + 1e-3)
+        if not several:
+            assert best.cost.by(metric) == pytest.approx(least, rel=1e-3)
+        assert best.bound <= best.cost.by(metric) * (1 + 1e-6)
+    # A pattern that is cut is found no sooner than one that is whole.
+    whole = [evaluate(instance, each) for each in all_placements(_whole(instance))]
+    best = optimum(instance, "latency")
+    assert best.cost.delay == pytest.approx(min(cost.delay for cost in whole), rel=1e-3)
+
+
+@settings(max_examples=10, deadline=None)
+@given(seeds)
+def test_with_two_hosts_nothing_is_lost_with_any_node(seed: int) -> None:
+    instance = small_instance(seed)
+    best = optimum(instance, "reliability")
+    assert best.cost.lost == 0
+    sites = {node.site for node in instance.topology.nodes.values()}
+    apart = [each for each in all_placements(instance, 2) if _apart(instance, each)] if len(sites) > 1 else []
+    fewest = min((evaluate(instance, each).bytes for each in apart), default=None)
+    if fewest is not None:
+        assert best.cost.bytes == pytest.approx(fewest, rel=1e-3)
+
+
+@settings(max_examples=15, deadline=None)
+@given(seeds)
+def test_no_node_is_given_more_than_it_can_do(seed: int) -> None:
+    """With as much as the patterns need if each has a node of its own, and hardly more."""
+    instance = small_instance(seed, nodes=3)
+    whole = [instance.foreseen[root].loads[""] for root in dict.fromkeys(instance.space.roots)]
+    limited = _limited(instance, max(whole) * 1.05)
+    costs = [evaluate(limited, each) for each in all_placements(limited)]
+    possible = [cost.bytes for cost in costs if not cost.overloaded]
+    if not possible:
+        with pytest.raises(DistcedError, match="cannot do what the patterns ask for"):
+            optimum(limited, "bandwidth")
+        return
+    best = optimum(limited, "bandwidth")
+    assert not best.cost.overloaded
+    assert best.cost.bytes <= min(possible) * (1 + 1e-3)
+    if not any(entry.copies for entry in best.detectors.values()):
+        assert best.cost.bytes == pytest.approx(min(possible), rel=1e-3)
+
+
+@settings(max_examples=8, deadline=None)
+@given(seeds)
+def test_no_policy_is_better(seed: int) -> None:
+    instance = random_instance(seed, 10)
+    placed = {}
+    for name, policy in NAMED.items():
+        placed[name] = place_all(instance, policy)
+        instance = instance.with_ways(placed[name].plans)
+    costs = {name: evaluate(instance, each.detectors) for name, each in placed.items()}
+    for metric in METRICS:
+        best = optimum(instance, metric, seconds=20)
+        for name, cost in costs.items():
+            if not cost.overloaded:
+                assert cost.by(metric) >= best.bound * (1 - 1e-3) - 1e-9, name
+
+
+@settings(max_examples=8, deadline=None)
+@given(seeds)
+def test_settling_and_planning_anew(seed: int) -> None:
+    """What was planned anew is no worse, and every pattern is still there."""
+    instance = random_instance(seed, 10)
+    for name, metric in (("min-bandwidth", "bandwidth"), ("min-load", "load")):
+        placed = settle(instance, place_all(instance, NAMED[name]))
+        anew = replan(instance, placed, metric)
+        known = instance.with_ways(placed.plans).with_ways(anew.plans)
+        before, after = evaluate(known, placed.detectors), evaluate(known, anew.detectors)
+        assert (len(after.overloaded), after.by(metric)) <= (len(before.overloaded), before.by(metric) * (1 + 1e-9))
+        for entries in (placed.detectors, anew.detectors):
+            assert set(instance.space.roots) <= entries.keys()
+            assert all(set(entry.parts) <= entries.keys() for entry in entries.values())
+
+
+def test_what_others_read_by_its_type_counts() -> None:
+    """A pattern that reads what another publishes: its composite events cross links, too."""
+    instance = small_instance(3, patterns=1)
+    texts = ["[A where v > 8] ; [B where v > 8] -> Rare()", "[Rare] ; [A where v > 8]"]
+    named = instance_of_texts(texts, instance.topology, Random(1))
+    costs = [evaluate(named, each) for each in all_placements(named)]
+    best = optimum(named, "bandwidth")
+    assert best.cost.bytes == pytest.approx(min(cost.bytes for cost in costs), rel=1e-3)
+
+
+def test_gaps() -> None:
+    cost = Cost({("a", "b"): 30.0, ("b", "a"): 12.0}, (4.0, 8.0), {"n": 5.0}, {"n": 0.5}, 0.25, ())
+    assert (cost.by("bandwidth"), cost.by("latency"), cost.by("load"), cost.by("reliability")) == (42.0, 6.0, 0.5, 0.25)
+    assert gap(12.0, 10.0, "bandwidth") == pytest.approx(0.2)
+    assert gap(0.25, 0.1, "reliability") == pytest.approx(0.15)
+    assert gap(0.0, 0.0, "load") == 0.0
+    assert gap(1.0, 0.0, "load") == float("inf")
+    assert parse_metrics("load, bandwidth") == ("bandwidth", "load")
+    with pytest.raises(DistcedError, match="not a metric"):
+        parse_metrics("impact")
+
+
+def _whole(instance: Instance) -> Instance:
+    """Without cuts."""
+    space = replace(instance.space, ways={name: {"": ways[""]} for name, ways in instance.space.ways.items()})
+    return replace(instance, space=space)
+
+
+def _apart(instance: Instance, detectors: object) -> bool:
+    assert isinstance(detectors, dict)
+    site = {node.name: node.site for node in instance.topology.nodes.values()}
+    return all(len({site[node] for node in (each.node, *each.copies)}) == 2 for each in detectors.values())
+
+
+def _limited(instance: Instance, capacity: float) -> Instance:
+    topology = instance.topology
+    nodes = [BrokerNode(each.name, each.site, capacity) for each in topology.nodes.values()]
+    limited = Topology(
+        topology.sites.values(), nodes, topology.publishers.values(), topology.subscribers.values(), topology.links
+    )
+    return Instance(limited, instance.space, instance.foreseen, instance.streams)

@@ -1,0 +1,233 @@
+"""`distced place` from a history to hints, the hints in broker nodes, and predictions held to the simulator."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from xml.etree import ElementTree
+
+import pytest
+import typer
+from rich.console import Console
+from typer.testing import CliRunner
+
+from middleware.errors import DistcedError
+from middleware.history.writing import HistoryWriter
+from middleware.protocol import DetectorEntry, HintEntry
+from middleware.timestamps import SECOND
+from policies.distribution.hint_files import read_hint_file, write_hints
+from policies.distribution.measures import hosting
+from policies.distribution.policy import NAMED
+from policies.topology.generating import random_topology
+from policies.topology.topology import Topology
+from policies.topology.writing import topology_as_toml
+from simulations.benchmarks.placement import measure
+from simulations.benchmarks.placement_report import as_dict, plots, show
+from simulations.console import bench, place
+from simulations.experiments.comparing import scenario_of
+from simulations.network.running import Simulation
+from simulations.network.scenarios import random_patterns
+from simulations.placement.analysing import hints_of
+from simulations.placement.by_policy import place_all
+from simulations.placement.counting import count
+from simulations.placement.measuring import instance_of, located, types_of
+from simulations.placement.what_if import Recorded, Replayed, replay
+from tests.placements import START, TYPES, kinds, published, random_events, space_of_texts, used
+
+PATTERNS = """
+Pair = [A as x where v > 7] ; [B where k == x.k and v > 5] within 2s
+Pair -> Met(k = x.k)
+Pair ; [C where v > 6] within 3s -> Alarm()
+[Alarm] ; [A where v > 8] within 5s -> Worse()
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A history of a minute, a topology and patterns."""
+    made = tmp_path_factory.mktemp("place")
+    topology = random_topology("tree", Random(4), sites=5, nodes=4, publishers=7, subscribers=2, types="ABC")
+    (made / "topology.toml").write_text(topology_as_toml(topology))
+    (made / "p.pattern").write_text(PATTERNS)
+    HistoryWriter(made / "history", "test", used(TYPES, topology)).write(random_events(topology, 1, 60), None)
+    return made
+
+
+def placed(folder: Path, *options: str) -> tuple[int, str]:
+    app = typer.Typer()
+    app.command()(place)
+    given = ("--history", "history", "--topology", "topology.toml", "--patterns", "p.pattern")
+    paths = [str(folder / each) if number % 2 else each for number, each in enumerate(given)]
+    result = CliRunner().invoke(app, [*paths, *options], standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return int(result.return_value or 0), result.stdout
+
+
+@pytest.mark.parametrize("metric", ["bandwidth", "latency", "load", "reliability"])
+def test_the_verb(folder: Path, metric: str, tmp_path: Path) -> None:
+    out, picture = tmp_path / "hints.json", tmp_path / "picture.svg"
+    options = ("--metric", metric, "--subscriber", "subscriber-1", "--subscriber", "Met=subscriber-2", "--what-if")
+    code, text = placed(folder, *options, "--json", "--out", str(out), "--picture", str(picture))
+    told = json.loads(text)
+    assert code == 0, told["what_if"]
+    assert told["metric"] == metric
+    assert [each["policy"] for each in told["options"]] == [*NAMED, "planned anew", "optimum"]
+    assert told["optimum"]["proven"]
+    assert all(len(each["reasons"]) == 3 for each in told["options"] if each["policy"] in NAMED)
+    assert min(each["gap"] for each in told["options"] if not each["overloaded"]) >= -1e-3
+    assert [each["pattern"] for each in told["patterns"]] == ["Met", "Alarm", "Worse"]
+    assert all(each["nodes"] for each in told["patterns"])
+    # The policy of the metric and the optimum were simulated, and every link is within a tenth.
+    assert len(told["what_if"]) == 2
+    assert all(each["settled"] and not each["refused"] and each["worst"] <= 0.1 for each in told["what_if"])
+    assert all(each["measured"] > 0 for each in told["what_if"])
+    best = told["options"][-1]
+    hints = read_hint_file(out)
+    assert {name: list(each.nodes) for name, each in hints.items()} == {
+        each["id"]: each["nodes"] for each in best["detectors"]
+    }
+    ElementTree.parse(picture)
+
+
+def test_for_people(folder: Path) -> None:
+    code, text = placed(folder, "--near", "site-1", "--what-if")
+    assert code == 0
+    for word in ("min-bandwidth", "optimum", "planned anew", "Met: on node-", "composite events/s", "measured"):
+        assert word in text
+
+
+def test_who_subscribes_has_to_be_said(folder: Path) -> None:
+    with pytest.raises(DistcedError, match="who subscribes makes a difference"):
+        placed(folder)
+    with pytest.raises(DistcedError, match="there is no pattern of this name"):
+        placed(folder, "--subscriber", "Mett=subscriber-1")
+
+
+def test_files_of_hints(tmp_path: Path) -> None:
+    hints = {"c1": HintEntry(("n",), ("c2",)), "c2": HintEntry()}
+    write_hints(tmp_path / "hints.json", "load", {"c1": "[A]"}, hints)
+    assert read_hint_file(tmp_path / "hints.json") == hints
+    (tmp_path / "other.json").write_text('{"format": "distced hints", "version": 9}')
+    with pytest.raises(DistcedError, match="of a later version"):
+        read_hint_file(tmp_path / "other.json")
+    (tmp_path / "other.json").write_text("[]")
+    with pytest.raises(DistcedError, match="not a file of hints"):
+        read_hint_file(tmp_path / "other.json")
+    with pytest.raises(DistcedError, match="cannot read the hints"):
+        read_hint_file(tmp_path / "none.json")
+
+
+def test_nodes_go_by_hints() -> None:
+    """Detectors come to stand where hints say, and stay there; without hints, and where a node is missing, they come
+    to stand where the policy wants them."""
+    scenario, _ = scenario_of(3)
+    scenario = replace(scenario, subscriptions=scenario.subscriptions[:1], distribution="min-bandwidth")
+    free = standing(scenario)
+    name, node = next((name, entry.node) for name, entry in free.items())
+    other = next(each for each in sorted(scenario.topology.nodes) if each != node)
+    hinted = standing(replace(scenario, hints={name: HintEntry((other,), ())}))
+    assert {each.node for each in hinted.values()} == {other}
+    missing = standing(replace(scenario, hints={name: HintEntry(("nobody",), ())}))
+    assert missing[name].node == node
+
+
+def test_nodes_cut_as_hints_say() -> None:
+    """The policy would leave it whole; the hints have it read a part."""
+    scenario, _ = scenario_of(3)
+    text = "[A] ; [B] ; [C] within 3s"
+    asked = replace(scenario.subscriptions[0], pattern=text)
+    scenario = replace(scenario, subscriptions=(asked,), distribution="min-bandwidth")
+    free = standing(scenario)
+    assert [entry.parts for entry in free.values()] == [()]
+    topology = scenario.topology
+    space = space_of_texts([text], topology, Random(0))
+    root = space.roots[0]
+    key = next(each for each in space.ways[root] if each)
+    part = space.ways[root][key].parts[0]
+    one, other = sorted(topology.nodes)[:2]
+    hinted = standing(replace(scenario, hints={root: HintEntry((one,), (part,)), part: HintEntry((other,), ())}))
+    assert {name: (entry.node, entry.parts) for name, entry in hinted.items()} == {
+        root: (one, (part,)),
+        part: (other, ()),
+    }
+
+
+@pytest.mark.parametrize(("policy", "seed"), [("min-bandwidth", 6), ("min-load", 2), ("max-reliability", 4)])
+def test_links_as_predicted(policy: str, seed: int) -> None:
+    """Bytes on each link as the simulator measures them, within a tenth, for the placement of a policy."""
+    topology = random_topology("geometric", Random(seed), sites=6, nodes=5, publishers=8, subscribers=3)
+    topology = Topology(
+        topology.sites.values(),
+        [replace(each, capacity=None) for each in topology.nodes.values()],
+        [replace(each, uncertainty=0) for each in topology.publishers.values()],
+        topology.subscribers.values(),
+        topology.links,
+    )
+    random = Random(seed)
+    space = space_of_texts(random_patterns(random, topology.types, 4), topology, random)
+    events = random_events(topology, seed, 45)
+    sources = located(published(topology), topology)
+    counts = count(space, events, types_of(sources), START, START + 45 * SECOND, kinds)
+    instance = instance_of(counts, space, topology, sources)
+    wanted = place_all(instance, NAMED[policy])
+    recorded = Recorded(events, TYPES, sources, START)
+    found = replay(
+        recorded, space, topology, policy, hints=hints_of(instance, wanted.detectors), seed=seed, look=20 * SECOND
+    )
+    assert found.settled
+    assert not found.refused
+    assert where(found.detectors) == where(wanted.detectors)
+    assert found.measured > 0
+    assert found.worst <= 0.1, far_off(found)
+
+
+def test_the_benchmark(tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    figures = measure(2, 10, 5, ("bandwidth", "reliability"), 5.0, lambda _, done, of: told.append((done, of)))
+    assert told[-1] == (2, 2)
+    assert [each.seed for each in figures.tried] == [5, 6]
+    assert figures.heuristics("bandwidth") == [*NAMED, "settled", "replanned"]
+    assert figures.best("bandwidth")[1] <= min(figures.gaps("bandwidth", "min-load"))
+    for each in figures.tried:
+        assert each.nodes <= 10
+        assert min(each.by_metric[0].gaps.values()) >= -1e-3
+    console = Console(file=io.StringIO(), width=200)
+    show(console, figures)
+    assert isinstance(console.file, io.StringIO)
+    assert "the best heuristic is" in console.file.getvalue()
+    assert set(plots(figures)) == {"placement-bandwidth.svg", "placement-reliability.svg"}
+    assert json.loads(json.dumps(as_dict(figures)))["instances"] == 2
+    arguments = ["placement", "--instances", "1", "--nodes", "5", "--metrics", "latency", "--json"]
+    result = CliRunner().invoke(bench, [*arguments, "--report", str(tmp_path)])
+    assert json.loads(result.stdout)["best"]["latency"]["median"] <= 0.02
+    ElementTree.parse(tmp_path / "placement-latency.svg")
+
+
+def test_the_example_of_the_page() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "placement.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    values: dict[str, object] = {}
+    exec(compile(code, "docs/placement.md", "exec"), values)
+    assert values["best"].proven  # type: ignore[attr-defined]
+
+
+def standing(scenario: object) -> dict[str, DetectorEntry]:
+    """Where the detectors of a scenario stand after a while."""
+    simulation = Simulation(scenario)  # type: ignore[arg-type]
+    engine = simulation.network.engine
+    engine.run(simulation.scenario.start + 50 * SECOND)
+    return simulation.administrator.detectors
+
+
+def where(detectors: Mapping[str, DetectorEntry]) -> dict[str, tuple[set[str], set[str]]]:
+    return {name: (set(hosting(entry)), set(entry.parts)) for name, entry in detectors.items()}
+
+
+def far_off(found: Replayed) -> list[tuple[str, str, float, float]]:
+    return [(each.origin, each.target, each.measured, each.predicted) for each in found.links if abs(each.off) > 0.05]
