@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -23,6 +22,7 @@ from middleware.history import History, HistoryWriter, events_of_history
 from middleware.history.layout import day_of, day_text
 from middleware.recorded import read_events
 from middleware.timestamps import DAY, HOUR
+from tests.history_form import in_order, without_nulls
 
 ATTRIBUTES = st.dictionaries(
     st.sampled_from(("x", "type", "hi", "room")),
@@ -44,23 +44,6 @@ def events(draw: st.DrawFn) -> list[Event]:
             wide = seq + draw(st.sampled_from((0, 2**64, 2**95)))
             made.append(CompositeEvent(name, lo, hi, source, wide, attributes, constituents=(("s", 1), ("t", wide))))
     return made
-
-
-def in_order(found: Iterable[Event]) -> list[Event]:
-    return sorted(found, key=lambda event: event.key)
-
-
-def without_nulls(found: Iterable[Event]) -> list[tuple[object, ...]]:
-    """What there is of events where a missing attribute reads as null, with the kinds of numbers."""
-    return [
-        (
-            each.type,
-            each.key,
-            getattr(each, "constituents", None),
-            sorted((name, repr(value)) for name, value in each.attributes.items() if value is not None),
-        )
-        for each in found
-    ]
 
 
 @given(events(), st.data())
