@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("pyarrow", reason="a history needs the extra distced[tables]")
 
 from middleware.events import CompositeEvent, Event
-from middleware.history import History, HistoryWriter, events_of_history
+from middleware.history import History, events_of_history
 from middleware.mapping import load_mapping
 from middleware.recorded import read_events, write_events
 from middleware.timestamps import DAY, HOUR, SECOND
@@ -23,6 +23,7 @@ from simulations.ingest.console import ingest as verb
 from simulations.ingest.ingesting import Ingest
 from simulations.ingest.seen import ClockWatch, SeenIds
 from simulations.replay.runners import Inline
+from tests.faults import Broken, Faults
 from tests.history_form import in_order, without_nulls
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -202,36 +203,6 @@ def test_what_cannot_be_read_to_its_end(tmp_path: Path) -> None:
     assert not by_path[paths[3]].trouble
     assert by_path[broken].added == by_path[paths[3]].repeated
     assert held(tmp_path / "h") == without_nulls(readings(3_000, step=SECOND))
-
-
-class Broken(BaseException):
-    """The process has ended here."""
-
-
-class Faults:
-    """Breaks off before, or right after, a step by its number."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.steps = 0
-        self.at = -1
-        for owner, name in ((Path, "replace"), (Path, "unlink"), (HistoryWriter, "write_table"), (shutil, "rmtree")):
-            self._watch(monkeypatch, owner, name)
-
-    def _watch(self, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
-        original = getattr(owner, name)
-
-        def step(*args: Any, **kwargs: Any) -> Any:
-            self._tick()
-            done = original(*args, **kwargs)
-            self._tick()
-            return done
-
-        monkeypatch.setattr(owner, name, step)
-
-    def _tick(self) -> None:
-        self.steps += 1
-        if self.steps == self.at:
-            raise Broken
 
 
 def test_broken_off_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
