@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, Final
 
@@ -26,6 +27,9 @@ TIME: Final = "distced_time"
 """The column that the watermark is about: the `hi` as a timestamp."""
 
 KEY: Final = "distced_key"
+EVENT: Final = "event"
+"""The struct that an event travels in: columns whose names have dots cannot travel by themselves."""
+
 REASON: Final = "distced_reason"
 
 _INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
@@ -46,8 +50,16 @@ class EventColumns:
     packed: str
     composite: bool
 
-    def event(self, row: Mapping[str, Any]) -> Event:
-        """The event in a row that is not rejected."""
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that an event is made of, its times in nanoseconds."""
+        packed = (ATTRIBUTES,) if self.packed else ()
+        made_of = ("constituents",) if self.composite else ()
+        return ("type", "lo", "hi", "source", "seq", *packed, *made_of, *self.attributes)
+
+    def event(self, row: Any) -> Event:
+        """The event in a row that is not rejected, or in a struct of its columns."""
+        row = _fields(row)
         attributes = self._packed(row[ATTRIBUTES]) if self.packed else self._plain(row)
         own = (row["type"], row["lo"], row["hi"], row["source"], int(row["seq"]), attributes)
         made_of = row["constituents"] if self.composite else None
@@ -68,11 +80,13 @@ class EventColumns:
     def _packed(self, value: Any) -> dict[str, Attribute]:
         if value is None:
             return {}
-        if isinstance(value, str):
-            value = json.loads(value)
-        elif hasattr(value, "asDict"):
-            value = value.asDict()
-        return {name: attribute_of(each) for name, each in value.items()}
+        fields = json.loads(value) if isinstance(value, str) else _fields(value)
+        return {name: attribute_of(each) for name, each in fields.items()}
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """A struct or a map: rows, dictionaries or pairs, according to where Spark hands it over."""
+    return value.asDict() if hasattr(value, "asDict") else dict(value)
 
 
 def attribute_of(value: Any) -> Attribute:
@@ -87,9 +101,13 @@ def attribute_of(value: Any) -> Attribute:
         return value
     if isinstance(value, Decimal):
         return int(value) if value == int(value) else float(value)
-    if hasattr(value, "isoformat"):
-        text: str = value.isoformat()
-        return text
+    if isinstance(value, datetime):
+        # As in files: with a Z where it is an instant, without where it is what some clock shows.
+        if value.tzinfo is None:
+            return value.isoformat(" ", "microseconds")
+        return value.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "microseconds") + "Z"
+    if isinstance(value, date):
+        return value.isoformat()
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -176,7 +194,7 @@ def rejected_rows(frame: Any) -> Any:
 
     columns = columns_of(frame)
     timed = with_times(frame).withColumn(REASON, reason(columns))
-    kept = [f.col(_quoted(name)) for name in frame.columns]
+    kept = [f.col(quoted(name)) for name in frame.columns]
     return timed.filter(f.col(REASON).isNotNull()).select(*kept, REASON)
 
 
@@ -197,15 +215,16 @@ def _values(columns: EventColumns, name: str) -> list[Any]:
     from pyspark.sql import functions as f
 
     if columns.packed == "string":
-        quoted = name.replace("'", "\\'")
-        return [f.get_json_object(f.col(ATTRIBUTES), f"$['{quoted}']")]
+        escaped = name.replace("'", "\\'")
+        return [f.get_json_object(f.col(ATTRIBUTES), f"$['{escaped}']")]
     if columns.packed.startswith("map"):
         return [f.try_element_at(f.col(ATTRIBUTES), f.lit(name))]
     if columns.packed:
         return [f.col(ATTRIBUTES).getField(name)]
     there = [each for each in (column_of(name), WHOLE + column_of(name)) if each in columns.attributes]
-    return [f.col(_quoted(each)) for each in there]
+    return [f.col(quoted(each)) for each in there]
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """The name of a column as Spark reads it whatever it holds."""
     return "`" + name.replace("`", "``") + "`"

@@ -18,7 +18,7 @@ from detectors.compilation import Compiled
 from middleware.events import CompositeEvent
 from middleware.recorded.arrow_form import DIGITS, constituents_text
 from middleware.recorded.writer import json_line
-from simulations.streaming.columns import EventColumns
+from simulations.streaming.columns import EVENT, EventColumns
 from simulations.streaming.key_state import KeyDetection, due_at, pack_events, unpack_events
 from simulations.streaming.keys import stream_reach
 
@@ -42,7 +42,7 @@ class Detection(StatefulProcessor):  # type: ignore[misc]
         self._waiting = handle.getListState("waiting", "events binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
-        events = [self._columns.event(row.asDict()) for row in rows]
+        events = [self._columns.event(row[EVENT]) for row in rows]
         if events:
             self._waiting.appendValue((pack_events(events),))
             # Rows may come that the watermark of this micro-batch has passed, but not that of the one before. They have

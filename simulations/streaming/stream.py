@@ -16,7 +16,7 @@ from middleware.errors import DistcedError
 from middleware.eventtypes import EventType, TypeRegistry
 from middleware.timestamps import MILLISECOND, parse_duration
 from simulations.replay.plan import types_of
-from simulations.streaming.columns import KEY, REASON, TIME, columns_of, key_column, reason, with_times
+from simulations.streaming.columns import EVENT, KEY, REASON, TIME, columns_of, key_column, quoted, reason, with_times
 from simulations.streaming.keys import stream_key
 
 METRICS: Final = "distced"
@@ -57,14 +57,18 @@ def detect_stream(
     key = stream_key(patterns, (by,) if isinstance(by, str) else by)
     delay = -(-parse_duration(watermark) // MILLISECOND)
     columns = columns_of(frame)
+    if not frame.isStreaming:
+        raise DistcedError(
+            "a DataFrame that does not stream", allowed="one of spark.readStream",
+            advice="write it to files, distced ingest them, and distced replay the history",
+        )  # fmt: skip
     _prepare(frame.sparkSession)
 
     from simulations.streaming.processor import OUTPUT, Detection
 
     counted = with_times(frame).withColumn(REASON, reason(columns))
-    counted = counted.observe(
-        METRICS, f.count(f.lit(1)).alias("rows"), f.count(f.col(REASON)).alias("rejected")
-    )  # What is no event tells nothing of the time either.
+    counted = counted.observe(METRICS, f.count(f.lit(1)).alias("rows"), f.count(f.col(REASON)).alias("rejected"))
+    # What is no event tells nothing of the time either.
     timed = counted.filter(f.col(REASON).isNull()).withColumn(TIME, f.expr("timestamp_micros(hi div 1000)"))
     events = timed.withWatermark(TIME, f"{delay} milliseconds")
     wanted = types_of(patterns)
@@ -72,7 +76,8 @@ def detect_stream(
         # All events tell the time. Spark would look at the type before, unless the same condition is about the time.
         read = f.col("type").isin(*sorted(wanted)) | (f.col(TIME) < f.lit("0001-01-01").cast("timestamp"))
         events = events.filter(read)
-    grouped = events.withColumn(KEY, key_column(columns, key)).groupBy(KEY)
+    event = f.struct(*(f.col(quoted(name)) for name in columns.names)).alias(EVENT)
+    grouped = events.select(key_column(columns, key).alias(KEY), TIME, event).groupBy(KEY)
     if not hasattr(grouped, "transformWithState"):
         raise DistcedError("streams need PySpark 4.1 or later", advice="pip install -U 'distced[spark]'")
     return grouped.transformWithState(

@@ -59,8 +59,9 @@ class Simulated:
 
 
 def row(event: Event) -> Any:
-    return Row(type=event.type, lo=event.lo, hi=event.hi, source=event.source, seq=event.seq,
-               attributes=event.attributes)  # fmt: skip
+    parts = Row(type=event.type, lo=event.lo, hi=event.hi, source=event.source, seq=event.seq,
+                attributes=event.attributes)  # fmt: skip
+    return Row(event=parts)
 
 
 def differs(seed: int) -> int:
@@ -128,9 +129,8 @@ def test_watermarks_and_instants() -> None:
 def test_keys_are_forgotten() -> None:
     (pattern,) = compiled_patterns("[A as x] ; [B] by k within 5ms", None)
     query = Simulated(Detection([pattern], COLUMNS))
-    for number in range(50):
-        event = Event("A", at(number), at(number), "s", number, {"k": number})
-        query.batch({str(number): [row(event)]}, due_at(at(number)) - 1)
+    events = [Event("A", at(number), at(number), "s", number, {"k": number}) for number in range(50)]
+    query.batch({str(event.seq): [row(event)] for event in events}, 1)
     assert query.keys == 50
     query.batch({}, due_at(at(25) + 5 * MILLISECOND))
     assert 20 < query.keys < 25
