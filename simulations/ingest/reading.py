@@ -19,7 +19,7 @@ import msgspec
 
 from detectors.running import declared_types
 from middleware.errors import DistcedError
-from middleware.events import Event
+from middleware.events import Event, EventId
 from middleware.eventtypes import EventType
 from middleware.history import History, HistoryWriter
 from middleware.history.layout import write_whole
@@ -171,7 +171,9 @@ class _Pass:
         waiting = events
         part = 0
         while waiting:
-            now, later, ids = [], [], set()
+            now: list[Event] = []
+            later: list[Event] = []
+            ids: set[EventId] = set()
             for event in waiting:
                 (later if event.id in ids else now).append(event)
                 ids.add(event.id)

@@ -13,12 +13,10 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, Final
 
-import msgspec
-
 from middleware.errors import EventError
 from middleware.events import Attribute, CompositeEvent, Event
 from middleware.recorded.arrow_form import column_of
-from middleware.recorded.native import OWN_COLUMNS, PREFIX
+from middleware.recorded.native import OWN_COLUMNS, PREFIX, constituents_of
 from middleware.recorded.tables import WHOLE
 from middleware.timestamps import INSTANT_MAX, INSTANT_MIN
 
@@ -65,8 +63,7 @@ class EventColumns:
         made_of = row["constituents"] if self.composite else None
         if made_of is None:
             return Event(*own)
-        constituents = msgspec.json.decode(made_of, type=list[tuple[str, int]])
-        return CompositeEvent(*own, constituents=tuple(constituents))
+        return CompositeEvent(*own, constituents=tuple(constituents_of(made_of)))
 
     def _plain(self, row: Mapping[str, Any]) -> dict[str, Attribute]:
         found: dict[str, Attribute] = {}
@@ -177,18 +174,38 @@ def reason(columns: EventColumns) -> Any:
         wrong("source", "source is null or source = ''"),
         wrong("sequence", "seq is null or seq < 0 or seq % 1 != 0"),
     ]
+    # Spark reads more as JSON than others do, so what is JSON is asked where it will be read.
     if columns.packed == "string":
+        readable = f.udf(is_object, "boolean", useArrow=False)
+        reasons.append(f.when(~readable(f.col(ATTRIBUTES)), f.lit("attributes")))
+    if columns.composite:
         reasons.append(
-            wrong("attributes", "attributes is not null and (from_json(attributes, 'map<string,string>') is null)")
+            f.when(~f.udf(is_made_of, "boolean", useArrow=False)(f.col("constituents")), f.lit("constituents"))
         )
     return f.coalesce(*reasons)
+
+
+def is_object(text: str | None) -> bool:
+    """Whether a text is a JSON object, or null."""
+    try:
+        return text is None or isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def is_made_of(text: str | None) -> bool:
+    """Whether a text is a list of constituents, or null."""
+    try:
+        return text is None or isinstance(constituents_of(text), list)
+    except EventError:
+        return False
 
 
 def rejected_rows(frame: Any) -> Any:
     """The rows of a DataFrame that are no events, with what is wrong with them as `distced_reason`.
 
-    That is type, time, source, sequence or attributes. `detect_stream` leaves these rows out and counts them; this says
-    which they are, in a query of its own.
+    That is type, time, source, sequence, attributes or constituents. `detect_stream` leaves these rows out and counts
+    them; this says which they are, in a query of its own.
     """
     from pyspark.sql import functions as f
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 from pyspark.sql import Row
-from pyspark.sql.streaming import StatefulProcessor
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from detectors.compilation import Compiled
 from middleware.events import CompositeEvent
@@ -28,7 +28,7 @@ OUTPUT: Final = (
 """The columns of composite events: those of the native form, with the attributes as a JSON object."""
 
 
-class Detection(StatefulProcessor):  # type: ignore[misc]
+class Detection(StatefulProcessor):
     """Patterns for the events of each key."""
 
     def __init__(self, patterns: Sequence[Compiled], columns: EventColumns) -> None:

@@ -209,11 +209,15 @@ def test_values_of_attributes() -> None:
 def test_rows_that_are_no_events(session: Any) -> None:
     good = {"type": "A", "lo": 1, "hi": 2, "source": "s", "seq": 1, "attributes": "{}"}
     bad = [{"type": None}, {"type": ""}, {"lo": 3}, {"hi": None}, {"source": ""}, {"seq": -1}, {"seq": None},
-           {"attributes": "{"}]  # fmt: skip
-    schema = "type string, lo long, hi long, source string, seq long, attributes string"
-    frame = session.createDataFrame([good, *({**good, **each} for each in bad), {**good, "attributes": None}], schema)
+           {"attributes": "{"}, {"attributes": "{'a': 1}"}, {"attributes": "{} {}"}, {"attributes": "[]"},
+           {"constituents": "[1]"}]  # fmt: skip
+    schema = "type string, lo long, hi long, source string, seq long, attributes string, constituents string"
+    good["constituents"] = None
+    frame = session.createDataFrame([good, *({**good, **each} for each in bad), {**good, "attributes": None},
+                                     {**good, "constituents": '[["s",1]]'}], schema)  # fmt: skip
     reasons = [row.distced_reason for row in rejected_rows(frame).collect()]
-    assert reasons == ["type", "type", "time", "time", "source", "sequence", "sequence", "attributes"]
+    assert reasons == ["type", "type", "time", "time", "source", "sequence", "sequence"] + ["attributes"] * 4 + [
+        "constituents"]  # fmt: skip
     beyond = session.sql("select 'A' as type, timestamp'9999-01-01' as time, 's' as source, 1 as seq")
     assert [row.distced_reason for row in rejected_rows(beyond).collect()] == ["time"]
 
