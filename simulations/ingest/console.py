@@ -27,6 +27,9 @@ def ingest(
     rejected: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write rows that gave no event here, too, as JSON lines.")
     ] = None,
+    count_on: Annotated[
+        bool, typer.Option("--count-on", help="Number events on from those in the history, source by source.")
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
     """Bring recordings into an event history.
@@ -35,11 +38,14 @@ def ingest(
     rejected/, with the reason; events that came before are left out. The same command again does no harm, and goes on
     where it was broken off.
 
+    A mapping counts the events of a source, from 0 in each recording. Recordings that share their sources, one for each
+    day for instance, have to be counted on.
+
     \b
     Examples:
       distced ingest events.parquet --history office
-      distced ingest week-*.csv.gz --mapping office.toml --history office --rejected bad.jsonl
+      distced ingest week-*.csv.gz --mapping office.toml --history office --count-on
     """
     from simulations.ingest.ingest_verb import Asked, ingest_recordings
 
-    return ingest_recordings(Asked(tuple(recordings), history, mapping, name, master, rejected, as_json))
+    return ingest_recordings(Asked(tuple(recordings), history, mapping, name, master, rejected, count_on, as_json))

@@ -43,6 +43,7 @@ class Asked:
     name: str
     master: str
     rejected: Path | None
+    count_on: bool
     as_json: bool
 
 
@@ -52,7 +53,9 @@ def ingest_recordings(asked: Asked) -> int:
         # A mistake in the mapping shows before anything is started.
         load_mapping(asked.mapping)
     started = time.perf_counter()
-    ingest = Ingest(asked.recordings, asked.history, mapping=asked.mapping, recorder=asked.name)
+    ingest = Ingest(
+        asked.recordings, asked.history, mapping=asked.mapping, recorder=asked.name, count_on=asked.count_on
+    )
     with _runner(asked, ingest) as runner, progress_bars(None) as bars:
         task = bars.add_task("reading", total=None, visible=bool(ingest.open))
         ingest.perform(runner, lambda events: bars.update(task, completed=events))

@@ -9,9 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from middleware.errors import DistcedError
+from middleware.errors import DistcedError, MappingError
 from middleware.history import History
 from middleware.history.layout import make_history
+from middleware.mapping import load_mapping
 from simulations.ingest.placing import place
 from simulations.ingest.reading import CHUNK, Reading
 from simulations.ingest.recordings import UNDER_WAY, Ingested, Recording, read_note, recording_of
@@ -44,13 +45,29 @@ class Ingest:
     """
 
     def __init__(
-        self, paths: Sequence[Path], root: Path, *, mapping: Path | None = None, recorder: str, chunk: int = CHUNK
+        self,
+        paths: Sequence[Path],
+        root: Path,
+        *,
+        mapping: Path | None = None,
+        recorder: str,
+        count_on: bool = False,
+        chunk: int = CHUNK,
     ) -> None:
         """
         Args:
             root: the folder of the history, which is made where there is none.
+            count_on: number the events that the mapping counts on from those of their sources in the history.
             chunk: how many events are held in memory.
+
+        Raises:
+            MappingError: where events are to be counted on whose sources have numbers of their own.
         """
+        if count_on and (mapping is None or not load_mapping(mapping).counts_all):
+            raise MappingError(
+                "events that bring numbers of their own cannot be counted on",
+                given="no mapping" if mapping is None else str(mapping), allowed="a mapping without sequence",
+            )  # fmt: skip
         make_history(root)
         self.root = root
         self.open: list[Recording] = []
@@ -58,7 +75,7 @@ class Ingest:
         self._chunk = chunk
         for path in dict.fromkeys(paths):
             try:
-                recording = recording_of(path, mapping, root, recorder)
+                recording = recording_of(path, mapping, root, recorder, count_on=count_on)
             except DistcedError as error:
                 self.outcomes.append(Outcome(path, None, Ingested(str(path), trouble=str(error))))
                 continue

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import structs
 
 from middleware.errors import HistoryError
 from middleware.history import History, HistoryWriter
@@ -80,9 +81,19 @@ def _sift(recording: Recording, files: Sequence[HistoryFile]) -> Sifting:
     days: Counter[str] = Counter()
     types: Counter[str] = Counter()
     taken = 0
+    free = _free_numbers(files) if recording.count_on else None
     with (work / TAKEN).open("wb") as rejected:
         for file in _files(work / READ):
             rows = file.rows
+            if free is not None:
+                dropped.append(file.path.name)
+                counted = [
+                    structs.replace(event, seq=event.seq + free.get(event.source, 0)) for event in events_of(file)
+                ]
+                HistoryWriter(work / SIFTED, recording.recorder, [file.event_type]).write(counted)
+                days[file.day] += rows
+                types[file.type] += rows
+                continue
             there = overlapping(file.note.sources, files)
             sifted = sift(list(events_of(file)), there) if there else None
             if sifted is not None and len(sifted.fresh) < rows:
@@ -97,7 +108,7 @@ def _sift(recording: Recording, files: Sequence[HistoryFile]) -> Sifting:
             if rows:
                 days[file.day] += rows
                 types[file.type] += rows
-    ingested = msgspec.structs.replace(
+    ingested = structs.replace(
         note,
         added=sum(days.values()),
         repeated=note.repeated + repeated,
@@ -106,6 +117,15 @@ def _sift(recording: Recording, files: Sequence[HistoryFile]) -> Sifting:
         types=dict(sorted(types.items())),
     )
     return Sifting(ingested, tuple(dropped))
+
+
+def _free_numbers(files: Sequence[HistoryFile]) -> dict[str, int]:
+    """By source the number after the greatest it has in the history."""
+    free: dict[str, int] = {}
+    for file in files:
+        for source, (_, _, greatest) in file.note.sources.items():
+            free[source] = max(free.get(source, 0), greatest + 1)
+    return free
 
 
 def _files(root: Path, but: Sequence[str] = ()) -> list[HistoryFile]:

@@ -67,7 +67,7 @@ class Recording:
         root: of the history.
         recorder: in whose name it is written.
         name: what it is called in the history.
-        bytes: how large it is.
+        count_on: whether its events are numbered on from those of their sources that are in the history.
     """
 
     path: Path
@@ -75,7 +75,7 @@ class Recording:
     root: Path
     recorder: str
     name: str
-    bytes: int
+    count_on: bool = False
 
     @property
     def work(self) -> Path:
@@ -93,7 +93,7 @@ class Recording:
         return self.root / REJECTED / f"{self.name}.jsonl"
 
 
-def recording_of(path: Path, mapping: Path | None, root: Path, recorder: str) -> Recording:
+def recording_of(path: Path, mapping: Path | None, root: Path, recorder: str, *, count_on: bool = False) -> Recording:
     """A recording, with its name.
 
     Raises:
@@ -107,7 +107,7 @@ def recording_of(path: Path, mapping: Path | None, root: Path, recorder: str) ->
     except OSError as error:
         raise EventError("cannot read the recording", given=str(path), advice=str(error)) from None
     digest.update(msgspec.json.encode([size, mapping is None, recorder]))
-    return Recording(path, mapping, root, recorder, f"{path.name}-{digest.hexdigest()[:12]}", size)
+    return Recording(path, mapping, root, recorder, f"{path.name}-{digest.hexdigest()[:12]}", count_on)
 
 
 def read_note(path: Path) -> Ingested | None:

@@ -102,7 +102,7 @@ def taken_id(event: Event, other: Event, where: str) -> Rejected:
     error = EventError(
         "an id that another event has", given=f"{event.source} {event.seq}",
         allowed="a source counts each of its events once", where=where,
-        advice=f"there it is {json_line(other).decode()[:300]}; if a mapping counts the events of recordings that "
-        "belong together, put them into one, or give sources or a sequence that tell them apart",
+        advice=f"there it is {json_line(other).decode()[:300]}; where a mapping counts the events of several "
+        "recordings, ingest them with --count-on, or give them sources that tell them apart",
     )  # fmt: skip
     return Rejected(where, "", "id", error, json_line(event).decode())

@@ -14,6 +14,7 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="a history needs the extra distced[tables]")
 
+from middleware.errors import MappingError
 from middleware.events import CompositeEvent, Event
 from middleware.history import History, events_of_history
 from middleware.mapping import load_mapping
@@ -156,6 +157,28 @@ def test_ids_that_come_again(tmp_path: Path) -> None:
     assert json.loads(outcome.recording.rejected.read_text())["given"] == "s 7"
 
 
+def test_counting_on(tmp_path: Path) -> None:
+    (tmp_path / "m.toml").write_text(MAPPING)
+    paths = []
+    for day in range(3):
+        paths.append(tmp_path / f"{day}.csv")
+        rows = [f"{'ab'[at % 2]},{day * 86_400 + at},{at}" for at in range(30)]
+        paths[-1].write_text("\n".join(["room,time,celsius", *rows]))
+    apart = Ingest(paths, tmp_path / "apart", mapping=tmp_path / "m.toml", recorder="test")
+    apart.perform(Inline())
+    assert [each.ingested.rejected for each in apart.outcomes] == [{}, {"id": 30}, {"id": 30}]
+    for given in (paths[:2], paths, paths):
+        made = Ingest(given, tmp_path / "h", mapping=tmp_path / "m.toml", recorder="test", count_on=True, chunk=20)
+        made.perform(Inline())
+    together = tmp_path / "all.csv"
+    together.write_text("\n".join([paths[0].read_text(), *(each.read_text().partition("\n")[2] for each in paths[1:])]))
+    assert held(tmp_path / "h") == read(together, tmp_path / "m.toml")
+    (tmp_path / "own.toml").write_text(MAPPING.replace("[rule.attr", 'sequence = "n"\n[rule.attr'))
+    for mapping in (None, tmp_path / "own.toml"):
+        with pytest.raises(MappingError, match="cannot be counted on"):
+            Ingest(paths, tmp_path / "h", mapping=mapping, recorder="test", count_on=True)
+
+
 def test_a_recording_that_has_grown(tmp_path: Path) -> None:
     events = readings(60)
     for count in (25, 60):
@@ -244,7 +267,9 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     (tmp_path / "r.csv").write_text("room,time,celsius\na,1,20\na,2,hot\nb,3,21\n")
 
     def command(name: str, as_json: bool = True) -> int:
-        return verb([tmp_path / name], tmp_path / "h", tmp_path / "m.toml", "test", "inline", tmp_path / "bad", as_json)
+        return verb(
+            [tmp_path / name], tmp_path / "h", tmp_path / "m.toml", "test", "inline", tmp_path / "bad", as_json=as_json
+        )
 
     for before in (False, True):
         assert command("r.csv") == 0
