@@ -34,6 +34,7 @@ bench: $(VENV)/.dev mosquitto
 	$(BIN)/distced bench patterns --report reports/bench
 	$(BIN)/distced bench instances --report reports/bench
 	$(BIN)/distced bench plan --report reports/bench
+	$(BIN)/distced bench replay --report reports/bench
 	$(BIN)/distced bench place --report reports/bench
 	$(BIN)/distced bench live --report reports/bench
 	$(BIN)/distced bench migrate --report reports/bench

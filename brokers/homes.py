@@ -73,7 +73,12 @@ class Homes:
         latencies: how long a message takes to each and back, halved, ns; smoothed.
     """
 
-    def __init__(self, name: str, root: str) -> None:
+    def __init__(self, name: str, root: str, first: int = 0) -> None:
+        """
+        Args:
+            first: markers have numbers beyond this; of those before, some may still come that an earlier life has sent.
+        """
+        self._first = first
         self.topic = administration_topic("known", name, root=root)
         self.latencies: dict[str, int] = {}
         self._asked: dict[str, _Asked] = {}
@@ -146,7 +151,7 @@ class Homes:
         return effects
 
     def _ask(self, home: str, now: int) -> Publish:
-        asked = self._asked.setdefault(home, _Asked(0, now, {}))
+        asked = self._asked.setdefault(home, _Asked(self._first, now, {}))
         asked.last += 1
         asked.sent[asked.last] = asked.at = now
         return Publish(self.topic, b"%d" % asked.last, home=home)

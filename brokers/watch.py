@@ -92,6 +92,8 @@ class Watch:
                 return []
             case "topology":
                 return [Note("info", "topology published" if came else "topology withdrawn", {"topology": name})]
+            case "recorder":
+                return [Note("info", "recorder up" if came else "recorder gone", {"recorder": name})]
             case "load":
                 # It changes all the time.
                 return []

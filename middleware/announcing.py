@@ -1,8 +1,8 @@
 """How the sources of a client come about, and how they end.
 
-A source is an entry of the directory. Each broker node acknowledges it when its detectors count with it and hear the
-server where it publishes, and says how far they are; only then does it publish. Its end is told in the directory, too,
-and where that is another server than the one of its events, only when its events are there.
+A source is an entry of the directory. Each broker node, and each recorder, acknowledges it when it counts with it and
+hears the server where it publishes, and says how far it is; only then does the source publish. Its end is told in the
+directory, too, and where that is another server than the one of its events, only when its events are there.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from middleware.connections import Connections
 from middleware.errors import BusError, DistcedError, SubscriptionError
 from middleware.presence import Presence
-from middleware.protocol import Acknowledgement, Heartbeat, SourceEntry, decode, encode
+from middleware.protocol import RECORDER, Acknowledgement, Heartbeat, SourceEntry, decode, encode
 from middleware.source import Source
 from middleware.topics import Area, administration_topic, area_filter, parse_topic
 
@@ -35,7 +35,7 @@ class Announcing:
         self._presence = presence
         self._connections = connections
         self._root = client.root
-        # By source that is being announced: how far the nodes are that have acknowledged it, ns.
+        # By source that is being announced: how far the nodes and recorders are that have acknowledged it, ns.
         self._acknowledged: dict[str, dict[str, int]] = {}
 
     def listen(self) -> None:
@@ -84,14 +84,20 @@ class Announcing:
 
     def _await_acknowledgements(self, source: Source) -> None:
         client, acknowledged = self._client, self._acknowledged[source.name]
-        if not self._presence.wait(lambda: client.nodes.keys() <= acknowledged.keys(), client.patience):
+        if not self._presence.wait(lambda: self._awaited() <= acknowledged.keys(), client.patience):
             raise SubscriptionError(
                 f"broker nodes have not acknowledged the source {source.name!r}",
-                given=", ".join(sorted(client.nodes.keys() - acknowledged.keys())),
+                given=", ".join(sorted(self._awaited() - acknowledged.keys())),
                 where=client.home or str(client.bus.address),
                 advice="look whether they run and reach this server; a dead one leaves the directory after a while",
             )
         source.watermark = max([source.watermark, *acknowledged.values()])
+
+    def _awaited(self) -> set[str]:
+        """Who has to count with a source before it publishes."""
+        with self._presence.changed:
+            directory = self._presence.directory
+            return directory.nodes.keys() | {f"{RECORDER}{name}" for name in directory.recorders}
 
     def _check_free(self, name: str) -> None:
         if name in self.sources:

@@ -250,7 +250,7 @@ class Client:
         lease: int = 0,
         qos: int = 1,
     ) -> Source:
-        """Become a source of events of these types; it returns when all broker nodes count with it.
+        """Become a source of events of these types; it returns when all broker nodes and recorders count with it.
 
         Args:
             name: unlike all other sources.

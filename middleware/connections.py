@@ -80,6 +80,8 @@ class Connections:
         will: Message | None = None,
         on_state: OnState = lambda home, state, error: None,
         max_queued: int = 10_000,
+        session_expiry: int = 0,
+        hold_acknowledgements: bool = False,
     ) -> None:
         """Describe connections; nothing happens before `main` is started, or another is asked for.
 
@@ -90,6 +92,7 @@ class Connections:
             will: published by the server of the directory when this participant is gone without `stop`.
             on_state: told of every connection.
             max_queued: messages taken and not yet through, of each connection.
+            session_expiry, hold_acknowledgements: as of `Bus`, of each connection.
         """
         self.home = home_name(home, url)
         self.main = Bus(
@@ -99,20 +102,27 @@ class Connections:
             will=will,
             on_state=partial(self._entered, ""),
             max_queued=max_queued,
+            session_expiry=session_expiry,
+            hold_acknowledgements=hold_acknowledgements,
         )
         self._own = parse_address(home) if self.home else None
         self._client_id = client_id
         self._clock = clock
         self._on_state = on_state
         self._max_queued = max_queued
+        self._session_expiry = session_expiry
+        self._hold_acknowledgements = hold_acknowledgements
         self._buses: dict[str, Bus] = {"": self.main}
         # Why there is no connection, of those that have failed since they stood last.
         self._errors: dict[str, BusError] = {}
         self._changed = threading.Condition()
         self._stopped = False
 
-    def to(self, home: str) -> Bus:
+    def to(self, home: str, prepare: Callable[[Bus], object] = lambda bus: None) -> Bus:
         """The connection to a home; it is opened where it is the first time.
+
+        Args:
+            prepare: called with one that is about to be opened, to subscribe to what a session may have kept.
 
         Raises:
             BusError: for what is no URL of a server, or when all are stopped.
@@ -133,7 +143,10 @@ class Connections:
                 clock=self._clock,
                 on_state=partial(self._entered, home),
                 max_queued=self._max_queued,
+                session_expiry=self._session_expiry,
+                hold_acknowledgements=self._hold_acknowledgements,
             )
+            prepare(bus)
             self._buses[home] = bus
         bus.start()
         return bus

@@ -18,6 +18,7 @@ from middleware.protocol import (
     DetectorEntry,
     LoadEntry,
     NodeEntry,
+    RecorderEntry,
     SourceEntry,
     SubscriptionEntry,
     TopologyEntry,
@@ -32,6 +33,7 @@ KINDS: Final[dict[str, type[msgspec.Struct]]] = {
     "detector": DetectorEntry,
     "subscription": SubscriptionEntry,
     "load": LoadEntry,
+    "recorder": RecorderEntry,
     "topology": TopologyEntry,
 }
 
@@ -57,7 +59,7 @@ class Entries:
 
     Attributes:
         types: the event types, by name.
-        clients, sources, nodes, detectors, subscriptions, loads, topologies: their entries by name.
+        clients, sources, nodes, detectors, subscriptions, loads, recorders, topologies: their entries by name.
     """
 
     def __init__(self) -> None:
@@ -68,6 +70,7 @@ class Entries:
         self.detectors: dict[str, DetectorEntry] = {}
         self.subscriptions: dict[str, SubscriptionEntry] = {}
         self.loads: dict[str, LoadEntry] = {}
+        self.recorders: dict[str, RecorderEntry] = {}
         self.topologies: dict[str, TopologyEntry] = {}
 
     def read(self, levels: tuple[str, ...], payload: bytes, *, where: str) -> Change:

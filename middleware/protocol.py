@@ -15,9 +15,10 @@ that of the directory by an empty string.
     <root>/d/detector/<id>             a detector, where it is                 DetectorEntry
     <root>/d/subscription/<id>         what a client wants to have detected    SubscriptionEntry
     <root>/d/load/<node>               what a node has to do                   LoadEntry
+    <root>/d/recorder/<name>           who records events                      RecorderEntry
     <root>/d/topology/<name>           the network                             TopologyEntry
     <root>/a/heartbeat/<publisher>     its sources are beyond a watermark      Heartbeat
-    <root>/a/ack/<source>/<node>       a node counts with a source             Acknowledgement
+    <root>/a/ack/<source>/<node>       a node, or a recorder, counts with a source   Acknowledgement
     <root>/a/answer/<client>           what became of a subscription           Answer
     <root>/a/ready/<subscription>      the client listens: begin               (empty)
     <root>/a/fence/<source>            do not wait for a source any more       (empty)
@@ -48,6 +49,9 @@ from middleware.timestamps import INSTANT_MAX, INSTANT_MIN
 
 NODE_CLIENT: Final = "node:"
 """How a node's name begins where it is a client of other nodes; no application is called so."""
+
+RECORDER: Final = "recorder:"
+"""How a recorder's name begins where it speaks beside nodes, which may be called the same."""
 
 Instant: TypeAlias = Annotated[int, Meta(ge=INSTANT_MIN, le=INSTANT_MAX)]
 
@@ -102,6 +106,20 @@ class NodeEntry(msgspec.Struct, frozen=True):
     capacity: float = 0.0
     isolates: bool = False
     reserved: str = ""
+
+
+class RecorderEntry(msgspec.Struct, frozen=True):
+    """A recorder, which keeps a history. Sources wait for it as they do for nodes.
+
+    Attributes:
+        since: when it came up, ns.
+        types: the types it records; None for all.
+        home: the server of its site; empty for that of the directory.
+    """
+
+    since: Instant
+    types: tuple[str, ...] | None = None
+    home: str = ""
 
 
 class Measured(msgspec.Struct, frozen=True):

@@ -307,6 +307,28 @@ def bench_instances(
     return bench_instances(instances, events, report=report, as_json=as_json)
 
 
+@bench.command("replay")
+def bench_replay(
+    events: Annotated[int, typer.Option(help="How many events.", min=1000)] = 10_000_000,
+    cores: Annotated[int, typer.Option(help="How many cores.", min=1)] = 2,
+    seed: Annotated[int, typer.Option(help="Of the events.")] = 1,
+    report: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Replay of a history on Spark, beside Spark's own passes over the same events.
+
+    Held to what Spark needs by itself to read, repartition and sort them, and to its mapInArrow; each pass in processes
+    of its own, which are held to their cores, and once before that is not counted.
+
+    Example:
+
+      distced bench replay --events 1000000
+    """
+    from simulations.benchmarks.replay_report import bench_replay
+
+    return bench_replay(events, cores, seed, report=report, as_json=as_json)
+
+
 @bench.command("policies")
 def bench_policies(
     scenarios: Annotated[int, typer.Option(help="How many scenarios.", min=1)] = 200,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -11,15 +12,19 @@ import numpy as np
 from detectors.compilation import Compiled
 from detectors.engines import EngineName
 from detectors.running import Replay
+from middleware.errors import DistcedError
 from middleware.events import CompositeEvent, Event
+from middleware.history import History, HistoryWriter
 from middleware.recorded.arrow_form import table_of
 from middleware.recorded.writer import Columns
 from simulations.replay.dealing import slots_of
 from simulations.replay.detecting import detect
 from simulations.replay.groups import groups_of, key_of_group
 from simulations.replay.names import columns_read
-from simulations.replay.plan import Slice, types_of
+from simulations.replay.plan import Slice, Way, types_of
 from simulations.replay.reach import reach_of
+from simulations.replay.replaying import HistoryReplay
+from simulations.replay.runners import Inline
 from tests.columnar import _patterns
 from tests.generate import make_events
 
@@ -123,3 +128,31 @@ def _days(tables: Sequence[Any]) -> list[list[Any]]:
         for day in set(hi.tolist()):
             days.setdefault(day, []).append(table.filter(hi == day))
     return [days[day] for day in sorted(days)]
+
+
+def disk_differs(seed: int, folder: Path) -> tuple[int, str]:
+    """The same through files, as `distced replay` does it, in days of 16 ns; the caller sees to that."""
+    random = Random(seed)
+    patterns = _patterns(random, late=False)
+    events = make_events(random, random.randrange(1, 40), span=random.choice((6, 20, 60)))
+    events = list({each.id: each for each in events}.values())
+    for part in range(3):
+        HistoryWriter(folder / "h", "test").write(events[part::3])
+    way: Way | None = random.choice((None, "parts"))
+    least = random.choice((1, 5, 100))
+    cores = random.randint(1, 3)
+    until = random.choice((None, max(each.hi for each in events) - 3))
+    made = None
+    while made is None:
+        try:
+            made = HistoryReplay(
+                patterns, History(folder / "h"), folder / "w", cores=cores, least=least, way=way, until=until
+            )
+        except DistcedError as error:
+            assert "cannot be replayed in this way" in str(error)
+            way = None
+    made.perform(Inline())
+    end = max(each.hi for each in events) if until is None else until
+    expected = whole(made.patterns, [each for each in events if each.hi <= end], end)
+    assert seen(list(made)) == seen(expected), (seed, [each.way for each in made.plan.groups])
+    return len(expected), "".join(each.way[0] for each in made.plan.groups)

@@ -17,7 +17,7 @@ from detectors.columnar.handover import hand_over, take_over
 from detectors.columnar.keeping import look_soon
 from detectors.columnar.looping import Kinds, Loop
 from detectors.columnar.matches import Matches
-from detectors.columnar.program import supports
+from detectors.columnar.units import supports
 from detectors.compilation import Compiled
 from detectors.stepwise.engine import StepwiseEngine, as_published, in_order
 from detectors.stepwise.instance import BEFORE_ALL

@@ -19,7 +19,7 @@ from detectors.columnar.layout import DEAD, STATE_MASK, TAG_MASK, UNIT_SHIFT
 from detectors.columnar.looping import Loop
 from detectors.columnar.matches import bindings_of, event_at, registers_of
 from detectors.columnar.memory import Words
-from detectors.columnar.program import Unit
+from detectors.columnar.units import Unit
 from detectors.columnar.values import NULL
 from detectors.stepwise.inner_events import TimeEvent
 from detectors.stepwise.instance import Instance
@@ -30,14 +30,14 @@ from middleware.events import TIME, Attribute, Event
 def hand_over(loop: Loop, matchers: Mapping[int, Matcher]) -> None:
     """Put fresh matchers, by unit, into the state of a loop."""
     state = loop.state
-    units = {unit.address: unit for unit in loop.assembler.units}
+    units = {unit.address: unit for unit in loop.assembler.units.values()}
     chains: dict[int, Any] = {}
     memory = loop.assembler.program().memory
-    for unit in loop.assembler.units:
+    for unit in loop.assembler.units.values():
         matcher = matchers[unit.number]
         matcher.resume(loop.latest_of(unit.number), int(state.counters[layout.C_NUMBERS]))
         matcher.late = loop.late
-        matcher.findings.reported = dict(loop.findings[unit.number].reported)
+        matcher.findings.reported = dict(loop.findings[unit].reported)
     for row in state.rows[: int(state.counters[layout.C_ROWS])]:
         where = int(row[layout.R_STATE])
         if where in (DEAD, -1):
@@ -89,9 +89,9 @@ def take_over(loop: Loop, matchers: Mapping[int, Matcher]) -> None:
     """Put a fresh loop into the state of matchers."""
     taker = _Taker(loop)
     latest: Event | None = None
-    for unit in loop.assembler.units:
+    for unit in loop.assembler.units.values():
         matcher = matchers[unit.number]
-        loop.findings[unit.number].reported = dict(matcher.findings.reported)
+        loop.findings[unit].reported = dict(matcher.findings.reported)
         loop.late = max(loop.late, matcher.late)
         numbers = int(loop.state.counters[layout.C_NUMBERS])
         loop.state.counters[layout.C_NUMBERS] = max(numbers, matcher.numbers)

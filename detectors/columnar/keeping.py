@@ -17,11 +17,18 @@ from detectors.columnar.store import Store
 LEAST: Final = 524_288
 """Below this nothing is looked through."""
 
+LEAST_LEFT: Final = 4096
+"""For fewer patterns that were removed neither."""
+
 
 def crowded(state: State, store: Store) -> bool:
     """Whether it may pay to look what is still referred to: as much again has come since as was left the last time."""
-    counters = state.counters
-    return bool(_used(counters, store) > counters[layout.C_CROWD])
+    return _used(state.counters, store) > int(state.counters[layout.C_CROWD])
+
+
+def many_left(state: State, store: Store, removed: int) -> bool:
+    """Whether so many patterns were removed that what they have left takes more than it costs to look for it."""
+    return removed > max(LEAST_LEFT, _used(state.counters, store) // 32)
 
 
 def _used(counters: Words, store: Store) -> int:

@@ -17,11 +17,12 @@ from detectors.columnar import alarms, layout, loop, moment, rows, rules
 from detectors.columnar.callback import Callback
 from detectors.columnar.columns import Batch, Column, ColumnName
 from detectors.columnar.compiling import is_kept
-from detectors.columnar.keeping import collect, crowded
+from detectors.columnar.keeping import collect, crowded, many_left
 from detectors.columnar.matches import Matches, Reading, RememberedFindings, longer_chain, take
 from detectors.columnar.memory import Events, Words, empty_state, longer
-from detectors.columnar.program import Assembler, Unit
+from detectors.columnar.program import Assembler
 from detectors.columnar.store import Store
+from detectors.columnar.units import Unit
 from detectors.columnar.values import FLOAT, INTEGER, NULL, TEXT, Texts
 from detectors.stepwise.inner_events import TimeEvent
 from detectors.stepwise.instance import BEFORE_ALL, Instance
@@ -107,13 +108,16 @@ class Loop:
         counters[layout.C_SLACK] = 0
         if unit.number >= len(self.state.fired):
             self.state = self.state.replaced(fired=longer(self.state.fired, 2 * len(self.state.fired), layout.NONE))
-        self.state.fired[unit.number, 2] = self.store.next
+        self.state.fired[unit.number] = layout.NONE, layout.NONE, self.store.next
         return unit
 
     def remove(self, number: int) -> None:
-        """Run an automaton no more."""
+        """Run an automaton no more; what it has found so far may be asked for until something else is consumed."""
+        self.findings.leave(self.assembler.units[number])
+        self.fired.pop(number, None)
         self.assembler.remove(number)
-        self.findings.forget(number)
+        if many_left(self.state, self.store, self.assembler.removed):
+            self._collect()
 
     def feed(self, batch: Batch, together: Any = None) -> Matches:
         """Consume a batch in the order of consumption, behind all that was consumed.
@@ -122,6 +126,7 @@ class Loop:
             together: for each event the first one of those it is consumed together with; None where each is consumed by
                 itself.
         """
+        self.findings.forget_left()
         state = self.state
         lists = np.zeros((max(len(batch.type_names), 1), 3), np.int32)
         # Twice: a type that is seen for the first time may move what begins with the others.
@@ -139,6 +144,7 @@ class Loop:
 
     def advance(self, watermark: int) -> Matches:
         """Let every time event fire that is due until then."""
+        self.findings.forget_left()
         if watermark < INSTANT_MIN:
             return self._taken()
         self.clock = max(self.clock, watermark)
@@ -155,8 +161,7 @@ class Loop:
 
     def _forget(self) -> None:
         """Forget ids of composite events that cannot come again, now and then."""
-        for number, findings in self.findings.made():
-            unit = self.assembler.units[number]
+        for unit, findings in self.findings.made():
             window = unit.automaton.whole_window
             floor = BEFORE_ALL if window is None else self._floor() - window
             findings.forget(floor, partial(self._holders, unit))
@@ -238,8 +243,13 @@ class Loop:
     def _taken(self) -> Matches:
         matches = take(self.assembler.program(), self.state, self.reading())
         if crowded(self.state, self.store):
-            collect(self.assembler.program(), self.state, self.store, self._floor())
+            self._collect()
         return matches
+
+    def _collect(self) -> None:
+        """Let go of what nobody refers to."""
+        collect(self.assembler.program(), self.state, self.store, self._floor())
+        self.assembler.swept()
 
     @property
     def latest(self) -> Event | None:

@@ -25,15 +25,24 @@ class Node:
 
     Attributes:
         state: its record.
+        maker: the record of the pattern that was the first to have it.
+        depth: how many of them come before it.
+        key, siblings: what leads to it, among what else leads on from where it does.
         visits: what is done there by type.
         rooms: for how many moves there is room in each visit's list.
+        ways: where in each visit's list a move stands, by what it leads to.
         patterns: the patterns that share it, with its number in each.
         children: the states its moves lead to.
     """
 
     state: int
+    maker: int
+    depth: int
+    key: Key
+    siblings: dict[Key, Node] = field(repr=False)
     visits: dict[str, int] = field(default_factory=dict)
     rooms: dict[int, int] = field(default_factory=dict)
+    ways: dict[int, dict[int, int]] = field(default_factory=dict)
     patterns: dict[int, int] = field(default_factory=dict)
     children: dict[Key, Node] = field(default_factory=dict)
 

@@ -81,3 +81,10 @@ def number_of(payload: int) -> float:
     """The float of 64 bits."""
     found: float = unpack_bytes("<d", pack_bytes("<q", payload))[0]
     return found
+
+
+def plain(value: Attribute) -> Attribute:
+    """A number as columns of keys have it: a whole one as an integer."""
+    if isinstance(value, float) and value.is_integer() and -(2.0**63) <= value < 2.0**63:
+        return int(value)
+    return value

@@ -173,6 +173,12 @@ class Bus:
         return None if connection is None else connection.protocol
 
     @property
+    def resumed(self) -> bool:
+        """Whether the server still knew this client when it accepted, and has kept messages for it."""
+        connection = self._core.connection
+        return connection is not None and connection.accepted is not None and connection.accepted.session_present
+
+    @property
     def statistics(self) -> BusStatistics:
         """The counters as they stand now."""
         return msgspec.structs.replace(self._core.statistics, refused=self._core.outbox.refused)

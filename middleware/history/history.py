@@ -66,6 +66,7 @@ class History:
     Attributes:
         root: its folder.
         files: by day, type and name; those that others replace are left out.
+        replaced: those.
         problems: files that cannot be read; the others can.
         recorders: by name, how far they have come.
     """
@@ -83,6 +84,7 @@ class History:
         files = [each for each in found if isinstance(each, HistoryFile)]
         replaced = {each.path.parent / name for each in files for name in each.note.replaces}
         self.files = tuple(each for each in files if each.path not in replaced)
+        self.replaced = tuple(each for each in files if each.path in replaced)
         self.recorders = self._recorders()
 
     @property
@@ -111,16 +113,16 @@ class History:
         return max((each.note.last for each in self.files), default=None)
 
     def until(self, types: Iterable[str] | None = None) -> int | None:
-        """How far time has come, for events of these types: by the last of them, or by a recorder that heard nothing
-        more until then."""
+        """How far time has come for events of these types: until the last of them, or as far as a recorder of theirs
+        has heard. Where no recorder has noted that, it is until the last event of any type."""
         wanted = None if types is None else frozenset(types)
-        ends = [each.note.last for each in self.files if wanted is None or each.type in wanted]
-        ends += [
+        heard = [
             each.watermark
             for each in self.recorders.values()
             if each.watermark is not None and (wanted is None or wanted & set(each.types))
         ]
-        return max(ends, default=None)
+        ends = [each.note.last for each in self.files if not heard or wanted is None or each.type in wanted]
+        return max((*heard, *ends), default=None)
 
     def select(
         self, types: Iterable[str] | None = None, begin: int | None = None, end: int | None = None
@@ -136,22 +138,23 @@ class History:
         ]
 
     def changes(self) -> list[Problem]:
-        """Attributes that came, went or changed their kind from one file to a later one."""
+        """Attributes that came, went or changed their kind, where a file shows it first."""
         found: list[Problem] = []
-        known: dict[str, HistoryFile] = {}
+        known: dict[str, list[str]] = {}
         for each in sorted(self.files, key=lambda file: (file.note.first, file.path)):
-            before = known.get(each.type)
-            known[each.type] = each
-            if before is None or before.event_type.attributes == each.event_type.attributes:
+            signature, before = _signature(each.event_type), known.setdefault(each.type, [])
+            if signature in before:
                 continue
-            error = HistoryError(
-                f"the type {each.type!r} has changed",
-                given=_signature(each.event_type),
-                allowed=_signature(before.event_type),
-                where=f"{each.day}, {each.path.name}",
-                advice="an attribute that is not there reads as null",
-            )
-            found.append(Problem(each.type, error))
+            before.append(signature)
+            if len(before) > 1:
+                error = HistoryError(
+                    f"the type {each.type!r} has changed",
+                    given=signature,
+                    allowed=before[-2],
+                    where=f"{each.day}, {each.path.name}",
+                    advice="an attribute that is not there reads as null",
+                )
+                found.append(Problem(each.type, error))
         return found
 
     def missing_days(self) -> list[str]:

@@ -3,6 +3,7 @@
     PATH/history.json                                    what it is
     PATH/day=2026-11-22/type=Login/20261122T0815-3f0c.parquet
     PATH/recorders/office.json                           how far a recorder has come
+    PATH/late/20261122T081500-office-3f0c.jsonl          what came too late (`middleware.history.late`)
 
 The names are those that Spark, DuckDB and pyarrow read as partitions, so anybody can look into a history without
 distced. The day is that of the event's `hi`, in UTC. A file says in its schema what it holds (`FileNote`), so that
@@ -67,10 +68,14 @@ class RecorderNote(msgspec.Struct, frozen=True):
     Attributes:
         types: the types it records.
         watermark: every event of these types with `hi` at or before it is in the history, ns.
+        since: when it began, ns; None where nobody knows.
+        gaps: from when to when it heard nothing, ns; what was published then may be missing.
     """
 
     types: tuple[str, ...]
     watermark: int | None
+    since: int | None = None
+    gaps: tuple[tuple[int, int], ...] = ()
 
 
 def day_of(hi: int) -> str:

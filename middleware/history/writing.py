@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
@@ -84,13 +85,12 @@ class HistoryWriter:
     ) -> Path:
         """Write a table of events of one type and day, in the native form and in the order of consumption."""
         note = note_of(table, watermark, self.recorder, replaces)
-        folder = folder_of(self.root, day, noted.name)
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / _name(note)
+        path = folder_of(self.root, day, noted.name) / _name(note)
         pyarrow = import_pyarrow()
         metadata = {**(table.schema.metadata or {}), NOTE_KEY: msgspec.json.encode(note)}
         part = path.with_name(f".{path.name}.part")
         try:
+            path.parent.mkdir(parents=True, exist_ok=True)
             pyarrow.parquet.write_table(
                 table.replace_schema_metadata(metadata), part, compression="zstd", row_group_size=ROW_GROUP
             )
@@ -98,15 +98,26 @@ class HistoryWriter:
         except OSError as error:
             raise HistoryError("cannot write the history", given=str(path), advice=str(error)) from None
         finally:
-            part.unlink(missing_ok=True)
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
         return path
 
-    def note(self, types: Iterable[str], watermark: int | None) -> None:
-        """Note how far this recorder has come, events or none."""
-        folder = self.root / RECORDERS
-        folder.mkdir(exist_ok=True)
-        note = RecorderNote(tuple(sorted(types)), watermark)
-        write_whole(folder / f"{self.recorder}.json", msgspec.json.encode(note))
+    def note(
+        self,
+        types: Iterable[str],
+        watermark: int | None,
+        since: int | None = None,
+        gaps: Iterable[tuple[int, int]] = (),
+    ) -> Path:
+        """Note how far this recorder has come, events or none; the arguments are those of `RecorderNote`."""
+        path = self.root / RECORDERS / f"{self.recorder}.json"
+        note = RecorderNote(tuple(sorted(types)), watermark, since, tuple(gaps))
+        try:
+            path.parent.mkdir(exist_ok=True)
+            write_whole(path, msgspec.json.encode(note))
+        except OSError as error:
+            raise HistoryError("cannot write the history", given=str(path), advice=str(error)) from None
+        return path
 
 
 def note_of(table: Any, watermark: int | None, recorder: str, replaces: Sequence[str] = ()) -> FileNote:

@@ -93,7 +93,7 @@ class Engine(Way):
 
     def states(self) -> int:
         """In how many states instances may wait."""
-        return len({state for unit in self.loop.assembler.units for state in unit.states if state})
+        return len({state for unit in self.loop.assembler.units.values() for state in unit.states if state})
 
 
 class Baseline(Way):

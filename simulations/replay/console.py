@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,15 @@ import typer
 
 from detectors.console import Consumption, ConsumptionOption, EngineOption, PatternArgument
 from middleware.console_output import AsJson
+
+
+class WayOption(StrEnum):
+    """The ways to cut a replay."""
+
+    KEY = "key"
+    TIME = "time"
+    PARTS = "parts"
+    WHOLE = "whole"
 
 
 def replay(
@@ -23,6 +33,7 @@ def replay(
     by: Annotated[
         str | None, typer.Option("--by", metavar="KEY", help="Cut the work by this attribute of the patterns' keys.")
     ] = None,
+    way: Annotated[WayOption | None, typer.Option("--way", help="Cut the work so; by itself as the plan says.")] = None,
     master: Annotated[
         str, typer.Option(metavar="URL", help="Spark's master, sc://… for Spark Connect, or inline: without Spark.")
     ] = "local[*]",
@@ -58,6 +69,7 @@ def replay(
             begin=None if begin is None else instant_of(begin),
             until=None if until is None else instant_of(until),
             by=by,
+            way=None if way is None else way.value,
             master=master,
             out=out,
             native=native,

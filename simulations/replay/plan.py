@@ -1,24 +1,30 @@
 """How a replay is cut into tasks, and why.
 
 In this order: by key, where the patterns of a group have one, for then no task reads more than it needs; by slices of
-time, where a match lasts only so long, each task reading as much more before its slice; else one task. Patterns that
-can be cut alike are one group, and so are those that read one another; groups are tasks of their own.
+time, where a match lasts only so long, each task reading as much more before its slice; by sub-patterns, where there
+are several and the columnar engine cannot run the pattern, for it alone is quicker than they are together; else one
+task. Patterns that can be cut alike are one group, and so are those that read one another; groups are tasks of their
+own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from detectors.compilation import Compiled
+from detectors.cutting.decomposition import full
+from detectors.cutting.graph import DetectorGraph, cut
+from detectors.engines import has_columnar
 from middleware.errors import DistcedError
 from middleware.history.history import HistoryFile
 from middleware.timestamps import INSTANT_MIN, format_duration
 from simulations.replay.groups import groups_of, key_of_group
 from simulations.replay.reach import reach_of
 
-Way: TypeAlias = Literal["key", "time", "whole"]
+Way: TypeAlias = Literal["key", "time", "parts", "whole"]
+WAYS: Final[tuple[Way, ...]] = ("key", "time", "parts", "whole")
 
 LEAST: Final = 100_000
 """A task with fewer events than this costs more to begin than it saves."""
@@ -53,6 +59,7 @@ class GroupPlan:
         why: the reason, for people.
         by: the attributes whose values are told apart.
         slots: into how many tasks the values are dealt out; 1 where they are not.
+        graph: the detectors of the sub-patterns; None where there are none.
         slices: the stretches of time.
     """
 
@@ -64,11 +71,12 @@ class GroupPlan:
     slices: tuple[Slice, ...]
     by: tuple[str, ...] = ()
     slots: int = 1
+    graph: DetectorGraph | None = None
 
     @property
     def tasks(self) -> int:
         """How many tasks that makes."""
-        return self.slots * len(self.slices)
+        return self.slots * len(self.slices) if self.graph is None else len(self.graph.plans)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +91,6 @@ class ReplayPlan:
     groups: tuple[GroupPlan, ...]
     begin: int
     until: int
-    notes: tuple[str, ...] = field(default=())
 
 
 def plan_of(
@@ -94,6 +101,7 @@ def plan_of(
     until: int,
     begin: int = INSTANT_MIN,
     by: str | None = None,
+    way: Way | None = None,
     least: int = LEAST,
 ) -> ReplayPlan:
     """How patterns are replayed over files of a history.
@@ -102,17 +110,18 @@ def plan_of(
         cores: for how many tasks at a time.
         until: how far time goes, ns.
         by: cut by this key and no other.
+        way: cut so and not otherwise.
         least: how many events a task should have at least.
 
     Raises:
-        DistcedError: where the patterns cannot be cut by `by`.
+        DistcedError: where patterns cannot be cut so.
     """
     groups = []
-    for places in together(patterns, by):
+    for places in together(patterns, by) if way is None else groups_of(patterns):
         group = [patterns[place] for place in places]
         types = types_of(group)
         mine = [each for each in files if types is None or each.type in types]
-        groups.append(_group(tuple(places), group, types, mine, cores, begin, until, by, least))
+        groups.append(_group(tuple(places), group, types, mine, cores, begin, until, by, way, least))
     return ReplayPlan(tuple(groups), begin, until)
 
 
@@ -160,6 +169,7 @@ def _group(
     begin: int,
     until: int,
     by: str | None,
+    way: Way | None,
     least: int,
 ) -> GroupPlan:
     events = sum(each.rows for each in files)
@@ -172,28 +182,58 @@ def _group(
                 allowed=", ".join(key) or f"none: {no_key}", advice="leave --by out, and see what the plan says",
             )  # fmt: skip
         key = (by,)
-    tasks = min(_TASKS_PER_CORE * cores, events // least)
-    if key and (tasks > 1 or by is not None):
-        why = f"every pattern is keyed by {', '.join(key)}"
-        return GroupPlan(places, types, events, "key", why, everything, key, max(tasks, 1))
-    if events < 2 * least:
-        return GroupPlan(
-            places, types, events, "whole", f"{events:,} events are little for more than one task", everything
-        )
+        way = way or "key"
     reach = reach_of(group)
-    if reach is None:
-        why = f"{no_key}, and nothing bounds how long a match may last"
-        return GroupPlan(places, types, events, "whole", why, everything)
-    slices = _slices(files, reach, min(_SLICES_PER_CORE * cores, events // least), begin, until)
-    if len(slices) == 1:
-        why = f"a match may last {format_duration(reach)}, which is long for what there is"
-        return GroupPlan(places, types, events, "whole", why, everything)
-    why = f"{no_key}, and no match lasts longer than {format_duration(reach)}"
-    return GroupPlan(places, types, events, "time", why, slices)
+    slices = _slices(files, reach, min(_SLICES_PER_CORE * cores, max(events // least, 1)), begin, until)
+    graph = cut(group, full) if way == "parts" or (way is None and cores > 1 and not _runs_columnar(group)) else None
+    little = f"{events:,} events are little for more than one task"
+    no_bound = f"{no_key}, and nothing bounds how long a match may last"
+    ways: dict[Way, str | None] = {
+        "key": f"every pattern is keyed by {', '.join(key)}" if key else None,
+        "time": None if reach is None else f"no match lasts longer than {format_duration(reach)}",
+        "parts": "its sub-patterns are detected side by side" if graph is not None and len(graph.plans) > 1 else None,
+        "whole": "as was asked for",
+    }
+    if way is not None:
+        if ways[way] is None:
+            raise DistcedError(
+                "patterns that cannot be replayed in this way", given=way,
+                allowed=", ".join(name for name in WAYS if ways[name] is not None), advice="see what the plan says",
+            )  # fmt: skip
+        chosen, why = way, str(ways[way])
+    elif events < 2 * least:
+        chosen, why = "whole", little
+    elif key:
+        chosen, why = "key", str(ways["key"])
+    elif len(slices) > 1:
+        chosen, why = "time", f"{no_key}, and {ways['time']}"
+    elif ways["parts"] is not None:
+        chosen, why = "parts", f"{no_bound}; {ways['parts']}"
+    elif reach is None:
+        chosen, why = "whole", no_bound
+    else:
+        chosen, why = "whole", f"a match may last {format_duration(reach)}, which is long for what there is"
+    made = GroupPlan(places, types, events, chosen, why, everything)
+    if chosen == "key":
+        return replace(made, by=key, slots=max(1, min(_TASKS_PER_CORE * cores, events // least)))
+    if chosen == "time":
+        return replace(made, slices=slices)
+    return replace(made, graph=graph) if chosen == "parts" else made
 
 
-def _slices(files: Sequence[HistoryFile], reach: int, most: int, begin: int, until: int) -> tuple[Slice, ...]:
+def _runs_columnar(group: Sequence[Compiled]) -> bool:
+    """Whether the columnar engine runs all of the patterns in its loops."""
+    if not has_columnar():
+        return False
+    from detectors.columnar.units import supports
+
+    return all(supports(each.automaton) for each in group)
+
+
+def _slices(files: Sequence[HistoryFile], reach: int | None, most: int, begin: int, until: int) -> tuple[Slice, ...]:
     """Stretches of time with about as many events each, none of them short beside what is read before it."""
+    if reach is None or not files:
+        return (Slice(begin, INSTANT_MIN, until),)
     first = max(min(each.note.first for each in files), begin)
     last = min(max(each.note.last for each in files), until)
     if reach:

@@ -22,6 +22,7 @@ from middleware.errors import DistcedError
 from middleware.eventtypes import TypeRegistry
 from middleware.history.history import History
 from middleware.timestamps import format_instant
+from simulations.replay.plan import Way
 from simulations.replay.replaying import HistoryReplay, Progress
 from simulations.replay.runners import LOG, Inline, Runner, Spark, session_of
 
@@ -45,6 +46,7 @@ class Asked:
     begin: int | None
     until: int | None
     by: str | None
+    way: Way | None
     master: str
     out: Path | None
     native: bool
@@ -71,6 +73,7 @@ def replay_patterns(asked: Asked) -> int:
             begin=asked.begin,
             until=asked.until,
             by=asked.by,
+            way=asked.way,
             engine=asked.engine,
         )
         if asked.plan_only:
@@ -154,7 +157,7 @@ def _plan_as_dict(replay: HistoryReplay, runner: Runner) -> dict[str, Any]:
 
 def _plan_lines(replay: HistoryReplay, runner: Runner) -> Iterator[Text]:
     yield Text(f"{runner.name}, {runner.cores} at a time, until {format_instant(replay.plan.until)}", "dim")
-    ways = {"key": "by key", "time": "by slices of time", "whole": "in one piece"}
+    ways = {"key": "by key", "time": "by slices of time", "parts": "by sub-patterns", "whole": "in one piece"}
     for each in replay.plan.groups:
         names = [replay.patterns[place].publishes.name or "composite events" for place in each.patterns]
         tasks = f"{each.tasks} task{'s' * (each.tasks != 1)}"

@@ -13,14 +13,16 @@ from typing import Final, NamedTuple
 import msgspec
 
 from detectors.compilation import Compiled
+from detectors.cutting.graph import DetectorGraph
 from detectors.engines import EngineName
 from middleware.errors import DistcedError
 from middleware.events import CompositeEvent, EventId, OrderKey
 from middleware.history.history import History, HistoryFile, Problem
 from middleware.timestamps import INSTANT_MIN
-from simulations.replay.plan import LEAST, GroupPlan, ReplayPlan, plan_of, types_of
+from simulations.replay.parts import TOLD, Part, days_between, stages_of, writers_of
+from simulations.replay.plan import LEAST, GroupPlan, ReplayPlan, Slice, Way, plan_of, types_of
 from simulations.replay.reach import reach_of
-from simulations.replay.runners import Runner, Task
+from simulations.replay.runners import Runner
 from simulations.replay.tasks import DEALT, FOUND, Dealing, Detecting, Done, read_found
 from simulations.replay.units import UNIT, Trouble, Unit, units_of
 
@@ -64,6 +66,7 @@ class HistoryReplay(Iterable[CompositeEvent]):
         begin: int | None = None,
         until: int | None = None,
         by: str | None = None,
+        way: Way | None = None,
         engine: EngineName = "auto",
         least: int = LEAST,
     ) -> None:
@@ -73,7 +76,7 @@ class HistoryReplay(Iterable[CompositeEvent]):
             cores: for how many tasks at a time it is planned.
             begin, until: of the `hi` of events, ns, both included. Time goes on until the last event at most, or until
                 where recorders have heard.
-            by, engine, least: as in `plan_of` and `make_engine`.
+            by, way, engine, least: as in `plan_of` and `make_engine`.
         """
         self.patterns = tuple({each.automaton.canonical_id: each for each in patterns}.values())
         self.history = history
@@ -88,7 +91,7 @@ class HistoryReplay(Iterable[CompositeEvent]):
         self._begin = INSTANT_MIN if begin is None else begin
         files = history.select(types, self._begin, self._until)
         self.plan: ReplayPlan = plan_of(
-            self.patterns, files, cores=cores, begin=self._begin, until=self._until, by=by, least=least
+            self.patterns, files, cores=cores, begin=self._begin, until=self._until, by=by, way=way, least=least
         )
         self._units = {str(file.path): self._units_of(file) for file in files}
         self._files = files
@@ -99,19 +102,18 @@ class HistoryReplay(Iterable[CompositeEvent]):
     def perform(self, runner: Runner, watch: Callable[[Progress], None] = lambda _: None) -> None:
         """Have all tasks performed that are not done yet."""
         self._prepare()
-        open_dealing = [each for each in self.dealing if not each.is_done()]
-        first = [each for each in self.detecting if each.slot is None and not each.is_done()]
-        then = [each for each in self.detecting if each.slot is not None and not each.is_done()]
-        self.resumed = len(self.dealing) + len(self.detecting) - len(open_dealing) - len(first) - len(then)
+        todo: list[Dealing | Detecting | Part] = [each for each in self.detecting if not each.is_done()]
+        if any(isinstance(each, Detecting) and each.slot is not None for each in todo):
+            # What nobody asks for any more is not dealt out.
+            todo += [each for each in self.dealing if not each.is_done()]
+        self.resumed = sum(each.is_done() for each in (*self.dealing, *self.detecting))
 
         def look() -> None:
             watch(self._progress())
 
         look()
-        # What nobody asks for any more is not dealt out.
-        tasks: list[Task] = [*(open_dealing if then else ()), *first]
-        runner.perform(tasks, look)
-        runner.perform(then, look)
+        for stage in sorted({each.stage for each in todo}):
+            runner.perform([each for each in todo if each.stage == stage], look)
         look()
         self.problems += [_problem(each) for each in self._troubles()]
 
@@ -131,12 +133,10 @@ class HistoryReplay(Iterable[CompositeEvent]):
         self.found.clear()
         groups = []
         for number, group in enumerate(self.plan.groups):
-            files = [read_found(each.found) for each in self.detecting if each.group == number]
+            asked = [each for each in self.detecting if isinstance(each, Detecting) or each.source]
+            files = [read_found(each.found) for each in asked if each.group == number]
             merged: Iterator[CompositeEvent] = heapq.merge(*files, key=_order)
-            if group.way == "time":
-                reach = reach_of([self.patterns[place] for place in group.patterns])
-                merged = _once(merged, 0 if reach is None else reach)
-            groups.append(merged)
+            groups.append(_once(merged, reach_of([self.patterns[place] for place in group.patterns]) or 0))
         for event in heapq.merge(*groups, key=_order):
             self.found[places[event.source]] += 1
             yield event
@@ -171,11 +171,14 @@ class HistoryReplay(Iterable[CompositeEvent]):
                 waiting = []
         return made
 
-    def _detecting(self) -> list[Detecting]:
-        made: list[Detecting] = []
+    def _detecting(self) -> list[Detecting | Part]:
+        made: list[Detecting | Part] = []
         for number, group in enumerate(self.plan.groups):
             patterns = tuple(self.patterns[place] for place in group.patterns)
             files = [each for each in self._files if group.types is None or each.type in group.types]
+            if group.graph is not None:
+                made += self._parts(number, patterns, group.graph, group.slices[0], len(made))
+                continue
             for wanted in group.slices:
                 mine = [each for each in files if each.note.last >= wanted.begin and each.note.first <= wanted.until]
                 units = tuple(unit for file in mine for unit in self._units[str(file.path)])
@@ -186,6 +189,39 @@ class HistoryReplay(Iterable[CompositeEvent]):
                         str(self.work), len(made), number, patterns, units, wanted, dealt, self._engine, rows
                     )
                     made.append(task)
+        return made
+
+    def _parts(
+        self, group: int, patterns: tuple[Compiled, ...], graph: DetectorGraph, wanted: Slice, first: int
+    ) -> list[Part]:
+        """A task for each detector of a graph."""
+        stages = stages_of(graph)
+        numbers = {identity: first + place for place, identity in enumerate(graph.plans)}
+        everything = [unit for file in self._files for unit in self._units[str(file.path)]]
+        days = days_between(everything, self._until)
+        made = []
+        for identity, plan in graph.plans.items():
+            types = plan.compiled.automaton.type_names()
+            units = tuple(each for each in everything if types is None or each.type in types)
+            writers = tuple((each, numbers[each]) for each in writers_of(graph, plan))
+            source = identity if identity in graph.roots else ""
+            made.append(
+                Part(
+                    str(self.work),
+                    numbers[identity],
+                    group,
+                    stages[identity],
+                    patterns,
+                    plan,
+                    graph.records(identity),
+                    source,
+                    writers,
+                    units,
+                    days,
+                    wanted,
+                    sum(each.rows for each in units),
+                )
+            )
         return made
 
     def _prepare(self) -> None:
@@ -206,7 +242,7 @@ class HistoryReplay(Iterable[CompositeEvent]):
                 "a replay of something else was broken off here", given=str(self.work),
                 advice="remove the folder, or give the same patterns, history and options to go on with it",
             )  # fmt: skip
-        for folder in (FOUND, DEALT, *(f"{DEALT}/{number}" for number in range(len(self.plan.groups)))):
+        for folder in (FOUND, DEALT, TOLD, *(f"{DEALT}/{number}" for number in range(len(self.plan.groups)))):
             (self.work / folder).mkdir(parents=True, exist_ok=True)
         path.write_bytes(made)
 
@@ -220,7 +256,7 @@ class HistoryReplay(Iterable[CompositeEvent]):
             sum(each.rows for each in self.detecting),
         )
 
-    def _done_of(self, task: Detecting) -> Done:
+    def _done_of(self, task: Detecting | Part) -> Done:
         path = task.found.with_suffix(".json")
         return msgspec.json.decode(path.read_bytes(), type=Done) if path.exists() else Done()
 
@@ -249,7 +285,8 @@ def _problem(trouble: Trouble) -> Problem:
 
 
 def _once(events: Iterable[CompositeEvent], reach: int) -> Iterator[CompositeEvent]:
-    """Each composite event once, the first of them: a slice may find again what the one before has found."""
+    """Each composite event once, the first of them: a slice may find again what the one before has found. Where nothing
+    is a constituent all of one pattern may be one, however far apart, and of whatever key."""
     seen: set[EventId] = set()
     waiting: deque[tuple[int, EventId]] = deque()
     for event in events:
@@ -258,7 +295,8 @@ def _once(events: Iterable[CompositeEvent], reach: int) -> Iterator[CompositeEve
         if event.id in seen:
             continue
         seen.add(event.id)
-        waiting.append((event.hi, event.id))
+        if event.constituents:
+            waiting.append((event.hi, event.id))
         yield event
 
 

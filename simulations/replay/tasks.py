@@ -5,6 +5,7 @@
     WORK/dealt/NAME.json      the unit is dealt out
     WORK/found/3.found        what task 3 has found, in order
     WORK/found/3.json         task 3 is done
+    WORK/told/3.frames        what task 3, a detector of a sub-pattern, tells its readers
 
 Events go from task to task through files and not through Spark's shuffle, which takes rows out of Arrow and puts them
 back: of a pass that does so the detection is a small part. Spark says where and when tasks run, and runs them again
@@ -66,6 +67,11 @@ class Dealing:
     until: int
 
     @property
+    def stage(self) -> int:
+        """It is performed when all tasks of earlier stages are done."""
+        return 0
+
+    @property
     def rows(self) -> int:
         """How many events are read."""
         return sum(each.rows for each in self.units)
@@ -83,15 +89,18 @@ class Dealing:
             if done.exists():
                 continue
             trouble: tuple[Trouble, ...] = ()
-            try:
-                for number, patterns, types, by, slots in self.groups:
-                    if types is None or unit.type in types:
-                        table = read(unit, patterns, self.begin, self.until)
-                        consumed += len(table)
-                        deal(table, by, slots, Path(self.work) / DEALT / str(number) / f"{unit.name}.arrow")
-            except (OSError, pa.ArrowException) as error:
-                trouble = (Trouble(unit.path, str(error), unit.rows),)
-            _leave(done, Done(troubles=trouble))
+            for number, patterns, types, by, slots in self.groups:
+                if types is not None and unit.type not in types:
+                    continue
+                try:
+                    table = read(unit, patterns, self.begin, self.until)
+                except (OSError, pa.ArrowException) as error:
+                    trouble = (Trouble(unit.path, str(error), unit.rows),)
+                    break
+                consumed += len(table)
+                if len(table):
+                    deal(table, by, slots, Path(self.work) / DEALT / str(number) / f"{unit.name}.arrow")
+            leave(done, Done(troubles=trouble))
             troubles += trouble
         return Done(consumed, seconds=clock() - started, troubles=tuple(troubles))
 
@@ -121,6 +130,11 @@ class Detecting:
         return self._done.exists()
 
     @property
+    def stage(self) -> int:
+        """It is performed when all tasks of earlier stages are done."""
+        return 0 if self.slot is None else 1
+
+    @property
     def _done(self) -> Path:
         return Path(self.work) / FOUND / f"{self.number}.json"
 
@@ -148,7 +162,7 @@ class Detecting:
                 write_found(file, stretch)
         part.replace(self.found)
         done = Done(counts.consumed, counts.repeated, found, clock() - started, tuple(troubles))
-        _leave(self._done, done)
+        leave(self._done, done)
         return done
 
     def _days(self, troubles: list[Trouble]) -> Iterator[Sequence[Any]]:
@@ -157,10 +171,11 @@ class Detecting:
             for unit in units:
                 try:
                     table = self._table(unit)
-                    if table is not None and len(table):
-                        tables.append(table)
                 except (OSError, pa.ArrowException) as error:
                     troubles.append(Trouble(unit.path, str(error), unit.rows))
+                    continue
+                if table is not None and len(table):
+                    tables.append(table)
             if tables:
                 yield tables
 
@@ -172,7 +187,8 @@ class Detecting:
         return dealt(path, self.slot) if path.exists() else None
 
 
-def _leave(path: Path, done: Done) -> None:
+def leave(path: Path, done: Done) -> None:
+    """Note that something is done."""
     part = path.with_name(f".{path.name}.part")
     part.write_bytes(msgspec.json.encode(done))
     part.replace(path)

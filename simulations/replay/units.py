@@ -110,18 +110,16 @@ def days_of(units: Iterable[Unit]) -> list[list[Unit]]:
 
 
 def deal(table: Any, by: Sequence[str], slots: int, path: Path) -> None:
-    """Write the rows of a table to a file with a batch for each slot, in order."""
+    """Write the rows of a table that is not empty to a file with a batch for each slot, in order."""
     numbers = slots_of(table, by, slots)
     order = np.argsort(numbers, kind="stable")
     ends = np.searchsorted(numbers[order], np.arange(slots + 1))
     # In batches of one file texts count in one dictionary.
-    dealt = table.unify_dictionaries().combine_chunks().take(pa.array(order))
+    (batch,) = table.unify_dictionaries().combine_chunks().take(pa.array(order)).combine_chunks().to_batches()
     part = path.with_name(f".{path.name}.part")
-    with pa.OSFile(str(part), "wb") as sink, pa.ipc.new_file(sink, dealt.schema) as writer:
+    with pa.OSFile(str(part), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
         for slot in range(slots):
-            piece = dealt.slice(int(ends[slot]), int(ends[slot + 1] - ends[slot])).combine_chunks()
-            batches = piece.to_batches()
-            writer.write_batch(batches[0] if batches else _empty(dealt.schema))
+            writer.write_batch(batch.slice(int(ends[slot]), int(ends[slot + 1] - ends[slot])))
     part.replace(path)
 
 
@@ -129,7 +127,3 @@ def dealt(path: Path, slot: int) -> Any:
     """What a slot was dealt of a file, as a table of pyarrow."""
     with pa.memory_map(str(path)) as source:
         return pa.Table.from_batches([pa.ipc.open_file(source).get_batch(slot)])
-
-
-def _empty(schema: Any) -> Any:
-    return pa.RecordBatch.from_arrays([pa.array([], each.type) for each in schema], schema=schema)

@@ -20,7 +20,7 @@ import numpy as np
 from detectors.columnar import keeping, layout
 from detectors.columnar.columns import Batch, Column
 from detectors.columnar.engine import ColumnarEngine
-from detectors.columnar.program import supports
+from detectors.columnar.units import supports
 from detectors.compilation import Compiled, compile_file, compile_pattern
 from detectors.conformance import Case, Kinds, load_cases, run_case
 from detectors.stepwise.engine import StepwiseEngine
@@ -296,7 +296,7 @@ def test_ids_that_cannot_come_again_are_forgotten() -> None:
     assert engine.loop is not None
     for start in range(0, 30_000, 1000):
         engine.feed([Event("AB"[at % 2], at, at, "s", at, {}) for at in range(start, start + 1000)])
-    assert len(engine.loop.findings[0].reported) < 10_000
+    assert len(engine.loop.findings[engine.loop.assembler.units[0]].reported) < 10_000
 
 
 def test_events_may_be_asked_for_twice() -> None:

@@ -135,10 +135,11 @@ def test_how_far_time_has_come(tmp_path: Path) -> None:
     writer = HistoryWriter(tmp_path / "h", "test")
     assert History(tmp_path / "h").until() is None
     writer.write(some())
+    assert [History(tmp_path / "h").until(each) for each in (None, ["A"], ["C"])] == [63 * HOUR] * 3
     writer.note(["A"], 100 * HOUR)
     HistoryWriter(tmp_path / "h", "other").note(["B"], 200 * HOUR)
     history = History(tmp_path / "h")
-    assert [history.until(), history.until(["A"]), history.until(["C"])] == [200 * HOUR, 100 * HOUR, None]
+    assert [history.until(), history.until(["A"]), history.until(["C"])] == [200 * HOUR, 100 * HOUR, 63 * HOUR]
     (tmp_path / "h" / "recorders" / "other.json").write_text("{")
     assert [each.where for each in History(tmp_path / "h").problems] == ["recorders/other.json"]
 

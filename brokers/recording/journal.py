@@ -1,0 +1,179 @@
+"""A recorder's journal: its state when it last wrote, and every operation since, in one file beside the history.
+
+    PATH/recorders/office.journal
+
+Messages are acknowledged to the MQTT server when what they led to is in the journal and the journal is on the disk, and
+not only when their events are in the history. That was rejected: events wait until they are stable, which the messages
+behind them tell, and a server sends no more than some before the first are acknowledged (20, as mosquitto comes).
+
+A piece of the file is its length and checksum, four bytes each, and its content. The first is the state. What a crash
+has left half written at the end was not acknowledged, comes again, and is cut off. One process at a time has a journal.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Final, Self
+
+from detectors.packing import seal, unseal
+from middleware.errors import HistoryError, SnapshotError
+from middleware.history.layout import RECORDERS
+
+FORMAT: Final = "distced recorder"
+VERSION: Final = 1
+SLACK: Final = 1_000_000
+"""Bytes by which a journal may grow before it is worth the while to put a state into their place."""
+
+_HEAD: Final = struct.Struct("<II")
+
+
+class Journal:
+    """The journal of a recorder, and the lock on it.
+
+    Attributes:
+        path: where it is.
+        state: what was in it when it was opened, and `operations` since; None of a new one.
+        cut_off: bytes at its end that were no whole piece.
+    """
+
+    def __init__(self, root: Path, recorder: str) -> None:
+        """Open it, or make it; `HistoryError` where that cannot be, or another process has it open."""
+        self.path = root / RECORDERS / f"{recorder}.journal"
+        self.state: bytes | None = None
+        self.operations: list[bytes] = []
+        self.cut_off = 0
+        self._waiting = bytearray()
+        self._size = self._least = 0
+        try:
+            self.path.parent.mkdir(exist_ok=True)
+            self._lock = (self.path.parent / f".{recorder}.lock").open("ab")
+        except OSError as error:
+            raise _unwritable(self.path, error) from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._lock.close()
+            raise HistoryError(
+                "a recorder of this name is at work", given=recorder, where=str(root),
+                advice="end it first, or give this one another --name",
+            ) from None  # fmt: skip
+        try:
+            self._load()
+            self._file: IO[bytes] = self.path.open("ab", buffering=0)
+            self._file.truncate(self._size)
+        except OSError as error:
+            self._lock.close()
+            raise _unwritable(self.path, error) from None
+        except HistoryError:
+            self._lock.close()
+            raise
+
+    @property
+    def grown(self) -> bool:
+        """Whether it is worth the while to renew it: it takes twice what its state did, and some more."""
+        return self._size + len(self._waiting) > 2 * self._least + SLACK
+
+    def append(self, operation: bytes) -> None:
+        """Have an operation kept by the next `sync`."""
+        self._waiting += _piece(operation)
+
+    def sync(self) -> None:
+        """Bring what waits to the disk; `HistoryError` where that fails, and it waits on."""
+        if not self._waiting:
+            return
+        try:
+            if self._file.write(self._waiting) != len(self._waiting):
+                raise OSError("the disk is full")
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            # What is there of it is written over.
+            self._reopen()
+            raise _unwritable(self.path, error) from None
+        self._size += len(self._waiting)
+        self._waiting.clear()
+
+    def renew(self, state: bytes) -> None:
+        """Put a state in the place of everything that was kept; `HistoryError` where that fails."""
+        content = _piece(seal(FORMAT, VERSION, state))
+        part = self.path.with_name(f".{self.path.name}.part")
+        try:
+            with part.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(self.path)
+            sync_path(self.path.parent)
+        except OSError as error:
+            raise _unwritable(self.path, error) from None
+        self._waiting.clear()
+        self._size = self._least = len(content)
+        self._reopen()
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._file.close()
+        self._lock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _load(self) -> None:
+        content = self.path.read_bytes() if self.path.exists() else b""
+        pieces = list(_pieces(content))
+        self._size = sum(_HEAD.size + len(each) for each in pieces)
+        self.cut_off = len(content) - self._size
+        if not content:
+            return
+        advice = "put it elsewhere: the recorder then goes on behind what the history holds"
+        if not pieces:
+            raise HistoryError("a journal that cannot be read", given=str(self.path), advice=advice)
+        first, *self.operations = pieces
+        try:
+            self.state = unseal(FORMAT, VERSION, first)
+        except SnapshotError as error:
+            raise HistoryError(
+                "a journal that cannot be read", given=str(self.path), where=str(error), advice=advice
+            ) from None
+        self._least = _HEAD.size + len(first)
+
+    def _reopen(self) -> None:
+        self._file.close()
+        self._file = self.path.open("ab", buffering=0)
+        self._file.truncate(self._size)
+
+
+def sync_path(path: Path) -> None:
+    """Bring a file, or the names in a folder, to the disk."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def _piece(content: bytes) -> bytes:
+    return _HEAD.pack(len(content), zlib.crc32(content)) + content
+
+
+def _pieces(content: bytes) -> Iterator[bytes]:
+    """The whole pieces from the beginning on."""
+    place = 0
+    while place + _HEAD.size <= len(content):
+        length, checksum = _HEAD.unpack_from(content, place)
+        piece = content[place + _HEAD.size : place + _HEAD.size + length]
+        if len(piece) < length or zlib.crc32(piece) != checksum:
+            return
+        yield piece
+        place += _HEAD.size + length
+
+
+def _unwritable(path: Path, error: OSError) -> HistoryError:
+    return HistoryError("cannot write the journal of a recorder", given=str(path), advice=str(error))

@@ -1,0 +1,182 @@
+"""Replay beside what Spark needs by itself to read, repartition and sort the same events.
+
+Both read the same history and the same columns, in one session of Spark with so many cores; Spark's own passes end in a
+sink that writes nothing. What they do is what a replay on Spark's shuffle would have to do before it detects anything.
+Each pass has processes of its own, held to its cores, and is run once to warm up.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from detectors.pattern_source import PatternSource, compile_source
+from middleware.eventtypes import event_type
+from middleware.history import History, HistoryWriter
+from middleware.history.layout import day_text
+from middleware.timestamps import DAY
+from simulations.replay.replaying import HistoryReplay
+from simulations.replay.runners import LOG, Spark, session_of
+
+KEYS: Final = 1000
+DAYS: Final = 10
+TYPES: Final = ("A", "B", "C", "D")
+KEYED: Final = "[A as x] ; [B] ; [C as y where v > 0.99] within 1h by k -> Found(k = x.k, v = y.v)"
+ORDERED: Final = "[A as x where v > 0.99] ; [B] ; [C as y where v > 0.99] within 10s -> Found(k = x.k, v = y.v)"
+COLUMNS: Final = ("type", "lo", "hi", "source", "seq", "k", "v")
+PASSES: Final = ("replay by key", "read, repartition, sort", "replay in stored order", "mapInArrow", "pyarrow alone")
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What a pass took.
+
+    Attributes:
+        name: of `PASSES`.
+        cores: how many it had.
+        events: how many it read.
+        seconds: the best of its runs.
+        found: composite events; None where none are looked for.
+    """
+
+    name: str
+    cores: int
+    events: int
+    seconds: float
+    found: int | None
+
+    @property
+    def rate(self) -> float:
+        """Events a second."""
+        return self.events / self.seconds
+
+
+def make_history(root: Path, events: int, seed: int) -> None:
+    """A history of events of four types, with a key and a value, evenly over ten days."""
+    random = np.random.default_rng(seed)
+    writer = HistoryWriter(root, "bench")
+    daily = events // DAYS
+    names = pa.dictionary(pa.int32(), pa.string())
+    for day in range(DAYS):
+        hi = day * DAY + np.sort(random.integers(0, DAY, daily))
+        kinds = random.integers(0, len(TYPES), daily)
+        numbers = day * daily + np.arange(daily)
+        keys, values = random.integers(0, KEYS, daily), random.random(daily)
+        for number, name in enumerate(TYPES):
+            mine = kinds == number
+            count = int(mine.sum())
+            noted = event_type(name, {"k": "number", "v": "number"})
+            columns: dict[str, Any] = {
+                "type": pa.array([name] * count, names),
+                "lo": pa.array(hi[mine]),
+                "hi": pa.array(hi[mine]),
+                "source": pa.array(["sensors"] * count, names),
+                "seq": pa.array(numbers[mine]),
+                "k": pa.array(keys[mine]),
+                "v": pa.array(values[mine]),
+            }
+            table = pa.table(columns).replace_schema_metadata({b"distced.types": json.dumps([_as_json(noted)])})
+            writer.write_table(day_text(day), noted, table, None)
+
+
+def _as_json(noted: Any) -> Any:
+    """A type as JSON."""
+    import msgspec
+
+    return msgspec.to_builtins(noted)
+
+
+def measure(
+    events: int, cores: int, seed: int, tell: Callable[[str], None] = lambda _: None, runs: int = 2
+) -> list[Figure]:
+    """All passes, on all cores asked for; and replays on one, to see what the others add."""
+    found = []
+    with tempfile.TemporaryDirectory(prefix="distced-bench-") as folder:
+        root = Path(folder) / "history"
+        tell("writing a history")
+        make_history(root, events, seed)
+        wanted = [(name, cores) for name in PASSES]
+        if cores > 1:
+            wanted += [(name, 1) for name in PASSES if name.startswith("replay")]
+        for name, count in wanted:
+            tell(f"{name}, {count} core{'s' * (count != 1)}")
+            found.append(_in_process(name, root, count, runs))
+    return found
+
+
+def _in_process(name: str, root: Path, cores: int, runs: int) -> Figure:
+    """A pass in a process of its own, it and all it starts held to so many cores."""
+    command = [sys.executable, "-m", "simulations.benchmarks.replay", name, str(root), str(cores), str(runs)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return Figure(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def one_pass(name: str, root: Path, cores: int, runs: int) -> Figure:
+    """A pass, here and now."""
+    with tempfile.TemporaryDirectory(prefix="distced-bench-") as folder:
+        work = Path(folder)
+        if name == "pyarrow alone":
+            return _figure(name, cores, root, runs, lambda: _read_alone(root))
+        session = session_of(f"local[{cores}]", work / LOG)
+        session.conf.set("spark.sql.shuffle.partitions", str(2 * cores))
+        try:
+            if name.startswith("replay"):
+                text = KEYED if name == "replay by key" else ORDERED
+                return _figure(name, cores, root, runs, lambda: _replayed(session, root, text, work))
+            frame = session.read.parquet(str(root)).select(*COLUMNS)
+            if name == "mapInArrow":
+                # Only what each batch is, not what is in it, comes back.
+                frame = frame.mapInArrow(_counted, "rows long")
+            else:
+                frame = frame.repartition("k").sortWithinPartitions("hi", "lo", "source", "seq")
+            return _figure(name, cores, root, runs, lambda: frame.write.format("noop").mode("overwrite").save())
+        finally:
+            session.stop()
+
+
+def _figure(name: str, cores: int, root: Path, runs: int, run: Callable[[], int | None]) -> Figure:
+    events = History(root).rows
+    times, found = [], None
+    for _ in range(1 + runs):
+        started = time.perf_counter()
+        found = run()
+        times.append(time.perf_counter() - started)
+    return Figure(name, cores, events, min(times[1:]), found)
+
+
+def _replayed(session: Any, root: Path, text: str, work: Path) -> int:
+    patterns = compile_source(PatternSource(text, "pattern"), None).compiled
+    runner = Spark(session, work / "replay")
+    made = HistoryReplay(patterns, History(root), work / "replay", cores=runner.cores)
+    made.perform(runner)
+    found = sum(1 for _ in made)
+    made.clear()
+    return found
+
+
+def _counted(batches: Any) -> Any:
+    for batch in batches:
+        yield pa.RecordBatch.from_pydict({"rows": [batch.num_rows]})
+
+
+def _read_alone(root: Path) -> None:
+    from middleware.history.reading import read_table
+
+    for file in History(root).files:
+        read_table(file, COLUMNS)
+
+
+if __name__ == "__main__":
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(sys.argv[3])])
+    print(json.dumps(asdict(one_pass(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])))))

@@ -1,0 +1,139 @@
+"""What `distced record` says before, while and after it records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from brokers.directory import Directory
+from brokers.recording.journal import Journal
+from brokers.recording.verb import Rate, check_types, few, status_line
+from middleware.errors import HistoryError, TypeRegistryError
+from middleware.eventtypes import derive, event_type
+from middleware.protocol import DetectorEntry
+from middleware.timestamps import SECOND
+
+STATUS: dict[str, Any] = {
+    "events": 7, "written": 1200, "late": 0, "duplicates": 0, "dead_letters": 0, "waiting": 0, "sources": 2,
+    "watermark": 10 * SECOND, "holding": ["s"], "gaps": 0, "files": 3, "connected": True, "problem": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({}, "recording: 2 events/s, 1,200 written, 0 waiting, watermark 2 s behind"),
+        ({"watermark": None}, "recording: 2 events/s, 1,200 written, 0 waiting, no watermark yet"),
+        ({"watermark": 13 * SECOND}, "recording: 2 events/s, 1,200 written, 0 waiting, watermark ahead"),
+        (
+            {"watermark": -2 * 86_400 * SECOND},
+            "recording: 2 events/s, 1,200 written, 0 waiting, watermark at 1969-12-30T00:00:00Z",
+        ),
+        ({"waiting": 5}, "recording: 2 events/s, 1,200 written, 5 waiting, watermark 2 s behind, for s"),
+        (
+            {"late": 1, "duplicates": 2, "dead_letters": 3, "gaps": 4},
+            "recording: 2 events/s, 1,200 written, 0 waiting, watermark 2 s behind, 1 late, 2 duplicates, "
+            "3 dead letters, 4 gaps",
+        ),
+        (
+            {"connected": False, "problem": "the disk is full"},
+            "recording: 2 events/s, 1,200 written, 0 waiting, watermark 2 s behind, not connected, the disk is full",
+        ),
+    ],
+)
+def test_how_it_goes_on_one_line(changes: dict[str, Any], text: str) -> None:
+    assert status_line(STATUS | changes, 2.0, 12 * SECOND).plain == text
+
+
+def test_the_rate_is_that_of_late() -> None:
+    rate = Rate()
+    assert rate.take(0.0, 100) == 0.0
+    assert rate.take(1.0, 110) == 10.0
+    for second in range(2, 20):
+        last = rate.take(float(second), 110)
+    assert last == 0.0
+    assert few(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
+
+
+def directory() -> Directory:
+    made = Directory()
+    login = event_type("Login", {"who": "string"})
+    made.types |= {"Login": login, "Ada": derive(login, "Ada", where="who == 'ada'")}
+    made.detectors["c1"] = DetectorEntry("n", "[Login]", "guaranteed", ("Login",), "Sure")
+    made.detectors["c2"] = DetectorEntry("n", "[Login]", "best-effort", ("Login",), "Rash")
+    return made
+
+
+def test_types_that_can_be_recorded() -> None:
+    assert check_types(directory(), ["Login", "Sure"]) == []
+    assert check_types(directory(), ["Logn"]) == ["nobody has registered or publishes Logn so far; did you mean Login?"]
+    assert check_types(directory(), ["Motion"])[0].endswith("so far; there are Login, Rash, Sure")
+    assert check_types(Directory(), ["Motion"]) == ["nobody has registered or publishes Motion so far"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("Ada", r"'Ada' is derived.*allowed: Login.*record the type it is derived from"), ("Rash", "by best effort")],
+)
+def test_types_that_cannot(name: str, message: str) -> None:
+    with pytest.raises(TypeRegistryError, match=message):
+        check_types(directory(), [name])
+
+
+def test_a_journal_gives_back_what_was_synced(tmp_path: Path) -> None:
+    with Journal(tmp_path, "r") as journal:
+        assert journal.state is None
+        journal.renew(b"one")
+        journal.append(b"a")
+        journal.append(b"b" * 1000)
+        journal.sync()
+        journal.append(b"lost")
+    with Journal(tmp_path, "r") as journal:
+        assert (journal.state, journal.operations, journal.cut_off) == (b"one", [b"a", b"b" * 1000], 0)
+        journal.append(b"c")
+        journal.sync()
+        with pytest.raises(HistoryError, match="a recorder of this name is at work"):
+            Journal(tmp_path, "r")
+        Journal(tmp_path, "other").close()
+    with Journal(tmp_path, "r") as journal:
+        assert journal.operations[-1] == b"c"
+        assert not journal.grown
+        journal.append(b"d" * 1_000_100)
+        assert journal.grown
+        journal.renew(b"two")
+        assert not journal.grown
+        journal.append(b"e")
+        journal.sync()
+    with Journal(tmp_path, "r") as journal:
+        assert (journal.state, journal.operations) == (b"two", [b"e"])
+
+
+@pytest.mark.parametrize("cut", range(1, 26, 3))
+def test_what_is_half_written_is_cut_off(tmp_path: Path, cut: int) -> None:
+    with Journal(tmp_path, "r") as journal:
+        journal.renew(b"one")
+        journal.append(b"whole")
+        journal.sync()
+        journal.append(b"half of this was written")
+        journal.sync()
+    content = journal.path.read_bytes()
+    journal.path.write_bytes(content[:-cut])
+    with Journal(tmp_path, "r") as journal:
+        assert journal.operations == [b"whole"]
+        assert journal.cut_off == 32 - cut
+        journal.append(b"again")
+        journal.sync()
+    with Journal(tmp_path, "r") as journal:
+        assert (journal.operations, journal.cut_off) == ([b"whole", b"again"], 0)
+
+
+def test_a_state_that_is_none(tmp_path: Path) -> None:
+    with Journal(tmp_path, "r") as journal:
+        journal.renew(b"one")
+    content = bytearray(journal.path.read_bytes())
+    content[-1] ^= 1
+    journal.path.write_bytes(content)
+    with pytest.raises(HistoryError, match=r"a journal that cannot be read.*put it elsewhere"):
+        Journal(tmp_path, "r")

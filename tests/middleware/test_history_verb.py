@@ -1,0 +1,213 @@
+"""`distced history`: what is shown, exported and dropped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="a history needs the extra distced[tables]")
+
+from middleware.console import main
+from middleware.events import Event
+from middleware.history import History, HistoryWriter
+from middleware.history.dropping import before_day, lies_before, older_than
+from middleware.history.late import LateEvent, write_late
+from middleware.history.text import few, size
+from middleware.recorded import read_events
+from middleware.timestamps import DAY, HOUR, MINUTE, SECOND, parse_instant
+from tests.verbs import load_verbs
+
+START = parse_instant("2026-11-20T22:00:00Z")
+
+
+@pytest.fixture(autouse=True)
+def verbs() -> None:
+    load_verbs()
+
+
+def motion(n: int) -> Event:
+    return Event("Motion", START + n * HOUR, START + n * HOUR, f"pir-{n % 2}", n, {"room": "hall", "lux": n})
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Path:
+    """Three days, with one of them missing: five events and a login, a late one, a gap."""
+    writer = HistoryWriter(tmp_path / "h", "office")
+    watermark = START + 60 * HOUR
+    writer.write([motion(n) for n in (0, 1, 2, 3, 52)], watermark)
+    writer.write([Event("Login", START, START + SECOND, "door", 1, {"who": "ada"})])
+    writer.note(["Motion"], watermark, START, [(START + HOUR, START + HOUR + MINUTE)])
+    write_late(tmp_path / "h", "office", [LateEvent(motion(1), START + 9 * HOUR)])
+    return tmp_path / "h"
+
+
+def output(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    assert main(["history", *arguments]) == code
+    return capsys.readouterr().out
+
+
+def test_ls_shows_days_types_recorders_and_what_is_late(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = output(capsys, "ls", str(history))
+    lines = [line.split() for line in text.splitlines()]
+    assert lines[0] == ["day", "type", "events", "size", "files", "sources", "complete", "until", "recorded", "by"]
+    assert [(line[0], line[1]) for line in lines[1:3]] == [("2026-11-20", "Login"), ("Motion", "2")]
+    assert "whole day, with 1 gap" in text.splitlines()[2] and "not known" in text.splitlines()[1]
+    assert lines[3][-3:] == ["whole", "day", "office"]
+    assert "2026-11-23T10:00:00Z" in text
+    assert "3 days" in text and "2 types" in text
+    assert "2026-11-20T23:00:00Z for 1 min" in text
+    assert "1 event came too late, kept in 1 file" in text
+    assert "days without anything: 2026-11-22" in text
+    # Columns stay where they are.
+    rows = text.splitlines()[:5]
+    assert len({row.find(each) for row, each in zip(rows[1:3], ("Login", "Motion"), strict=True)}) == 1
+
+
+def test_ls_as_json(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = json.loads(output(capsys, "ls", str(history), "--json"))
+    assert (told["rows"], told["files"], told["late"], told["missing_days"]) == (6, 4, 1, ["2026-11-22"])
+    assert told["types"] == {"Login": {"who": "string"}, "Motion": {"room": "string", "lux": "number"}}
+    assert [(each["day"], each["type"], each["rows"], each["whole"]) for each in told["days"]] == [
+        ("2026-11-20", "Login", 1, False), ("2026-11-20", "Motion", 2, True), ("2026-11-21", "Motion", 2, True),
+        ("2026-11-23", "Motion", 1, False),
+    ]  # fmt: skip
+    assert told["days"][1]["sources"] == {"pir-0": 1, "pir-1": 1}
+    assert told["recorders"][0]["gaps"] == [[START + HOUR, START + HOUR + MINUTE]]
+    assert told["problems"] == []
+
+
+def test_ls_says_what_cannot_be_read_and_what_has_changed(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    HistoryWriter(history, "office").write(
+        [Event("Login", START + 60 * HOUR, START + 60 * HOUR, "door", 9, {"who": 7})]
+    )
+    (path,) = history.glob("day=2026-11-20/type=Login/*")
+    (history / "day=2026-11-21" / "type=Motion" / "broken.parquet").write_bytes(path.read_bytes()[:50])
+    text = output(capsys, "ls", str(history), code=1)
+    assert "a file that cannot be read, at day=2026-11-21/type=Motion/broken.parquet" in text
+    assert "the type 'Login' has changed: who: number (before: who: string)" in text
+    assert len(json.loads(output(capsys, "ls", str(history), "--json", code=1))["problems"]) == 1
+
+
+def test_ls_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    HistoryWriter(tmp_path / "h", "office")
+    assert output(capsys, "ls", str(tmp_path / "h")) == "no events\n"
+    assert main(["history", "ls", str(tmp_path)]) == 2
+    assert "no history here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        ([], [0, "ada", 1, 2, 3, 52]),
+        (["--type", "Motion", "--limit", "2"], [0, 1]),
+        (["--type", "Motion", "--type", "Login"], [0, "ada", 1, 2, 3, 52]),
+        (["--source", "pir-1"], [1, 3]),
+        (["--from", "2026-11-21"], [2, 3, 52]),
+        (["--to", "2026-11-20"], [0, "ada", 1]),
+        (["--from", "2026-11-20T23:00:00Z", "--to", "2026-11-21T00:00:00Z"], [1, 2]),
+        (["--from", "2026-11-22", "--to", "2026-11-22"], []),
+        (["--late"], [1]),
+        (["--late", "--type", "Login"], []),
+    ],
+)
+def test_show(history: Path, capsys: pytest.CaptureFixture[str], options: list[str], shown: list[Any]) -> None:
+    lines = output(capsys, "show", str(history), *options, "--json").splitlines()
+    attributes = [json.loads(line)["attributes"] for line in lines]
+    assert [each.get("lux", each.get("who")) for each in attributes] == shown
+    assert len(output(capsys, "show", str(history), *options).splitlines()) == len(shown)
+
+
+def test_show_for_people(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["history", "show", str(history), "--limit", "2"]) == 0
+    told = capsys.readouterr()
+    assert told.out.splitlines() == [
+        "2026-11-20T22:00:00.000Z  Motion  room=hall  lux=0  from pir-0",
+        "2026-11-20T22:00:01.000Z  Login   who=ada  over 1 s, from door",
+    ]
+    assert told.err == "note: there are more than 2: --limit 0 shows all\n"
+    assert json.loads(output(capsys, "show", str(history), "--late", "--json"))["came"] == START + 9 * HOUR
+
+
+def test_what_is_asked_for_wrongly(history: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for arguments, message in (
+        (["show", str(history), "--type", "Motoin"], "no events of this type: Motoin\n  allowed: Login, Motion"),
+        (["show", str(history), "--from", "2026-11-22", "--to", "2026-11-21"], "an end before its beginning"),
+        (["show", str(history), "--from", "monday"], "not an instant: monday"),
+        (["export", str(history), str(tmp_path / "x.txt")], "not a format for writing"),
+        (["drop", str(history)], "no day to drop before"),
+        (["drop", str(history), "--before", "2026-11-21", "--older", "1d"], "both a day and an age"),
+        (["drop", str(history), "--before", "tomorrow"], "not a day: tomorrow"),
+    ):
+        assert main(["history", *arguments]) == 2
+        assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.jsonl.gz", "x.csv", "x.parquet"])
+def test_export(history: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str) -> None:
+    target = tmp_path / name
+    assert output(capsys, "export", str(history), str(target), "--type", "Motion").startswith("5 events written to")
+    assert [each.seq for each in read_events(target)] == [0, 1, 2, 3, 52]
+    assert main(["history", "export", str(history), str(target)]) == 2
+    assert "a file that is there already" in capsys.readouterr().err
+    told = json.loads(output(capsys, "export", str(history), str(target), "--overwrite", "--source", "door", "--json"))
+    assert told["events"] == 1
+    assert [each.type for each in read_events(target)] == ["Login"]
+
+
+def test_drop_removes_whole_days_and_nothing_that_is_not_known(
+    history: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    strange = history / "day=2026-11-20" / "type=Login" / "thesis.tex"
+    strange.write_text("…")
+    assert main(["history", "drop", str(history), "--before", "2026-11-21"]) == 2
+    told = capsys.readouterr().err
+    assert "to be dropped: 3 events of 1 day, 2026-11-20, and 1 that came too late, in 3 files" in told
+    assert "nobody is here to be asked" in told
+    assert History(history).rows == 6
+    told = json.loads(output(capsys, "drop", str(history), "--before", "2026-11-21", "--yes", "--json"))
+    assert (told["events"], told["late"], told["days"], told["files"]) == (3, 1, ["2026-11-20"], 3)
+    assert told["left"] == ["day=2026-11-20/type=Login/thesis.tex"]
+    assert History(history).rows == 3
+    assert strange.exists()
+    assert not (history / "day=2026-11-20" / "type=Motion").exists()
+    assert output(capsys, "drop", str(history), "--before", "2026-11-21") == "there is nothing before 2026-11-21\n"
+    assert output(capsys, "drop", str(history), "--older", "1d", "--yes").startswith(("dropped", "there is nothing"))
+
+
+def test_drop_asks(history: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    for answer, code, rows in ((False, 1, 6), (True, 0, 3)):
+        monkeypatch.setattr("typer.confirm", lambda *_, answer=answer, **__: answer)
+        assert main(["history", "drop", str(history), "--before", "2026-11-21"]) == code
+        assert History(history).rows == rows
+    assert "dropped 3 events of 1 day, 2026-11-20, and 1 that came too late" in capsys.readouterr().out
+
+
+def test_what_is_replaced_is_dropped_with_what_replaces_it(tmp_path: Path) -> None:
+    from pyarrow import parquet
+
+    writer = HistoryWriter(tmp_path / "h", "office")
+    (old,) = writer.write([motion(0)])
+    writer.write_table("2026-11-20", History(tmp_path / "h").types["Motion"], parquet.read_table(old), None, [old.name])
+    found = lies_before(History(tmp_path / "h"), "2026-11-21")
+    assert (found.rows, len(found.paths), found.paths[0], found.left) == (1, 2, old, ())
+
+
+def test_days_and_ages() -> None:
+    assert before_day("2026-11-21") == "2026-11-21"
+    # What is older than a day at noon is what ended before the noon of yesterday.
+    assert older_than(DAY, parse_instant("2026-11-21T12:00:00Z")) == "2026-11-20"
+    assert older_than(0, parse_instant("2026-11-21T00:00:00Z")) == "2026-11-21"
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0 B"), (999, "999 B"), (2_930, "2.93 kB"), (12_345_678, "12.3 MB")])
+def test_sizes(count: int, text: str) -> None:
+    assert size(count) == text
+
+
+def test_few() -> None:
+    assert few(["a", "b", "c"]) == "a, b, c"
+    assert few(["a", "b", "c", "d"]) == "a, b, c and 1 more"

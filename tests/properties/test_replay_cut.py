@@ -1,0 +1,42 @@
+"""Replay finds what a run finds, however it is cut: by key, by slices of time, in one piece; on both engines."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="a history needs the extra distced[tables]")
+pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
+
+from collections import Counter
+from pathlib import Path
+
+from middleware.history import layout
+from simulations.replay import parts
+from tests.conftest import runs_long
+from tests.replaying import disk_differs, replay_differs
+
+
+def test_replay_is_a_run(request: pytest.FixtureRequest) -> None:
+    long = runs_long(request.config)
+    found, ways = 0, Counter[str]()
+    for seed in range(20_000 if long else 120):
+        count, how = replay_differs(seed)
+        found += count
+        ways.update(how)
+    assert found > 500
+    assert min(ways[each] for each in "wtk") > 5
+
+
+def test_replay_through_files_is_a_run(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (layout, parts):
+        monkeypatch.setattr(module, "DAY", 16)
+    long = runs_long(request.config)
+    found, ways = 0, Counter[str]()
+    for seed in range(2_000 if long else 60):
+        count, how = disk_differs(seed, tmp_path / str(seed))
+        found += count
+        ways.update(how)
+    assert found > 300
+    assert min(ways[each] for each in "wtkp") > 5

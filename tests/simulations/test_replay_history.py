@@ -1,0 +1,256 @@
+"""Replay over a history on disk, in this process: what is found, what cannot be read, going on where it broke off."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="a history needs the extra distced[tables]")
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from detectors.compilation import Compiled
+from detectors.pattern_source import PatternSource, compile_source
+from detectors.running import Replay, replay
+from middleware.errors import DistcedError
+from middleware.events import Event
+from middleware.eventtypes import TypeRegistry
+from middleware.history import History, HistoryWriter
+from middleware.mapping import load_mapping
+from middleware.recorded import read_events
+from middleware.timestamps import DAY, HOUR, MINUTE
+from simulations.replay.replaying import HistoryReplay, Progress
+from simulations.replay.runners import Inline, Task
+from tests.replaying import seen
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+
+PATTERNS = """
+[A as x] ; [B as y where v > 2] within 2h by k -> Pair(k = x.k, v = y.v)
+[A as x] ; [B as y where v > x.v] within 10min -> Rise(from_ = x.k, to = y.k, v = y.v)
+[Pair as p] ; [C] within 1h by k -> Triple(k = p.k)
+([C as c], [T <= {T, B}]) @ T=20min -> Quiet(k = c.k)
+[C] ; [C] ; [D] -> Rare()
+"""
+
+
+def patterns(text: str = PATTERNS) -> tuple[Compiled, ...]:
+    return compile_source(PatternSource(text, "patterns"), None).compiled
+
+
+def some_events(count: int = 3000, seed: int = 3) -> list[Event]:
+    random, made = Random(seed), []
+    for seq in range(count):
+        hi = random.randrange(3 * DAY) + (DAY if seq % 3 else 3 * DAY)
+        lo = hi - random.choice((0, 0, MINUTE))
+        attributes = {"k": random.choice((1, 1.0, 2, "a", None, True)), "v": random.choice((1, 2.5, 3, 4))}
+        made.append(Event(random.choice("AABBC" if seq % 50 else "D"), lo, hi, random.choice("st"), seq, attributes))
+    return made
+
+
+def history_of(root: Path, events: Sequence[Event], parts: int = 3) -> History:
+    writer = HistoryWriter(root, "test")
+    for part in range(parts):
+        writer.write(events[part::parts])
+    return History(root)
+
+
+def run(given: Sequence[Compiled], events: Sequence[Event], until: int | None = None) -> list[tuple[Any, ...]]:
+    made = Replay(given, events, engine="stepwise")
+    made.read()
+    made.last = made.last if until is None else until
+    return seen(list(made))
+
+
+def test_the_same_as_a_run(tmp_path: Path) -> None:
+    events = some_events()
+    history = history_of(tmp_path / "h", events)
+    made = HistoryReplay(patterns(), history, tmp_path / "w", cores=2, least=200)
+    assert sorted(each.way for each in made.plan.groups) == ["key", "time", "whole"]
+    told: list[Progress] = []
+    made.perform(Inline(), told.append)
+    expected = run(patterns(), events)
+    found = list(made)
+    assert [each[0] for each in seen(found)] == [each.key for each in found]
+    assert seen(found) == expected
+    assert min(made.found[place] for place in range(5)) > 5
+    assert told[0].detected == told[0].dealt == 0
+    assert told[-1].dealt == told[-1].to_deal > 0
+    assert told[-1].detected == told[-1].to_detect > 0
+    assert {each.where for each in made.problems} == set("ABCD")
+    made.clear()
+    assert not (tmp_path / "w").exists()
+
+
+@pytest.mark.parametrize(("begin", "until"), [(2 * DAY, None), (None, 3 * DAY), (2 * DAY + 5, 4 * DAY - 7)])
+def test_from_and_to(tmp_path: Path, begin: int | None, until: int | None) -> None:
+    events = some_events()
+    history = history_of(tmp_path / "h", events)
+    made = HistoryReplay(patterns(), history, tmp_path / "w", cores=2, least=200, begin=begin, until=until)
+    made.perform(Inline())
+    kept = [each for each in events if (begin or 0) <= each.hi <= (until or 99 * DAY)]
+    assert seen(list(made)) == run(patterns(), kept, until)
+
+
+def test_time_goes_on_as_far_as_recorders_have_heard(tmp_path: Path) -> None:
+    """Nothing came for an hour after the last event, which is something that live detection would know."""
+    events = [Event("C", 0, 0, "s", 1, {"k": 1})]
+    quiet = patterns("([C as c], [T <= {T, B}]) @ T=20min -> Quiet(k = c.k)")
+    root = tmp_path / "h"
+    writer = HistoryWriter(root, "test")
+    writer.write(events)
+    for watermark, count in ((19 * MINUTE, 0), (HOUR, 1)):
+        writer.note("BC", watermark)
+        made = HistoryReplay(quiet, History(root), tmp_path / "w", cores=1)
+        made.perform(Inline())
+        assert len(list(made)) == count
+        made.clear()
+
+
+class Breaking(Inline):
+    """Breaks off after some tasks."""
+
+    def __init__(self, tasks: int) -> None:
+        self.left = tasks
+
+    def perform(self, tasks: Sequence[Task], watch: object) -> None:
+        for each in tasks:
+            if self.left == 0:
+                raise KeyboardInterrupt
+            self.left -= 1
+            each.perform(lambda: 0.0)
+
+
+def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
+    events = some_events()
+    history = history_of(tmp_path / "h", events)
+    expected, steps = run(patterns(), events), 0
+    while True:
+        made = HistoryReplay(patterns(), history, tmp_path / "w", cores=2, least=200)
+        try:
+            made.perform(Breaking(3))
+            break
+        except KeyboardInterrupt:
+            steps += 1
+        # What was half done when the process died.
+        for folder in ("found", "dealt"):
+            (tmp_path / "w" / folder / ".1.found.part").write_bytes(b"half")
+    assert steps > 3
+    assert made.resumed == 3 * steps
+    assert seen(list(made)) == expected
+
+
+def test_going_on_with_something_else_is_refused(tmp_path: Path) -> None:
+    history = history_of(tmp_path / "h", some_events(100))
+    HistoryReplay(patterns(), history, tmp_path / "w", cores=2).perform(Inline())
+    other = HistoryReplay(patterns("[A] ; [B] within 2h -> P()"), history, tmp_path / "w", cores=2)
+    with pytest.raises(DistcedError, match="a replay of something else"):
+        other.perform(Inline())
+    HistoryWriter(tmp_path / "h", "other").write(some_events(10, 4))
+    with pytest.raises(DistcedError, match="a replay of something else"):
+        HistoryReplay(patterns(), History(tmp_path / "h"), tmp_path / "w", cores=2).perform(Inline())
+
+
+def test_what_cannot_be_read_is_said_and_the_rest_is_replayed(tmp_path: Path) -> None:
+    events = some_events()
+    history = history_of(tmp_path / "h", events, parts=2)
+    headless, pages, *_ = (each for each in history.files if each.type == "B" and each.day == "1970-01-04")
+    gone = {event.id for each in (headless, pages) for event in read_events(each.path)}
+    headless.path.write_bytes(headless.path.read_bytes()[:-20])
+    content = bytearray(pages.path.read_bytes())
+    content[4:200] = bytes(196)
+    pages.path.write_bytes(content)
+    made = HistoryReplay(patterns(), History(tmp_path / "h"), tmp_path / "w", cores=2, least=200)
+    made.perform(Inline())
+    said = {Path(each.where).name: str(each.error) for each in made.problems if each.where not in "ABCD"}
+    assert said.keys() == {headless.path.name, pages.path.name}
+    assert f"{pages.rows:,} events left out" in said[pages.path.name]
+    assert seen(list(made)) == run(patterns(), [each for each in events if each.id not in gone])
+
+
+def test_a_type_that_changed_and_days_that_are_missing(tmp_path: Path) -> None:
+    root = tmp_path / "h"
+    old = [Event("A", day * DAY, day * DAY, "s", day, {"k": day % 2}) for day in range(4)]
+    new = [Event("A", day * DAY, day * DAY, "s", day, {"k": "x", "more": 1.5}) for day in range(6, 9)]
+    for part in (old, new):
+        HistoryWriter(root, "test").write(part)
+    both = patterns("[A as x] ; [A as y] within 3d by k -> Again(k = y.k, more = y.more)")
+    made = HistoryReplay(both, History(root), tmp_path / "w", cores=1)
+    made.perform(Inline())
+    assert [str(each.error).partition(" (")[0] for each in made.problems] == [
+        "the type 'A' has changed: k: string, more: number"
+    ]
+    assert made.history.missing_days() == ["1970-01-05", "1970-01-06"]
+    assert seen(list(made)) == run(both, old + new)
+
+
+@pytest.mark.parametrize("name", ["contacts", "alarms", "office"])
+def test_recordings(tmp_path: Path, name: str) -> None:
+    recordings = {
+        "contacts": "workplace_InVS13_tij.dat.gz",
+        "alarms": "telecom_alarms_18V_55N_Wireless.csv.gz",
+        "office": "keti_office_floors4-5_1min.csv.gz",
+    }
+    if not (DATA / recordings[name]).exists():
+        pytest.skip("the recordings are not here")
+    folder = Path(__file__).parents[2] / "simulations" / "recordings"
+    mapping = load_mapping(folder / f"{name}.toml")
+    events = list({each.id: each for each in read_events(DATA / recordings[name], mapping)}.values())[:60_000]
+    text = (folder / f"{name}.pattern").read_text()
+    given = compile_source(PatternSource(text, name), TypeRegistry(mapping.types)).compiled
+    HistoryWriter(tmp_path / "h", "test", mapping.types).write(events)
+    made = HistoryReplay(given, History(tmp_path / "h"), tmp_path / "w", cores=2, least=5_000)
+    made.perform(Inline())
+    found = list(made)
+    assert seen(found) == seen(list(replay(given, events, types=mapping.types)[0]))
+    assert found
+
+
+def distced(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [Path(sys.executable).with_name("distced"), *map(str, arguments)], capture_output=True, text=True, timeout=120
+    )
+
+
+def test_the_verb(tmp_path: Path) -> None:
+    events = some_events(500)
+    history_of(tmp_path / "h", events)
+    (tmp_path / "p.pattern").write_text(PATTERNS)
+    common = ("replay", tmp_path / "p.pattern", "--history", tmp_path / "h", "--master", "inline")
+    plan = distced(*common, "--plan", "--json")
+    assert plan.returncode == 0, plan.stderr
+    assert [each["way"] for each in json.loads(plan.stdout)["plan"]["groups"]] == ["whole"] * 3
+    done = distced(*common, "--out", tmp_path / "found.jsonl", "--native", "--json")
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)["summary"]
+    lines = [json.loads(line) for line in (tmp_path / "found.jsonl").read_bytes().splitlines()]
+    assert sum(each["count"] for each in summary["found"]) == len(lines) > 0
+    expected = run(patterns(), events)
+    assert [(each["source"], each["seq"]) for each in lines] == [key[3:] for key, *_ in expected]
+    assert not list(tmp_path.glob(".*"))
+    shown = distced(*common, "--from", "1970-01-03T00:00:00Z")
+    assert all(json.loads(line)["hi"] >= 2 * DAY for line in shown.stdout.splitlines())
+    assert "Pair" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("[A]", "--history", "nowhere"), "no history here"),
+        (("[A] ; [B] by", "--history", "h"), "unexpected: the end"),
+        (("[A] ; [B]", "--history", "h", "--by", "k"), "cannot be replayed by this key"),
+        (("[A] ; [B]", "--history", "h", "--from", "yesterday"), "not an instant: yesterday"),
+        (("[A] ; [B]", "--history", "h", "--from", str(2**63)), "beyond 64 bits"),
+    ],
+)
+def test_errors_of_the_verb(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    history_of(tmp_path / "h", some_events(20))
+    given = [str(tmp_path / each) if each in ("h", "nowhere") else each for each in arguments]
+    failed = distced("replay", *given, "--master", "inline")
+    assert failed.returncode == 2 or failed.returncode == 1
+    assert message in failed.stderr

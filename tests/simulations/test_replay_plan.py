@@ -1,0 +1,179 @@
+"""How a replay is cut, and why."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="a history needs the extra distced[tables]")
+
+import itertools
+from pathlib import Path
+from textwrap import dedent
+
+from detectors.compilation import Compiled, compile_pattern
+from detectors.pattern_source import PatternSource, compile_source
+from middleware.errors import DistcedError
+from middleware.eventtypes import event_type
+from middleware.history.history import HistoryFile
+from middleware.history.layout import FileNote
+from middleware.timestamps import DAY, HOUR, INSTANT_MIN, MINUTE, SECOND
+from simulations.replay.groups import groups_of, key_of_group
+from simulations.replay.plan import plan_of, together
+from simulations.replay.reach import longest, reach_of
+
+BOUNDED = [
+    ("[A]", 0),
+    ("[A] | [B]", 0),
+    ("[A] ; [B]", None),
+    ("[A]* [B]", None),
+    ("([A] ; [B]) within 5s", 5 * SECOND),
+    ("(([A] ; [B]) within 5s) within 2s", 2 * SECOND),
+    ("[A] ; ([B] ; [C] within 5s)", None),
+    # A time event in the domain ends the wait, whatever comes.
+    ("([A], [T <= {T, B}]) @ T=5min", 5 * MINUTE),
+    ("([A], [T]) @ T=5min", 5 * MINUTE),
+    ("([A], [T <= {T, B}]) @ T=at 19:00", DAY + HOUR),
+    ("([A], [B <= {B}] | [T]) @ T=5min", 5 * MINUTE),
+    # Here an instance may wait for A before it is set off, or for C afterwards.
+    ("([A] ; [B], [T <= {T, B}]) @ T=5min", None),
+    ("(([A], [T <= {T, B}]) @ T=5min) ; [C]", None),
+    ("([A] & [B]) within 5s", 5 * SECOND),
+    # A side that lasts too long ends what began on the other side.
+    ("([A] ; [B]) & [C] within 5s", None),
+    ("([A] ; [B] within 3s) & [C] within 5s", 8 * SECOND),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), BOUNDED)
+def test_how_long_a_match_may_last(text: str, expected: int | None) -> None:
+    assert longest(compile_pattern(text).automaton) == expected
+
+
+def of_file(text: str) -> tuple[Compiled, ...]:
+    return compile_source(PatternSource(dedent(text).strip(), "patterns"), None).compiled
+
+
+def test_readers_reach_as_far_as_what_they_read() -> None:
+    patterns = of_file(
+        """
+        [A] ; [B] within 5s -> First()
+        [First] ; [C] within 2s -> Second()
+        [Second] ; [D] within 1s -> Third()
+        """
+    )
+    assert reach_of(patterns[:1]) == 5 * SECOND
+    assert reach_of(patterns[:2]) == 7 * SECOND
+    assert reach_of(patterns) == 8 * SECOND
+    assert reach_of([*patterns, *of_file("[A] ; [B]")]) is None
+
+
+def test_an_interval_of_a_thinned_type_comes_on_top() -> None:
+    (pattern,) = of_file("type Seen = A every 1min\n[Seen] ; [B] within 5s -> P()")
+    assert reach_of([pattern]) == MINUTE + 5 * SECOND
+
+
+def test_what_reads_one_another_stays_together() -> None:
+    patterns = of_file(
+        """
+        [A] ; [B] -> First()
+        [C] ; [D] -> Other()
+        [First] ; [C] -> Second()
+        [D] -> Third()
+        [Third] ; [Second] -> Fourth()
+        """
+    )
+    assert groups_of(patterns) == [[0, 2, 3, 4], [1]]
+
+
+KEYED = [
+    ("[A] ; [B] by k", ("k",), ""),
+    ("[A] ; [B] by (k, j)", ("k", "j"), ""),
+    ("[A] ; [B]", (), "the pattern has no key"),
+    ("[A] ; ([B] ; [C] by k)", (), "the pattern has no key"),
+    ("[A as x] ; [B] by (k, j) -> P(k = x.k)\n[P] ; [C] by k -> Q()", ("k",), ""),
+    ("[A as x] ; [B] by (k, j) -> P(k = x.k)\n[P] ; [C] by (j, k) -> Q()", ("k",), ""),
+    ("[A as x] ; [B] by k -> P(k = x.j)\n[P] ; [C] by k -> Q()", (), "P does not carry k"),
+    ("[A as x] ; [B] by k -> P(k = x.k + 1)\n[P] ; [C] by k -> Q()", (), "P does not carry k"),
+    ("[A as x] ; [B] by k -> P(k = x.k)\n[P] ; [C] by j -> Q()", (), "the patterns have no key in common"),
+    ("type S = A every 1min by k\n[S] ; [B] by k -> P()", ("k",), ""),
+    ("type S = A every 1min by j\n[S] ; [B] by k -> P()", (), "A is thinned, and not by k"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected", "why"), KEYED)
+def test_keys_that_tell_all_events_apart(text: str, expected: tuple[str, ...], why: str) -> None:
+    assert key_of_group(of_file(text)) == (expected, why)
+
+
+def test_what_can_be_cut_alike_is_one_group() -> None:
+    patterns = of_file(
+        """
+        [A] ; [B] by (k, j) -> P()
+        [A] ; [C] within 5s -> Q()
+        [A] ; [C] by j -> R()
+        [A] ; [D] -> S()
+        [B] ; [D] within 1s -> T()
+        [B] ; [E] -> U()
+        [B] ; [E] by i -> V()
+        """
+    )
+    assert together(patterns) == [[0, 2], [6], [1, 4], [3], [5]]
+    assert together(patterns[:1], "k") == [[0]]
+
+
+def files(days: int, rows: int, types: str = "AB") -> list[HistoryFile]:
+    return [
+        HistoryFile(
+            Path(f"{day}{name}"), f"1970-01-{day + 1:02}", name, rows, 10 * rows, event_type(name),
+            FileNote(day * DAY, day * DAY, (day + 1) * DAY - 1, None, {}, "test"),
+        )
+        for day in range(days)
+        for name in types
+    ]  # fmt: skip
+
+
+def test_slices_hold_as_many_events_each() -> None:
+    plan = plan_of([compile_pattern("[A] ; [B] within 1h")], files(4, 50_000), cores=2, until=4 * DAY, least=10_000)
+    (group,) = plan.groups
+    assert (group.way, group.events, group.tasks) == ("time", 400_000, 8)
+    assert group.why == "the pattern has no key, and no match lasts longer than 1h"
+    slices = group.slices
+    assert (slices[0].begin, slices[0].after, slices[-1].until) == (INSTANT_MIN, INSTANT_MIN, 4 * DAY)
+    for one, other in itertools.pairwise(slices):
+        assert other.after == one.until
+        assert other.begin == other.after - HOUR
+        assert abs(one.until % (DAY // 2)) in (0, 1, DAY // 2 - 1)
+
+
+def test_slices_are_long_beside_what_is_read_before_them() -> None:
+    def tasks(window: str) -> tuple[str, int]:
+        pattern = compile_pattern(f"[A] ; [B] within {window}")
+        (group,) = plan_of([pattern], files(4, 500_000), cores=16, until=4 * DAY).groups
+        return group.way, group.tasks
+
+    assert tasks("1min") == ("time", 40)
+    assert tasks("1h") == ("time", 23)
+    assert tasks("6h") == ("time", 3)
+    assert tasks("2d") == ("whole", 1)
+
+
+def test_types_that_nobody_reads_do_not_count() -> None:
+    (group,) = plan_of([compile_pattern("[A] ; [C] by k")], files(2, 400_000), cores=4, until=2 * DAY).groups
+    assert (group.way, group.events, group.slots) == ("key", 800_000, 8)
+    (group,) = plan_of([compile_pattern("[A] ; [any] by k")], files(2, 400_000), cores=4, until=2 * DAY).groups
+    assert group.events == 1_600_000
+
+
+def test_little_is_one_task_and_a_key_that_is_asked_for_is_taken() -> None:
+    pattern = compile_pattern("[A] ; [B] by k within 5s")
+    (group,) = plan_of([pattern], files(1, 1000), cores=4, until=DAY).groups
+    assert (group.way, group.tasks) == ("whole", 1)
+    (group,) = plan_of([pattern], files(1, 1000), cores=4, until=DAY, by="k").groups
+    assert (group.way, group.by) == ("key", ("k",))
+    with pytest.raises(DistcedError, match="cannot be replayed by this key: j"):
+        plan_of([pattern], files(1, 1000), cores=4, until=DAY, by="j")
+
+
+def test_nothing_to_replay() -> None:
+    (group,) = plan_of([compile_pattern("[A] ; [B] within 5s")], [], cores=4, until=0).groups
+    assert (group.way, group.events, group.tasks) == ("whole", 0, 1)

@@ -1,0 +1,16 @@
+"""The verbs of `distced` as pyproject.toml has them, whether it was installed anew since or not."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+from middleware import console
+
+
+def load_verbs() -> None:
+    """Have `middleware.console.main` know them, in this process."""
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    entries = [EntryPoint(*verb, console.VERBS) for verb in project["entry-points"][console.VERBS].items()]
+    console.entry_points = lambda group, name=None: [each for each in entries if name in (None, each.name)]  # type: ignore[attr-defined]
