@@ -16,12 +16,14 @@ pytest.importorskip("pyarrow", reason="a history needs the extra distced[tables]
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from middleware.events import CompositeEvent, Event
 from middleware.history import History, HistoryWriter, events_of_history
 from middleware.recorded import read_events
 from simulations.ingest.compact_verb import compact
 from simulations.ingest.compacting import Compaction
+from simulations.ingest.history_verbs import history
 from simulations.replay.runners import Inline
 from tests.faults import Broken, Faults
 from tests.history_form import events, in_order, without_nulls
@@ -204,3 +206,11 @@ def test_on_spark(tmp_path: Path, session: Any) -> None:
                                                                                   ("B", 8, "")]  # fmt: skip
     assert seen(tmp_path) == before
     assert len(History(tmp_path).files) == 3
+
+
+def test_it_is_a_verb_of_history(tmp_path: Path) -> None:
+    small_files(tmp_path)
+    result = CliRunner().invoke(history, ["compact", str(tmp_path), "--master", "inline", "--json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["files"] == len(History(tmp_path).files) == 3
+    assert "ls" in CliRunner().invoke(history, ["--help"]).output
