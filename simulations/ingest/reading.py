@@ -18,7 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from detectors.running import declared_types
-from middleware.errors import DistcedError
+from middleware.errors import DistcedError, HistoryError
 from middleware.events import Event, EventId
 from middleware.eventtypes import EventType
 from middleware.history import History, HistoryWriter
@@ -126,6 +126,9 @@ class _Pass:
                         again, rounds = [], rounds + 1
                 if self.events % _TELL == 0:
                     tell()
+        except HistoryError:
+            # That it cannot be written is no fault of the recording.
+            raise
         except DistcedError as error:
             # What could be read until then is good.
             self._trouble = str(error)

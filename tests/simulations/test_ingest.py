@@ -14,9 +14,9 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="a history needs the extra distced[tables]")
 
-from middleware.errors import MappingError
+from middleware.errors import HistoryError, MappingError
 from middleware.events import CompositeEvent, Event
-from middleware.history import History, events_of_history
+from middleware.history import History, HistoryWriter, events_of_history
 from middleware.mapping import load_mapping
 from middleware.recorded import read_events, write_events
 from middleware.timestamps import DAY, HOUR, SECOND
@@ -226,6 +226,19 @@ def test_what_cannot_be_read_to_its_end(tmp_path: Path) -> None:
     assert not by_path[paths[3]].trouble
     assert by_path[broken].added == by_path[paths[3]].repeated
     assert held(tmp_path / "h") == without_nulls(readings(3_000, step=SECOND))
+
+
+def test_what_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_events(readings(60), tmp_path / "a.jsonl")
+
+    def full(*_: Any) -> None:
+        raise HistoryError("no room")
+
+    with monkeypatch.context() as patch, pytest.raises(HistoryError, match="no room"):
+        patch.setattr(HistoryWriter, "write_table", full)
+        ingest(tmp_path / "h", tmp_path / "a.jsonl")
+    assert not ingest(tmp_path / "h", tmp_path / "a.jsonl").outcomes[0].before
+    assert held(tmp_path / "h") == without_nulls(readings(60))
 
 
 def test_broken_off_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
