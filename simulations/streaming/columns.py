@@ -7,6 +7,7 @@ stands. What has no place in a table has one here: `attributes`, a JSON object, 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -93,7 +94,7 @@ def attribute_of(value: Any) -> Attribute:
     if isinstance(value, bool | str):
         return value
     if isinstance(value, int):
-        return value if INSTANT_MIN <= value <= INSTANT_MAX else float(value)
+        return value if INSTANT_MIN <= value <= INSTANT_MAX else _as_float(value)
     if isinstance(value, float):
         return value
     if isinstance(value, Decimal):
@@ -106,6 +107,14 @@ def attribute_of(value: Any) -> Attribute:
     if isinstance(value, date):
         return value.isoformat()
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _as_float(value: int) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        # As 1e999 is.
+        return math.inf if value > 0 else -math.inf
 
 
 def columns_of(frame: Any) -> EventColumns:
@@ -188,7 +197,11 @@ def reason(columns: EventColumns) -> Any:
 def is_object(text: str | None) -> bool:
     """Whether a text is a JSON object, or null."""
     try:
-        return text is None or isinstance(json.loads(text), dict)
+        found = {} if text is None else json.loads(text)
+        if text is not None and "\\u" in text:
+            # Half of a pair of surrogates is no text.
+            json.dumps(found, ensure_ascii=False).encode()
+        return isinstance(found, dict)
     except (ValueError, RecursionError):
         return False
 

@@ -198,11 +198,11 @@ def test_attributes_in_a_stream(tmp_path: Path, session: Any) -> None:
 
 
 def test_values_of_attributes() -> None:
-    given = [1, 1.0, True, "1", float("nan"), 2**70, Decimal("3"), Decimal("3.5"), datetime(2026, 11, 22, tzinfo=UTC),
-             [1, {"a": None}]]  # fmt: skip
+    given = [1, 1.0, True, "1", float("nan"), 2**70, -(10**400), Decimal("3"), Decimal("3.5"),
+             datetime(2026, 11, 22, tzinfo=UTC), [1, {"a": None}]]  # fmt: skip
     found = [attribute_of(each) for each in given]
     assert list(map(repr, found)) == list(map(repr, [
-        1, 1.0, True, "1", None, float(2**70), 3, 3.5, "2026-11-22 00:00:00.000000Z", '[1,{"a":null}]'
+        1, 1.0, True, "1", None, float(2**70), -float("inf"), 3, 3.5, "2026-11-22 00:00:00.000000Z", '[1,{"a":null}]'
     ]))  # fmt: skip
 
 
@@ -210,13 +210,14 @@ def test_rows_that_are_no_events(session: Any) -> None:
     good = {"type": "A", "lo": 1, "hi": 2, "source": "s", "seq": 1, "attributes": "{}"}
     bad = [{"type": None}, {"type": ""}, {"lo": 3}, {"hi": None}, {"source": ""}, {"seq": -1}, {"seq": None},
            {"attributes": "{"}, {"attributes": "{'a': 1}"}, {"attributes": "{} {}"}, {"attributes": "[]"},
+           {"attributes": '{"a": "\\ud800"}'},
            {"constituents": "[1]"}]  # fmt: skip
     schema = "type string, lo long, hi long, source string, seq long, attributes string, constituents string"
     good["constituents"] = None
     frame = session.createDataFrame([good, *({**good, **each} for each in bad), {**good, "attributes": None},
                                      {**good, "constituents": '[["s",1]]'}], schema)  # fmt: skip
     reasons = [row.distced_reason for row in rejected_rows(frame).collect()]
-    assert reasons == ["type", "type", "time", "time", "source", "sequence", "sequence"] + ["attributes"] * 4 + [
+    assert reasons == ["type", "type", "time", "time", "source", "sequence", "sequence"] + ["attributes"] * 5 + [
         "constituents"]  # fmt: skip
     beyond = session.sql("select 'A' as type, timestamp'9999-01-01' as time, 's' as source, 1 as seq")
     assert [row.distced_reason for row in rejected_rows(beyond).collect()] == ["time"]
