@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from middleware.console_output import messages, print_json, show_notes
 from middleware.errors import DistcedError
 from middleware.eventtypes import TypeRegistry
 from middleware.mapping import load_mapping
+from middleware.mapping.rejected import rejected_line
 from middleware.recorded import EventReader, read_events
 
 
@@ -92,6 +92,4 @@ def _show(summary: Summary, wanted: Run, misfit: DistcedError | None) -> None:
 def _write_rejected(reader: EventReader, path: Path) -> None:
     with opened_for_writing(path) as file:
         for each in reader.rejected:
-            shown = {"where": each.where, "rule": each.rule, "reason": each.reason, **each.error.as_dict()}
-            shown["row"] = each.given  # type: ignore[assignment]
-            file.write(json.dumps(shown, ensure_ascii=False, default=repr).encode() + b"\n")
+            file.write(rejected_line(each))

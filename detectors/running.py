@@ -205,7 +205,7 @@ def replay(
         mapping = load_mapping(mapping)
     declared = declared_types(source, mapping) if types is None else tuple(types)
     registry = None if declared is None else TypeRegistry(declared)
-    patterns = _compiled(pattern, registry, consumption)
+    patterns = compiled_patterns(pattern, registry, consumption)
     events = read(source, mapping)
     reader = events if isinstance(events, EventReader) else None
     return Replay(patterns, events, finish=finish, engine=engine), reader
@@ -257,11 +257,14 @@ def misfits(
     return None
 
 
-def _compiled(pattern: object, registry: TypeRegistry | None, consumption: Consumption) -> tuple[Compiled, ...]:
+def compiled_patterns(
+    pattern: object, registry: TypeRegistry | None, consumption: Consumption = "ordered"
+) -> tuple[Compiled, ...]:
+    """The patterns of whatever `run` takes for one."""
     if isinstance(pattern, Compiled):
         return (pattern,)
     if isinstance(pattern, list | tuple):
-        return tuple(each for given in pattern for each in _compiled(given, registry, consumption))
+        return tuple(each for given in pattern for each in compiled_patterns(given, registry, consumption))
     if isinstance(pattern, Pattern | Publication):
         pattern = pattern_file(pattern)
     if isinstance(pattern, PatternFile):

@@ -131,7 +131,7 @@ def make_history(root: Path) -> None:
     if (root / MARK).exists():
         check_history(root)
         return
-    if root.exists() and (not root.is_dir() or any(root.iterdir())):
+    if root.exists() and (not root.is_dir() or any(each.name != _part(MARK) for each in root.iterdir())):
         raise HistoryError("a history needs a folder of its own", given=str(root), allowed="a new or empty folder")
     root.mkdir(parents=True, exist_ok=True)
     write_whole(root / MARK, msgspec.json.encode(Mark()))
@@ -139,6 +139,10 @@ def make_history(root: Path) -> None:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a small file; it appears whole or not at all."""
-    part = path.with_name(f".{path.name}.part")
+    part = path.with_name(_part(path.name))
     part.write_bytes(content)
     part.replace(path)
+
+
+def _part(name: str) -> str:
+    return f".{name}.part"

@@ -94,6 +94,11 @@ class Mapping:
         """
         return self._memory.counts
 
+    @property
+    def counts_all(self) -> bool:
+        """Whether no source brings numbers of its own, and events are counted."""
+        return all(rule.sequence is None for rule in self._rules)
+
     def fresh(self) -> Mapping:
         """The same rules with nothing seen yet."""
         return Mapping(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import NamedTuple
 
 from middleware.errors import DistcedError, MappingError
@@ -29,3 +30,9 @@ def located(error: DistcedError, where: str) -> MappingError:
     """The same error, with the place it happened at."""
     place = where if error.where is None else f"{where}, {error.where}"
     return MappingError(error.problem, given=error.given, allowed=error.allowed, where=place, advice=error.advice)
+
+
+def rejected_line(rejected: Rejected) -> bytes:
+    """A line of JSON for it, with its end."""
+    shown = {"where": rejected.where, "rule": rejected.rule, "reason": rejected.reason, **rejected.error.as_dict()}
+    return json.dumps({**shown, "row": rejected.given}, ensure_ascii=False, default=repr).encode() + b"\n"

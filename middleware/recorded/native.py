@@ -208,7 +208,7 @@ class TableForm:
                 raise EventError("not a sequence number", given=own["seq"], allowed="an integer from 0")
             own["seq"] = int(own["seq"])
         if isinstance(own.get("constituents"), str):
-            own["constituents"] = _constituents(own["constituents"])
+            own["constituents"] = constituents_of(own["constituents"])
         columns = self.present.get(own["type"], list(self.attributes))
         own["attributes"] = {self.attributes[column]: self._attribute(column, fields.get(column)) for column in columns}
         return of_json(own)
@@ -245,7 +245,8 @@ def _is_number(cell: object) -> bool:
     return True
 
 
-def _constituents(text: str) -> list[tuple[str, int]]:
+def constituents_of(text: str) -> list[tuple[str, int]]:
+    """The constituents in a cell; `EventError` where it holds none."""
     try:
         return msgspec.json.decode(text, type=list[tuple[str, int]])
     except msgspec.DecodeError as error:

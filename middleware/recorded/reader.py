@@ -31,6 +31,7 @@ class EventReader(Iterable[Event]):
         rejected: the first `REJECTED_KEPT` rows, of the pass at hand, that should have given an event and did not.
         counts: what came of the pass at hand: `row`, `event`, `rejected`.
         mapping: the mapping as it stands in the pass at hand, with its own counts; None for a native form.
+        on_rejected: told of every rejected row, for those who keep them all.
     """
 
     def __init__(self, rows: Rows, mapping: Mapping | None) -> None:
@@ -38,6 +39,7 @@ class EventReader(Iterable[Event]):
         self.mapping = mapping
         self.rejected: list[Rejected] = []
         self.counts: Counter[str] = Counter()
+        self.on_rejected: Callable[[Rejected], None] = lambda _: None
         self._rows = rows
         self._read: Callable[[Fields], JsonEvent] | None = None
         self._types: tuple[EventType, ...] | None = None if mapping is None else mapping.types
@@ -105,6 +107,7 @@ class EventReader(Iterable[Event]):
 
     def _reject(self, rejected: Rejected) -> None:
         self.counts["rejected"] += 1
+        self.on_rejected(rejected)
         if len(self.rejected) < REJECTED_KEPT:
             self.rejected.append(rejected)
 

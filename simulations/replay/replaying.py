@@ -22,7 +22,7 @@ from middleware.timestamps import INSTANT_MIN
 from simulations.replay.parts import TOLD, Part, days_between, stages_of, writers_of
 from simulations.replay.plan import LEAST, GroupPlan, ReplayPlan, Slice, Way, plan_of, types_of
 from simulations.replay.reach import reach_of
-from simulations.replay.runners import Runner, Task
+from simulations.replay.runners import Runner
 from simulations.replay.tasks import DEALT, FOUND, Dealing, Detecting, Done, read_found
 from simulations.replay.units import UNIT, Trouble, Unit, units_of
 
@@ -102,7 +102,7 @@ class HistoryReplay(Iterable[CompositeEvent]):
     def perform(self, runner: Runner, watch: Callable[[Progress], None] = lambda _: None) -> None:
         """Have all tasks performed that are not done yet."""
         self._prepare()
-        todo: list[Task] = [each for each in self.detecting if not each.is_done()]
+        todo: list[Dealing | Detecting | Part] = [each for each in self.detecting if not each.is_done()]
         if any(isinstance(each, Detecting) and each.slot is not None for each in todo):
             # What nobody asks for any more is not dealt out.
             todo += [each for each in self.dealing if not each.is_done()]

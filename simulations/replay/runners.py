@@ -1,4 +1,4 @@
-"""Who performs the tasks of a replay: this process, or Spark."""
+"""Who performs tasks, those of a replay and others: this process, or Spark."""
 
 from __future__ import annotations
 
@@ -11,13 +11,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol
 
 from middleware.errors import DistcedError
-from simulations.replay.parts import Part
-from simulations.replay.tasks import Dealing, Detecting
 
-Task: TypeAlias = Dealing | Detecting | Part
+
+class Task(Protocol):
+    """Something to be done, that can be pickled. What it leaves in files says that it is done."""
+
+    def perform(self, clock: Callable[[], float]) -> object:
+        """Do it."""
+        ...
+
 
 TASKS: Final = "tasks"
 LOG: Final = "spark.log"
@@ -97,7 +102,7 @@ class Spark(Runner):
             raise
         if failures:
             raise DistcedError(
-                "a task of the replay failed on Spark", given=str(failures[0])[-2000:],
+                "a task failed on Spark", given=str(failures[0])[-2000:],
                 advice="what is done is kept; the same command goes on from there",
             ) from failures[0]  # fmt: skip
 
@@ -126,9 +131,9 @@ def session_of(master: str, log: Path) -> Any:
         from pyspark.sql import SparkSession
     except ImportError:
         raise DistcedError(
-            "replay on Spark needs PySpark", advice="pip install 'distced[spark]', or take --master inline"
+            "Spark needs PySpark", advice="pip install 'distced[spark]', or take --master inline"
         ) from None
-    builder = SparkSession.builder.appName("distced replay")
+    builder = SparkSession.builder.appName("distced")
     if master.startswith("sc://"):
         return builder.remote(master).getOrCreate()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

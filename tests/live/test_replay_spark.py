@@ -98,7 +98,7 @@ def test_a_task_whose_worker_dies_is_said_and_gone_on_with(session: Any, history
     expected = replays(history, tmp_path / "here")
     expected.perform(Inline())
     made.detecting[-1] = Deadly(**{name: getattr(made.detecting[-1], name) for name in Detecting.__slots__})
-    with pytest.raises(DistcedError, match="a task of the replay failed on Spark"):
+    with pytest.raises(DistcedError, match="a task failed on Spark"):
         made.perform(Spark(session, tmp_path / "w"))
     again = replays(history, tmp_path / "w")
     again.perform(Spark(session, tmp_path / "w"))

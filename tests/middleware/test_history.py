@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -17,50 +16,13 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from middleware.errors import HistoryError
-from middleware.events import CompositeEvent, Event
+from middleware.events import Event
 from middleware.eventtypes import event_type
 from middleware.history import History, HistoryWriter, events_of_history
 from middleware.history.layout import day_of, day_text
 from middleware.recorded import read_events
 from middleware.timestamps import DAY, HOUR
-
-ATTRIBUTES = st.dictionaries(
-    st.sampled_from(("x", "type", "hi", "room")),
-    st.none() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text(max_size=3) | st.booleans(),
-    max_size=3,
-)
-
-
-@st.composite
-def events(draw: st.DrawFn) -> list[Event]:
-    made: list[Event] = []
-    for seq in range(draw(st.integers(0, 8))):
-        hi = draw(st.integers(-3 * DAY, 3 * DAY))
-        name, attributes = draw(st.sampled_from(("A", "B", "Ärger"))), draw(ATTRIBUTES)
-        lo, source = hi - draw(st.integers(0, DAY)), draw(st.sampled_from(("s", "t é")))
-        if draw(st.booleans()):
-            made.append(Event(name, lo, hi, source, seq, attributes))
-        else:
-            wide = seq + draw(st.sampled_from((0, 2**64, 2**95)))
-            made.append(CompositeEvent(name, lo, hi, source, wide, attributes, constituents=(("s", 1), ("t", wide))))
-    return made
-
-
-def in_order(found: Iterable[Event]) -> list[Event]:
-    return sorted(found, key=lambda event: event.key)
-
-
-def without_nulls(found: Iterable[Event]) -> list[tuple[object, ...]]:
-    """What there is of events where a missing attribute reads as null, with the kinds of numbers."""
-    return [
-        (
-            each.type,
-            each.key,
-            getattr(each, "constituents", None),
-            sorted((name, repr(value)) for name, value in each.attributes.items() if value is not None),
-        )
-        for each in found
-    ]
+from tests.history_form import events, in_order, without_nulls
 
 
 @given(events(), st.data())

@@ -1,0 +1,1 @@
+"""Recordings into history, and history into fewer files (docs/ingest.md)."""

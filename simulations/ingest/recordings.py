@@ -1,0 +1,127 @@
+"""Recordings to be ingested: what tells them apart, and where what becomes of them lies in the history.
+
+    PATH/ingested/NAME.json      a recording is in the history, and what came of it
+    PATH/rejected/NAME.jsonl     its rows that gave no event, each with the reason
+    PATH/.ingest/NAME/           it is under way
+
+The name of a recording is that of its file and a digest of its content, its mapping and its recorder: the same command
+again finds it done, and a file that has grown is another recording, most of whose events are there already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import file_digest
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from middleware.errors import EventError, HistoryError
+from simulations.ingest.seen import ClockJump
+
+INGESTED: Final = "ingested"
+REJECTED: Final = "rejected"
+UNDER_WAY: Final = ".ingest"
+
+
+class Ingested(msgspec.Struct, frozen=True):
+    """What became of a recording.
+
+    Attributes:
+        recording: its path.
+        rows: how many rows were read.
+        events: how many events they gave, those that came again included.
+        added: how many of them are in the history for the first time.
+        repeated: how many came again, and were left out.
+        rejected: rows and events that were set aside, by reason.
+        remarks: what else the mapping counted: rows that no rule was about, second deliveries, wrong attributes that
+            are null, times that were mended.
+        days: how many events by day.
+        types: how many events by type.
+        jumps: sources whose clock went back.
+        trouble: why it could not be read to its end; empty where it could.
+    """
+
+    recording: str
+    rows: int = 0
+    events: int = 0
+    added: int = 0
+    repeated: int = 0
+    rejected: dict[str, int] = {}
+    remarks: dict[str, int] = {}
+    days: dict[str, int] = {}
+    types: dict[str, int] = {}
+    jumps: tuple[ClockJump, ...] = ()
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A recording on its way into a history.
+
+    Attributes:
+        path: of the recording.
+        mapping: of the mapping; None for a native form.
+        root: of the history.
+        recorder: in whose name it is written.
+        name: what it is called in the history.
+        count_on: whether its events are numbered on from those of their sources that are in the history.
+    """
+
+    path: Path
+    mapping: Path | None
+    root: Path
+    recorder: str
+    name: str
+    count_on: bool = False
+
+    @property
+    def work(self) -> Path:
+        """Where what is under way lies."""
+        return self.root / UNDER_WAY / self.name
+
+    @property
+    def done(self) -> Path:
+        """Where it is noted that it is in the history."""
+        return self.root / INGESTED / f"{self.name}.json"
+
+    @property
+    def rejected(self) -> Path:
+        """Where its rejected rows are kept."""
+        return self.root / REJECTED / f"{self.name}.jsonl"
+
+
+def recording_of(path: Path, mapping: Path | None, root: Path, recorder: str, *, count_on: bool = False) -> Recording:
+    """A recording, with its name.
+
+    Raises:
+        EventError: where there is no such file.
+    """
+    try:
+        with path.open("rb") as file:
+            digest = file_digest(file, "blake2b")
+        size = path.stat().st_size
+        digest.update(b"" if mapping is None else mapping.read_bytes())
+    except OSError as error:
+        raise EventError("cannot read the recording", given=str(path), advice=str(error)) from None
+    digest.update(msgspec.json.encode([size, mapping is None, recorder]))
+    return Recording(path, mapping, root, recorder, f"{path.name}-{digest.hexdigest()[:12]}", count_on)
+
+
+def read_note(path: Path) -> Ingested | None:
+    """What a task noted of a recording; None where it has not."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Ingested)
+    except FileNotFoundError:
+        return None
+    except msgspec.DecodeError as error:
+        raise HistoryError(
+            "a note that cannot be read", given=str(path), advice=f"remove it, and ingest again: {error}"
+        ) from None
+
+
+def together(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    """Counts added up, in the order of their names."""
+    return {name: one.get(name, 0) + other.get(name, 0) for name in sorted({*one, *other})}

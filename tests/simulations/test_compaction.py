@@ -1,0 +1,216 @@
+"""A history holds the same events in fewer files, whatever becomes of who puts them together."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="a history needs the extra distced[tables]")
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from middleware.events import CompositeEvent, Event
+from middleware.history import History, HistoryWriter, events_of_history
+from middleware.recorded import read_events
+from simulations.ingest.compact_verb import compact
+from simulations.ingest.compacting import Compaction
+from simulations.ingest.history_verbs import history
+from simulations.replay.runners import Inline
+from tests.faults import Broken, Faults
+from tests.history_form import events, in_order, without_nulls
+
+
+def compacted(root: Path, *, rows: int = 1_000, keep: bool = False) -> Compaction:
+    made = Compaction(root, rows=rows)
+    made.perform(Inline(), keep=keep)
+    made.clear()
+    return made
+
+
+def seen(root: Path) -> list[tuple[object, ...]]:
+    history = History(root)
+    assert not history.problems
+    return without_nulls(events_of_history(history))
+
+
+def small_files(root: Path) -> list[Event]:
+    """Files of two types, one of them in two forms, one event in two files."""
+    made = [Event("A", at, at, "s", at, {"x": at if at % 2 else at / 2}) for at in range(12)]
+    made += [Event("A", at, at, "s", at, {"x": "text"}) for at in range(12, 16)]
+    made += [Event("B", at, at, "t", at, {"room": None, "on": at > 3}) for at in range(8)]
+    for start in range(0, len(made), 2):
+        HistoryWriter(root, "one").write(made[start : start + 2])
+    HistoryWriter(root, "two").write(made[3:6])
+    return made
+
+
+@given(events(), st.lists(st.integers(0, 8), max_size=4), st.booleans(), st.sampled_from((2, 4, 1_000)))
+@settings(max_examples=100, deadline=None)
+def test_the_same_events(
+    tmp_path_factory: pytest.TempPathFactory, given: list[Event], cuts: list[int], repeat: bool, rows: int
+) -> None:
+    root = tmp_path_factory.mktemp("history") / "h"
+    ends = [0, *sorted(cuts), len(given)]
+    for start, end in pairwise(ends):
+        HistoryWriter(root, "test").write(given[start:end])
+    if repeat:
+        HistoryWriter(root, "again").write(given[1:4])
+    files = len(History(root).files)
+    done = compacted(root, rows=rows).done
+    assert not [each.trouble for each in done if each.trouble]
+    assert seen(root) == without_nulls(in_order(given))
+    assert len(History(root).files) == files - sum(each.files - 1 for each in done)
+    for file in History(root).files:
+        found = list(read_events(file.path))
+        assert found == in_order(found)
+        assert (file.note.first, file.note.last) == (found[0].hi, found[-1].hi)
+        assert file.rows == len({event.id for event in found})
+    if rows == 1_000:
+        assert not Compaction(root, rows=rows).mergers
+
+
+def test_files_and_what_is_noted(tmp_path: Path) -> None:
+    made = small_files(tmp_path)
+    for start, watermark in ((16, 40), (20, 30)):
+        HistoryWriter(tmp_path, "one").write([Event("B", start, start, "t", start, {"on": True})], watermark)
+    done = compacted(tmp_path).done
+    assert [(each.type, each.files, each.rows, each.repeated, each.trouble) for each in done] == [
+        ("A", 7, 12, 3, ""),
+        ("A", 2, 4, 0, ""),
+        ("B", 6, 10, 0, ""),
+    ]
+    files = [(each.type, each.rows, each.note.recorder, each.note.watermark) for each in History(tmp_path).files]
+    assert sorted(files, key=str) == [
+        ("A", 12, "compaction", None),
+        ("A", 4, "one", None),
+        ("B", 10, "one", 40),
+    ]
+    assert len(list(tmp_path.rglob("*.parquet"))) == 3
+    assert len(seen(tmp_path)) == len(made) + 2
+
+
+def test_what_does_not_fit_stays_apart(tmp_path: Path) -> None:
+    for seq, value in enumerate((1, 2.5, None, "text", True)):
+        HistoryWriter(tmp_path, "one").write([Event("A", seq, seq, "s", seq, {"x": value})])
+    HistoryWriter(tmp_path, "one").write([CompositeEvent("A", 9, 9, "p", 2**80, {"x": 1}, constituents=(("s", 1),))])
+    before = seen(tmp_path)
+    compacted(tmp_path)
+    assert seen(tmp_path) == before
+    assert sorted(each.rows for each in History(tmp_path).files) == [1, 1, 1, 3]
+
+
+def test_large_files_stay(tmp_path: Path) -> None:
+    for start in (0, 10, 20, 22, 24):
+        many = 10 if start < 20 else 2
+        HistoryWriter(tmp_path, "one").write([Event("A", at, at, "s", at, {}) for at in range(start, start + many)])
+    large = {each.path for each in History(tmp_path).files if each.rows == 10}
+    compacted(tmp_path, rows=20)
+    assert sorted(each.rows for each in History(tmp_path).files) == [6, 10, 10]
+    assert large < {each.path for each in History(tmp_path).files}
+
+
+def test_two_events_of_one_id(tmp_path: Path) -> None:
+    HistoryWriter(tmp_path, "one").write([Event("A", 1, 1, "s", 1, {"x": 1}), Event("A", 2, 2, "s", 2, {})])
+    HistoryWriter(tmp_path, "two").write([Event("A", 1, 1, "s", 1, {"x": 1.0}), Event("A", 3, 3, "s", 3, {})])
+    before = seen(tmp_path)
+    (done,) = compacted(tmp_path).done
+    assert "two events of one id: s 1" in done.trouble
+    assert len(History(tmp_path).files) == 2
+    assert seen(tmp_path) == before
+
+
+@pytest.mark.parametrize("keep", (False, True))
+def test_broken_off_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: bool) -> None:
+    small_files(tmp_path / "given")
+    expected = seen(tmp_path / "given")
+    with monkeypatch.context() as patch:
+        faults = Faults(patch)
+        at = 0
+        while True:
+            at += 1
+            root = tmp_path / f"h{at}"
+            faults.at = -1
+            shutil.copytree(tmp_path / "given", root)
+            faults.steps, faults.at = 0, at
+            try:
+                compacted(root, keep=keep)
+                break
+            except Broken:
+                pass
+            faults.at = -1
+            # Whoever reads now sees what was there.
+            assert seen(root) == expected, at
+            compacted(root)
+            assert seen(root) == expected, at
+            assert len(History(root).files) == len(list(root.rglob("*.parquet"))) == 3, at
+            assert History(root).rows == len(expected)
+    assert at > (20 if keep else 50)
+
+
+def test_broken_off_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """New files come between runs that break off while they remove the old ones."""
+    made = small_files(tmp_path)
+    faults = Faults(monkeypatch)
+    for number in range(30):
+        event = Event("A", 20 + number, 20 + number, "s", 20 + number, {"x": number})
+        faults.at = -1
+        HistoryWriter(tmp_path, "one").write([event])
+        made.append(event)
+        faults.steps, faults.at = 0, 5 + number
+        with suppress(Broken):
+            compacted(tmp_path)
+        assert seen(tmp_path) == without_nulls(in_order(made)), number
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small_files(tmp_path)
+    assert compact(tmp_path, "inline", keep=True, as_json=True) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["files_before"], found["files"], found["rows"], found["repeated"]) == (13, 3, 24, 3)
+    assert len(list(tmp_path.rglob("*.parquet"))) == 16
+    assert compact(tmp_path, "inline", keep=False, as_json=False) == 0
+    said = capsys.readouterr().err
+    assert "13 old files were still there" in said
+    assert len(list(tmp_path.rglob("*.parquet"))) == 3
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    pytest.importorskip("pyspark", reason="Spark needs the extra distced[spark]")
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java")
+    from simulations.replay.runners import session_of
+
+    made = session_of("local[2]", tmp_path_factory.mktemp("spark") / "spark.log")
+    yield made
+    made.stop()
+
+
+def test_on_spark(tmp_path: Path, session: Any) -> None:
+    from simulations.replay.runners import Spark
+
+    small_files(tmp_path)
+    before = seen(tmp_path)
+    compaction = Compaction(tmp_path)
+    compaction.perform(Spark(session, tmp_path / ".compact"))
+    assert [(each.type, each.rows, each.trouble) for each in compaction.done] == [("A", 12, ""), ("A", 4, ""),
+                                                                                  ("B", 8, "")]  # fmt: skip
+    assert seen(tmp_path) == before
+    assert len(History(tmp_path).files) == 3
+
+
+def test_it_is_a_verb_of_history(tmp_path: Path) -> None:
+    small_files(tmp_path)
+    result = CliRunner().invoke(history, ["compact", str(tmp_path), "--master", "inline", "--json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["files"] == len(History(tmp_path).files) == 3
+    assert "ls" in CliRunner().invoke(history, ["--help"]).output

@@ -1,0 +1,332 @@
+"""What is in a recording is in the history afterwards, each event once; what is not is kept with the reason."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="a history needs the extra distced[tables]")
+
+from middleware.errors import HistoryError, MappingError
+from middleware.events import CompositeEvent, Event
+from middleware.history import History, HistoryWriter, events_of_history
+from middleware.mapping import load_mapping
+from middleware.recorded import read_events, write_events
+from middleware.timestamps import DAY, HOUR, SECOND
+from simulations.ingest.console import ingest as verb
+from simulations.ingest.ingesting import Ingest
+from simulations.ingest.seen import ClockWatch, SeenIds
+from simulations.replay.runners import Inline
+from tests.faults import Broken, Faults
+from tests.history_form import in_order, without_nulls
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+RECORDINGS = Path(__file__).parents[2] / "simulations" / "recordings"
+
+MAPPING = """
+[[rule]]
+type = "Reading"
+source = "{room}"
+time = { path = "time", format = "s" }
+[rule.attributes]
+celsius = "number"
+"""
+
+
+def readings(count: int, *, step: int = HOUR, source: str = "s") -> list[Event]:
+    return [Event("Reading", at, at + SECOND, source, seq, {"x": seq, "y": seq / 2 if seq % 3 else None})
+            for seq, at in enumerate(range(5 * DAY, 5 * DAY + count * step, step))]  # fmt: skip
+
+
+def ingest(root: Path, *paths: Path, mapping: Path | None = None, chunk: int = 20) -> Ingest:
+    made = Ingest(paths, root, mapping=mapping, recorder="test", chunk=chunk)
+    made.perform(Inline())
+    made.clear()
+    return made
+
+
+def held(root: Path) -> list[tuple[object, ...]]:
+    history = History(root)
+    assert not history.problems
+    found = list(events_of_history(history))
+    # As many rows as events: none is there twice.
+    assert history.rows == len(found)
+    return without_nulls(found)
+
+
+def read(path: Path, mapping: Path | None = None) -> list[tuple[object, ...]]:
+    return without_nulls(in_order(read_events(path, None if mapping is None else load_mapping(mapping))))
+
+
+def packed(path: Path) -> Path:
+    target = path.with_name(path.name + ".gz")
+    target.write_bytes(gzip.compress(path.read_bytes()))
+    return target
+
+
+@pytest.mark.parametrize("form", ("events.jsonl", "events.csv", "events.parquet"))
+@pytest.mark.parametrize("gz", (False, True))
+def test_native_recordings(tmp_path: Path, form: str, gz: bool) -> None:
+    events = readings(60)
+    random.Random(3).shuffle(events)
+    write_events(events, tmp_path / form)
+    path = packed(tmp_path / form) if gz else tmp_path / form
+    outcome = ingest(tmp_path / "h", path).outcomes[0].ingested
+    assert held(tmp_path / "h") == read(path)
+    assert (outcome.rows, outcome.events, outcome.added, outcome.repeated, outcome.rejected) == (60, 60, 60, 0, {})
+    assert sum(outcome.days.values()) == outcome.types["Reading"] == 60
+    assert {each.day for each in History(tmp_path / "h").files} == set(outcome.days)
+    for file in History(tmp_path / "h").files:
+        keys = [event.key for event in read_events(file.path)]
+        assert keys == sorted(keys)
+
+
+def test_composite_events(tmp_path: Path) -> None:
+    found = [CompositeEvent("C", 0, at, "p", 2**90 + at, {"a": 1}, constituents=(("s", at),)) for at in range(40)]
+    write_events([*found, *found[:5]], tmp_path / "found.jsonl")
+    outcome = ingest(tmp_path / "h", tmp_path / "found.jsonl").outcomes[0].ingested
+    assert held(tmp_path / "h") == without_nulls(found)
+    assert (outcome.added, outcome.repeated) == (40, 5)
+
+
+@pytest.mark.parametrize(
+    ("recording", "mapping"),
+    (
+        ("mqtt_lab_sample.jsonl", "mqtt_lab.toml"),
+        ("workplace_InVS13_tij.dat.gz", "contacts.toml"),
+        ("nasdaq_minute_20080201.csv.gz", "closes.toml"),
+    ),
+)
+def test_real_recordings(tmp_path: Path, recording: str, mapping: str) -> None:
+    path, rules = DATA / recording, RECORDINGS / mapping
+    if not path.exists():
+        pytest.skip(f"the recording {recording} is not here")
+    outcome = ingest(tmp_path / "h", path, mapping=rules, chunk=10_000).outcomes[0].ingested
+    reader = read_events(path, load_mapping(rules))
+    assert held(tmp_path / "h") == without_nulls(in_order(reader))
+    assert (outcome.rows, outcome.events) == (reader.counts["row"], reader.counts["event"])
+    assert sum(outcome.rejected.values()) == reader.counts["rejected"]
+
+
+def test_all_bad_rows_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "m.toml").write_text(MAPPING)
+    rows = ["room,time,celsius"]
+    rows += [f"a,{at},{'warm' if at % 2 else at}" for at in range(3_000)] + ["a,never,1", "a,1,2,3"]
+    (tmp_path / "r.csv").write_text("\n".join(rows))
+    made = ingest(tmp_path / "h", tmp_path / "r.csv", mapping=tmp_path / "m.toml", chunk=10_000)
+    outcome = made.outcomes[0]
+    assert outcome.ingested.rejected == {"attribute": 1_500, "time": 1, "row": 1}
+    assert outcome.ingested.added == 1_500
+    assert outcome.recording is not None
+    kept = [json.loads(line) for line in outcome.recording.rejected.read_bytes().splitlines()]
+    assert len(kept) == 1_502
+    assert kept[0]["where"].startswith(f"{tmp_path / 'r.csv'}, row 3")
+    assert kept[0]["row"] == {"room": "a", "time": "1", "celsius": "warm"}
+
+
+def test_again_is_no_harm(tmp_path: Path) -> None:
+    write_events(readings(60), tmp_path / "a.jsonl")
+    ingest(tmp_path / "h", tmp_path / "a.jsonl")
+    before = {path: path.read_bytes() for path in (tmp_path / "h").rglob("*") if path.is_file()}
+    again = ingest(tmp_path / "h", tmp_path / "a.jsonl")
+    assert again.outcomes[0].before
+    assert {path: path.read_bytes() for path in (tmp_path / "h").rglob("*") if path.is_file()} == before
+
+
+def test_ids_that_come_again(tmp_path: Path) -> None:
+    events = readings(60)
+    other = Event("Reading", events[7].lo, events[7].hi, "s", 7, {"x": 7.0, "y": 3.5})
+    later = Event("Reading", events[7].lo + DAY, events[7].hi + DAY, "s", 8, {"x": 8})
+    write_events([*events[:50], *events[3:30], other, *events[3:5], later], tmp_path / "a.jsonl")
+    outcome = ingest(tmp_path / "h", tmp_path / "a.jsonl").outcomes[0]
+    assert (outcome.ingested.added, outcome.ingested.repeated, outcome.ingested.rejected) == (50, 29, {"id": 2})
+    assert held(tmp_path / "h") == without_nulls(events[:50])
+    # In another recording, some of them new.
+    write_events([*events[20:], other], tmp_path / "b.jsonl")
+    outcome = ingest(tmp_path / "h", tmp_path / "b.jsonl").outcomes[0]
+    assert (outcome.ingested.added, outcome.ingested.repeated, outcome.ingested.rejected) == (10, 30, {"id": 1})
+    assert held(tmp_path / "h") == without_nulls(events)
+    assert outcome.recording is not None
+    assert json.loads(outcome.recording.rejected.read_text())["given"] == "s 7"
+
+
+def test_counting_on(tmp_path: Path) -> None:
+    (tmp_path / "m.toml").write_text(MAPPING)
+    paths = []
+    for day in range(3):
+        paths.append(tmp_path / f"{day}.csv")
+        rows = [f"{'ab'[at % 2]},{day * 86_400 + at},{at}" for at in range(30)]
+        paths[-1].write_text("\n".join(["room,time,celsius", *rows]))
+    apart = Ingest(paths, tmp_path / "apart", mapping=tmp_path / "m.toml", recorder="test")
+    apart.perform(Inline())
+    assert [each.ingested.rejected for each in apart.outcomes] == [{}, {"id": 30}, {"id": 30}]
+    for given in (paths[:2], paths, paths):
+        made = Ingest(given, tmp_path / "h", mapping=tmp_path / "m.toml", recorder="test", count_on=True, chunk=20)
+        made.perform(Inline())
+    together = tmp_path / "all.csv"
+    together.write_text("\n".join([paths[0].read_text(), *(each.read_text().partition("\n")[2] for each in paths[1:])]))
+    assert held(tmp_path / "h") == read(together, tmp_path / "m.toml")
+    (tmp_path / "own.toml").write_text(MAPPING.replace("[rule.attr", 'sequence = "n"\n[rule.attr'))
+    for mapping in (None, tmp_path / "own.toml"):
+        with pytest.raises(MappingError, match="cannot be counted on"):
+            Ingest(paths, tmp_path / "h", mapping=mapping, recorder="test", count_on=True)
+
+
+def test_a_recording_that_has_grown(tmp_path: Path) -> None:
+    events = readings(60)
+    for count in (25, 60):
+        write_events(events[:count], tmp_path / "a.jsonl")
+        made = ingest(tmp_path / "h", tmp_path / "a.jsonl")
+    assert (made.outcomes[0].ingested.added, made.outcomes[0].ingested.repeated) == (35, 25)
+    assert held(tmp_path / "h") == without_nulls(events)
+
+
+def test_the_day_is_of_the_end_in_utc(tmp_path: Path) -> None:
+    write_events([Event("A", -HOUR, -1, "s", 0, {}), Event("A", -HOUR, 0, "s", 1, {})], tmp_path / "a.jsonl")
+    assert ingest(tmp_path / "h", tmp_path / "a.jsonl").outcomes[0].ingested.days == {"1969-12-31": 1, "1970-01-01": 1}
+
+
+def test_clocks_that_go_back() -> None:
+    watch = ClockWatch()
+    for seq, (lo, hi) in enumerate(((10, 12), (11, 11), (20, 20), (5, 6), (7, 7), (4, 4))):
+        watch.see(Event("A", lo, hi, "s", seq, {}))
+    watch.see(Event("A", 0, 0, "t", 9, {}))
+    watch.see(Event("A", -5, -5, "t", 8, {}))
+    (jump,) = watch.jumps()
+    assert (jump.source, jump.times, jump.most, jump.seq, jump.hi) == ("s", 2, 14, 3, 6)
+
+
+def test_seen_ids() -> None:
+    draw = random.Random(5)
+    for _ in range(50):
+        seen, all_ids = SeenIds(), set[tuple[str, int]]()
+        for _ in range(80):
+            event = Event("A", 0, 0, draw.choice("ab"), draw.randrange(40), {})
+            assert seen.add(event) == (event.id not in all_ids)
+            all_ids.add(event.id)
+
+
+def test_what_cannot_be_read_to_its_end(tmp_path: Path) -> None:
+    write_events(readings(3_000, step=SECOND), tmp_path / "a.jsonl")
+    broken = tmp_path / "broken.jsonl.gz"
+    broken.write_bytes(packed(tmp_path / "a.jsonl").read_bytes()[:-2_000])
+    (tmp_path / "text.log").write_text("a line\n")
+    paths = [broken, tmp_path / "text.log", tmp_path / "none.csv", tmp_path / "a.jsonl"]
+    made = ingest(tmp_path / "h", *paths, chunk=1_000)
+    by_path = {each.path: each.ingested for each in made.outcomes}
+    assert 0 < by_path[broken].added < 3_000
+    assert all(by_path[path].trouble for path in paths[:3])
+    assert not by_path[paths[3]].trouble
+    assert by_path[broken].added == by_path[paths[3]].repeated
+    assert held(tmp_path / "h") == without_nulls(readings(3_000, step=SECOND))
+
+
+def test_what_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_events(readings(60), tmp_path / "a.jsonl")
+
+    def full(*_: Any) -> None:
+        raise HistoryError("no room")
+
+    with monkeypatch.context() as patch, pytest.raises(HistoryError, match="no room"):
+        patch.setattr(HistoryWriter, "write_table", full)
+        ingest(tmp_path / "h", tmp_path / "a.jsonl")
+    assert not ingest(tmp_path / "h", tmp_path / "a.jsonl").outcomes[0].before
+    assert held(tmp_path / "h") == without_nulls(readings(60))
+
+
+def test_broken_off_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = readings(30)
+    other = Event("Reading", 0, 0, "s", 2, {})
+    write_events([*events[:20], *events[:3], other], tmp_path / "a.jsonl")
+    write_events([*events[10:], other], tmp_path / "b.jsonl")
+    (tmp_path / "b.jsonl").write_bytes((tmp_path / "b.jsonl").read_bytes() + b"nothing\n")
+    paths = (tmp_path / "a.jsonl", tmp_path / "b.jsonl")
+    with monkeypatch.context() as patch:
+        faults = Faults(patch)
+        at = 0
+        while True:
+            at += 1
+            root = tmp_path / f"h{at}"
+            faults.steps, faults.at = 0, at
+            try:
+                ingest(root, *paths)
+                break
+            except Broken:
+                pass
+            faults.at = -1
+            made = ingest(root, *paths)
+            found = [each.ingested for each in made.outcomes]
+            assert sorted((each.added, each.repeated, sum(each.rejected.values())) for each in found) == [
+                (10, 10, 2),
+                (20, 3, 1),
+            ], at
+            assert held(root) == without_nulls(events), at
+            lines = [line for path in (root / "rejected").glob("*.jsonl") for line in path.read_bytes().splitlines()]
+            assert len(lines) == 3, at
+            assert not (root / ".ingest").exists(), at
+    # Otherwise nothing was broken off.
+    assert at > 40
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "m.toml").write_text(MAPPING)
+    (tmp_path / "r.csv").write_text("room,time,celsius\na,1,20\na,2,hot\nb,3,21\n")
+
+    def command(name: str, as_json: bool = True) -> int:
+        return verb(
+            [tmp_path / name], tmp_path / "h", tmp_path / "m.toml", "test", "inline", tmp_path / "bad", as_json=as_json
+        )
+
+    for before in (False, True):
+        assert command("r.csv") == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["added"] == (0 if before else 2)
+        assert found["recordings"][0]["ingested_before"] is before
+        assert found["recordings"][0]["rejected"] == {"attribute": 1}
+        assert json.loads((tmp_path / "bad").read_text())["row"]["celsius"] == "hot"
+    assert command("r.csv", as_json=False) == 0
+    said = capsys.readouterr().err
+    assert "it was in the history before" in said
+    assert "set aside: 1 attribute" in said
+    assert command("none.csv", as_json=False) == 1
+    assert "none.csv" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    pytest.importorskip("pyspark", reason="Spark needs the extra distced[spark]")
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java")
+    from simulations.replay.runners import session_of
+
+    made = session_of("local[2]", tmp_path_factory.mktemp("spark") / "spark.log")
+    yield made
+    made.stop()
+
+
+def test_on_spark(tmp_path: Path, session: Any) -> None:
+    from simulations.replay.runners import Spark
+
+    def all_of(root: Path, runner: Any, paths: Sequence[Path]) -> list[Any]:
+        made = Ingest(paths, root, recorder="test", chunk=50)
+        made.perform(runner)
+        return [(each.path, each.ingested) for each in made.outcomes]
+
+    paths = []
+    for number in range(3):
+        # The last repeats some of the first.
+        path = tmp_path / f"{number}.jsonl"
+        write_events(readings(80, source=f"s{number % 2}")[number * 20 :], path)
+        path.write_bytes(path.read_bytes() + b"nothing\n")
+        paths.append(path)
+    spark = Spark(session, tmp_path / "spark" / ".ingest")
+    assert all_of(tmp_path / "spark", spark, paths) == all_of(tmp_path / "inline", Inline(), paths)
+    assert held(tmp_path / "spark") == held(tmp_path / "inline")
+    assert len(held(tmp_path / "spark")) == 140

@@ -1,0 +1,267 @@
+"""Streams of Spark: their columns, their watermarks, and going on from a checkpoint."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="Spark needs the extra distced[spark]")
+pytest.importorskip("pyarrow", reason="tables need the extra distced[tables]")
+
+from detectors.compilation import Compiled
+from detectors.running import compiled_patterns, run
+from middleware.errors import DistcedError
+from middleware.events import Event
+from middleware.history import History, HistoryWriter
+from middleware.recorded import json_line
+from middleware.timestamps import HOUR, MILLISECOND, SECOND
+from simulations.replay.runners import session_of
+from simulations.streaming import detect_stream, rejected_rows
+from simulations.streaming.columns import attribute_of, columns_of, key_column, with_times
+from simulations.streaming.key_state import passed
+from simulations.streaming.keys import stream_key
+from simulations.streaming.stream import METRICS
+from tests.history_form import without_nulls
+from tests.replaying import whole
+from tests.streamed import arriving, stream_events, stream_patterns
+
+JSON_LINES = "type string, lo long, hi long, source string, seq decimal(29,0), attributes string, constituents string"
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java")
+    made = session_of("local[2]", tmp_path_factory.mktemp("spark") / "spark.log")
+    made.conf.set("spark.sql.shuffle.partitions", "2")
+    made.conf.set("spark.sql.session.timeZone", "UTC")
+    yield made
+    made.stop()
+
+
+def put(folder: Path, number: int, lines: Sequence[bytes]) -> None:
+    """A file that a stream reads as its next micro-batch."""
+    part = folder / f".{number}.part"
+    part.write_bytes(b"".join(line + b"\n" for line in lines))
+    os.utime(part, (10**9 + number, 10**9 + number))
+    part.replace(folder / f"{number}.json")
+
+
+def run_to_end(frame: Any, folder: Path) -> list[Any]:
+    """Have a query do all there is, and say how it went; what it finds is in files, and so is how far it is."""
+    writer = frame.writeStream.format("json").option("checkpointLocation", str(folder / "checkpoint"))
+    query = writer.trigger(availableNow=True).start(str(folder / "found"))
+    query.awaitTermination()
+    return list(query.recentProgress)
+
+
+def found_in(folder: Path) -> list[tuple[Any, ...]]:
+    rows = [json.loads(line) for path in (folder / "found").glob("*.json") for line in path.open()]
+    return sorted(
+        (each["type"], each["source"], each["seq"], each["lo"], each["hi"], json.loads(each["attributes"]).items(),
+         each["constituents"])
+        for each in rows
+    )  # fmt: skip
+
+
+def told(patterns: Sequence[Compiled], events: Sequence[Event], until: int) -> list[tuple[Any, ...]]:
+    return sorted(
+        (each.type, each.source, each.seq, each.lo, each.hi, each.attributes.items(),
+         json.dumps(each.constituents, separators=(",", ":")))
+        for each in whole(patterns, events, until)
+    )  # fmt: skip
+
+
+def test_a_stream_with_a_restart(tmp_path: Path, session: Any) -> None:
+    random = Random(11)
+    patterns: dict[str, Compiled] = {}
+    for _ in range(12):
+        for each in stream_patterns(random):
+            # Such as read others could read one another in a circle.
+            if each.automaton.output is None:
+                patterns.setdefault(each.automaton.canonical_id, each)
+    delay = 8 * MILLISECOND
+    events = stream_events(random, 150, span=150)
+    batches = arriving(random, events, delay, 5)
+    end = events[-1].hi // MILLISECOND * MILLISECOND + SECOND
+    # Nobody reads this type, but it tells the time.
+    last = Event("End", end, end, "clock", 0, {})
+    (tmp_path / "in").mkdir()
+    stream = session.readStream.schema(JSON_LINES).option("maxFilesPerTrigger", 1).json(str(tmp_path / "in"))
+    made = list(patterns.values())
+    progress = []
+    for part in (0, 1):
+        # The second half is there only when the first has been done with.
+        for number, batch in list(enumerate(batches))[3 * part : 3 + 3 * part]:
+            lines = [json_line(event) for event in batch]
+            if number == 1:
+                lines += [b'{"type": "A", "lo": 5, "hi": 4, "source": "s", "seq": 1}', b'{"type": "A"}', b"nothing"]
+            put(tmp_path / "in", number, lines)
+        if part:
+            put(tmp_path / "in", 8, [json_line(last)])
+            put(tmp_path / "in", 9, [json_line(Event("A", events[3].lo, events[3].hi, "late", 0, {}))])
+        progress += run_to_end(detect_stream(stream, made, watermark="8ms"), tmp_path)
+    expected = told(made, events, passed((end - delay) // MILLISECOND))
+    assert len(made) > 5
+    assert len(expected) > 50
+    assert found_in(tmp_path) == expected
+    counted = [each.observedMetrics[METRICS] for each in progress if METRICS in each.observedMetrics]
+    assert sum(each.rows for each in counted) == sum(map(len, batches)) + 5
+    assert sum(each.rejected for each in counted) == 3
+    assert sum(state.numRowsDroppedByWatermark for each in progress for state in each.stateOperators) == 1
+
+
+def test_a_history_as_a_stream(tmp_path: Path, session: Any) -> None:
+    """By key, with whole numbers and fractions of one attribute as its values, and a pattern that waits for time."""
+    events = []
+    for number in range(60):
+        at = HOUR + number * SECOND
+        key = (number % 4, float(number % 4), None)[number % 3]
+        events.append(Event("AB"[number % 2], at, at, "s", number, {"k": key, "v": number / 4, "n": number}))
+    end = Event("End", 2 * HOUR, 2 * HOUR, "s", 60, {})
+    for start in range(0, 60, 10):
+        HistoryWriter(tmp_path / "history", "test").write(events[start : start + 10])
+    HistoryWriter(tmp_path / "history", "test").write([end])
+    assert not History(tmp_path / "history").problems
+    text = "([A as x], [T <= {T, B}]) @ T = 5s by k -> Alone(k = x.k, v = x.v, n = x.n)"
+    folders = str(tmp_path / "history" / "day=*" / "type=*")
+    schema = session.read.option("mergeSchema", "true").parquet(folders).schema
+    stream = session.readStream.schema(schema).option("maxFilesPerTrigger", 3).parquet(folders)
+    (pattern,) = compiled_patterns(text, None)
+    assert stream_key([pattern]) == ("k",)
+    # Files of all types come in any order.
+    run_to_end(detect_stream(stream, text, watermark="2h", by="k"), tmp_path)
+    assert found_in(tmp_path) == []
+    later = Event("End", 5 * HOUR, 5 * HOUR, "s", 61, {})
+    HistoryWriter(tmp_path / "history", "test").write([later])
+    run_to_end(detect_stream(stream, text, watermark="2h", by="k"), tmp_path)
+    expected = told([pattern], events, passed(3 * HOUR // MILLISECOND))
+    assert len(expected) > 5
+    assert found_in(tmp_path) == expected
+    assert len(expected) == len(run(text, [*events, end]))
+
+
+def test_forms_of_attributes(session: Any) -> None:
+    attributes = {"room": "FE02", "n": 3, "x": 0.5, "on": True, "none": None}
+    expected = without_nulls([Event("A", 1_000, 2_000, "s", 7, attributes)])
+    own = "'A' as type, bigint(1000) as lo, bigint(2000) as hi, 's' as source, 7 as seq"
+    plain = "'FE02' as room, bigint(3) as n, 0.5D as x, true as on, cast(null as double) as none"
+    forms = {
+        "columns": f"{own}, {plain}",
+        "struct": f"{own}, struct({plain}) as attributes",
+        "json": f"""{own}, '{json.dumps(attributes)}' as attributes""",
+        "times": f"'A' as type, timestamp_micros(1) as lo, timestamp_micros(2) as hi, 's' as source, 7 as seq, {plain}",
+        "whole": f"{own}, 'FE02' as room, cast(null as double) as n, bigint(3) as `whole.n`, 0.5D as x, true as on",
+        "prefix": f"{own}, {plain}",
+    }
+    for name, columns in forms.items():
+        frame = session.sql(f"select {columns}")
+        found = columns_of(frame)
+        (row,) = with_times(frame).collect()
+        assert without_nulls([found.event(row)]) == expected, name
+        assert rejected_rows(frame).collect() == [], name
+    text = session.sql(f"select {own}, map('room', 'FE02', 'n', '3') as attributes")
+    event = columns_of(text).event(text.collect()[0])
+    assert event.attributes == {"room": "FE02", "n": "3"}
+    one_time = session.sql("select 'A' as type, timestamp_micros(2) as time, 's' as source, 7 as seq")
+    event = columns_of(one_time).event(with_times(one_time).collect()[0])
+    assert (event.lo, event.hi) == (2_000, 2_000)
+
+
+def test_attributes_in_a_stream(tmp_path: Path, session: Any) -> None:
+    own = "'A' as type, timestamp_micros(bigint(9000000 + id * 9000000)) as time, 's' as source, id as seq"
+    plain = (
+        "timestamp'2026-11-22 08:00:00' as at, date'2026-11-22' as day, 'FE02' as room, cast(id as decimal(9,1)) as n"
+    )
+    for name, columns, values in (
+        ("plain", plain, ["2026-11-22 08:00:00.000000Z", "2026-11-22", "FE02", 0]),
+        ("struct", f"struct({plain}) as attributes", ["2026-11-22 08:00:00.000000Z", "2026-11-22", "FE02", 0]),
+        ("map", "map('at', 'now', 'day', 'Sunday', 'room', 'FE02', 'n', 'zero') as attributes",
+         ["now", "Sunday", "FE02", "zero"]),
+    ):  # fmt: skip
+        folder = tmp_path / name
+        session.sql(f"select {own}, {columns} from range(2)").write.parquet(str(folder / "in"))
+        stream = session.readStream.schema(session.read.parquet(str(folder / "in")).schema).parquet(str(folder / "in"))
+        text = "[A as x] by room -> Out(at = x.at, day = x.day, room = x.room, n = x.n)"
+        run_to_end(detect_stream(stream, text, watermark="1s"), folder)
+        (found,) = found_in(folder)
+        assert list(dict(found[5]).values()) == values, name
+
+
+def test_values_of_attributes() -> None:
+    given = [1, 1.0, True, "1", float("nan"), 2**70, -(10**400), Decimal("3"), Decimal("3.5"),
+             datetime(2026, 11, 22, tzinfo=UTC), [1, {"a": None}]]  # fmt: skip
+    found = [attribute_of(each) for each in given]
+    assert list(map(repr, found)) == list(map(repr, [
+        1, 1.0, True, "1", None, float(2**70), -float("inf"), 3, 3.5, "2026-11-22 00:00:00.000000Z", '[1,{"a":null}]'
+    ]))  # fmt: skip
+
+
+def test_rows_that_are_no_events(session: Any) -> None:
+    good = {"type": "A", "lo": 1, "hi": 2, "source": "s", "seq": 1, "attributes": "{}"}
+    bad = [{"type": None}, {"type": ""}, {"lo": 3}, {"hi": None}, {"source": ""}, {"seq": -1}, {"seq": None},
+           {"attributes": "{"}, {"attributes": "{'a': 1}"}, {"attributes": "{} {}"}, {"attributes": "[]"},
+           {"attributes": '{"a": "\\ud800"}'},
+           {"constituents": "[1]"}]  # fmt: skip
+    schema = "type string, lo long, hi long, source string, seq long, attributes string, constituents string"
+    good["constituents"] = None
+    frame = session.createDataFrame([good, *({**good, **each} for each in bad), {**good, "attributes": None},
+                                     {**good, "constituents": '[["s",1]]'}], schema)  # fmt: skip
+    reasons = [row.distced_reason for row in rejected_rows(frame).collect()]
+    assert reasons == ["type", "type", "time", "time", "source", "sequence", "sequence"] + ["attributes"] * 5 + [
+        "constituents"]  # fmt: skip
+    beyond = session.sql("select 'A' as type, timestamp'9999-01-01' as time, 's' as source, 1 as seq")
+    assert [row.distced_reason for row in rejected_rows(beyond).collect()] == ["time"]
+
+
+def test_equal_keys_go_together(session: Any) -> None:
+    own = "type string, lo long, hi long, source string, seq long"
+    rows = [("A", 1, 1, "s", seq) for seq in range(6)]
+    values = [(3.0, None), (None, 3), (0.0, None), (-0.0, None), (None, 0), (None, None)]
+    frame = session.createDataFrame(
+        [(*row, *value) for row, value in zip(rows, values, strict=True)], f"{own}, k double, `whole.k` long"
+    )
+    keys = [row.key for row in frame.select(key_column(columns_of(frame), ["k"]).alias("key")).collect()]
+    assert keys[0] == keys[1]
+    assert keys[2] == keys[3] == keys[4]
+    assert len(set(keys)) == 3
+    texts = ['{"k": 3, "l": "a"}', '{"k": 3.0, "l": "a"}', '{"k": "b", "l": null}', '{"k": "b"}', '{"k": "c"}', "{}"]
+    frame = session.createDataFrame(
+        [(*row, text) for row, text in zip(rows, texts, strict=True)], f"{own}, attributes string"
+    )
+    keys = [row.key for row in frame.select(key_column(columns_of(frame), ["k", "l"]).alias("key")).collect()]
+    assert keys[0] == keys[1]
+    assert keys[2] == keys[3]
+    assert len(set(keys)) == 4
+
+
+def test_what_is_refused(session: Any) -> None:
+    good = session.sql("select 'A' as type, timestamp'2026-11-22' as time, 's' as source, 1 as seq, 1 as k")
+    for frame, said in (
+        (good.drop("seq"), "name them so.*: seq"),
+        (good.withColumn("time", good.time.cast("timestamp_ntz")), "the column 'time'"),
+        (good.withColumn("type", good.k), "the column 'type'"),
+        (good.selectExpr("*", "array(1) as list"), "the column 'list'"),
+    ):
+        with pytest.raises(DistcedError, match=said):
+            detect_stream(frame, "[A]", watermark="1s")
+    for pattern, by, said in (
+        ("[A][B] by k", "room", "allowed: k"),
+        ("[A][B]", "k", "none: the pattern has no key"),
+        ("([A] | ~[B]) by k", "k", "nothing but hidden events"),
+    ):
+        with pytest.raises(DistcedError, match=said):
+            detect_stream(good, pattern, watermark="1s", by=by)
+    with pytest.raises(DistcedError, match="does not stream"):
+        detect_stream(good, "[A]", watermark="1s")
+    with pytest.raises(DistcedError, match="not a duration"):
+        detect_stream(good, "[A]", watermark="soon")
