@@ -71,7 +71,7 @@ def differs(seed: int) -> int:
     if not patterns:
         return 0
     span = random.choice((6, 20, 60))
-    events = stream_events(random, random.randrange(1, 40), span=span)
+    events = stream_events(random, random.randrange(1, 16), span=span)
     delay = random.choice((1, 3, 10)) * MILLISECOND
     by = stream_key(patterns)
     query = Simulated(Detection(patterns, COLUMNS))
