@@ -14,6 +14,7 @@ from detectors.automata.automaton import Automaton, Relative, State, TimeOfDay, 
 from detectors.compilation import Compiled
 from middleware.sets.expressions import FALSE, TRUE
 from middleware.timestamps import DAY, HOUR
+from simulations.replay.constituents import may_lack_constituents
 
 
 def reach_of(patterns: Sequence[Compiled]) -> int | None:
@@ -42,7 +43,10 @@ def _reach(pattern: Compiled, patterns: Sequence[Compiled]) -> int | None:
 
 
 def reach_of_read(read: Sequence[Compiled], patterns: Sequence[Compiled]) -> int | None:
-    """The same for patterns whose composite events another reads."""
+    """The same for patterns whose composite events another reads; there is no bound where it may read of something that
+    was told long ago and is not told again."""
+    if any(may_lack_constituents(each.plain) for each in read):
+        return None
     reaches = [_reach(each, patterns) for each in read]
     return None if None in reaches else max((each for each in reaches if each is not None), default=0)
 

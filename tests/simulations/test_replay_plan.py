@@ -67,6 +67,12 @@ def test_readers_reach_as_far_as_what_they_read() -> None:
     assert reach_of([*patterns, *of_file("[A] ; [B]")]) is None
 
 
+def test_what_is_told_once_for_ever_has_no_bound() -> None:
+    patterns = of_file("[A] | ~[B] -> Any()\n[Any] ; [B] within 5s -> P()")
+    assert reach_of(patterns[:1]) == 0
+    assert reach_of(patterns) is None
+
+
 def test_an_interval_of_a_thinned_type_comes_on_top() -> None:
     (pattern,) = of_file("type Seen = A every 1min\n[Seen] ; [B] within 5s -> P()")
     assert reach_of([pattern]) == MINUTE + 5 * SECOND
