@@ -6,6 +6,7 @@ composite event is made of. `Batch.of_events` was rejected for it: it takes ten 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from detectors.columnar.columns import Batch, Column, Handed, Ints
 from detectors.columnar.values import BOOLEAN, FLOAT, INTEGER, NULL, TEXT, Texts
-from middleware.events import COMPOSITE, PRIMITIVE, Attribute, CompositeEvent, Event
+from middleware.events import COMPOSITE, PRIMITIVE, CompositeEvent, Event
 from middleware.recorded.arrow_form import column_of
 from middleware.recorded.native import OWN_COLUMNS, PREFIX
 from middleware.recorded.tables import WHOLE
@@ -54,6 +55,9 @@ class TableBatch(Batch):
         self.repeated = repeated
         self._codes = sources
         self._columns: dict[str, Column | None] = {}
+        self._starts_list = self._starts.tolist()
+        self._attribute_columns: list[list[tuple[str, Column | None]] | None] = [None] * len(self.tables)
+        self._made: dict[int, Event] = {}
 
     def column(self, name: str | Handed) -> Column | None:
         if isinstance(name, Handed):
@@ -63,25 +67,36 @@ class TableBatch(Batch):
         return self._columns[name]
 
     def event(self, place: int) -> Event:
+        # What is part of one match is often part of others, and bound to a variable besides.
+        made = self._made.get(place)
+        if made is None:
+            made = self._made[place] = self._event(place)
+        return made
+
+    def _event(self, place: int) -> Event:
         row = int(self.order[place])
-        number = int(np.searchsorted(self._starts, row, "right")) - 1
-        table, inside = self.tables[number], row - int(self._starts[number])
-        attributes: dict[str, Attribute] = {}
-        for name in self._attributes[number]:
-            column = self.column(name)
-            attributes[name] = None if column is None else column.value(place)
+        number = bisect_right(self._starts_list, row) - 1
+        table, inside = self.tables[number], row - self._starts_list[number]
         own = (
             self.type_names[int(self.types[place])],
             int(self.lo[place]),
             int(self.hi[place]),
             self._sources[int(self._codes[row])],
             _number(self._numbers[number], inside),
-            attributes,
+            {name: None if column is None else column.value(place) for name, column in self._columns_of(number)},
         )
-        made = table["constituents"][inside].as_py() if "constituents" in table.schema.names else None
-        if made is None:
+        constituents = table["constituents"][inside].as_py() if "constituents" in table.schema.names else None
+        if constituents is None:
             return Event(*own)
-        return CompositeEvent(*own, constituents=tuple(msgspec.json.decode(made, type=list[tuple[str, int]])))
+        return CompositeEvent(*own, constituents=tuple(msgspec.json.decode(constituents, type=list[tuple[str, int]])))
+
+    def _columns_of(self, number: int) -> list[tuple[str, Column | None]]:
+        """The attributes of a table's events."""
+        found = self._attribute_columns[number]
+        if found is None:
+            found = [(name, self.column(name)) for name in self._attributes[number]]
+            self._attribute_columns[number] = found
+        return found
 
     def select(self, places: Ints) -> Batch:
         return Batch.of_events([self.event(place) for place in places.tolist()])
