@@ -42,6 +42,10 @@ FROM_TEXT: Final = 100
 """So many patterns are compiled from their text, to see what that takes."""
 
 
+EXCHANGED: Final = 500
+"""So many patterns are removed, to see what that takes, and added again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Throughput:
     """Events a second with so many patterns; None for what the baseline has not.
@@ -55,6 +59,7 @@ class Throughput:
             predicates that it satisfies.
         states: in how many states instances may wait.
         add_ms: the median time to add one pattern, when so many are there; compiling it comes before.
+        remove_ms: the median time to remove one.
         compile_ms: the median time to compile one from its text.
     """
 
@@ -72,6 +77,7 @@ class Throughput:
     live: int | None
     states: int | None
     add_ms: float | None
+    remove_ms: float | None
     compile_ms: float
 
 
@@ -130,6 +136,8 @@ def _measured(
         told = f"{parameters.template}, {count:,} patterns"
         _run([*engines, baseline], list(_batches(parameters, begun, events)), told, watch)
         begun += WARM + events
+        for engine in engines:
+            engine.exchange(min(EXCHANGED, count))
         for way in (*engines, baseline):
             yield _figures(way, parameters, count, engines[0], baseline, compiled)
 
@@ -198,5 +206,6 @@ def _figures(
         engine.loop.live if engine else None,
         engine.states() if engine else None,
         1000 * median(engine.added[-1000:]) if engine else None,
+        1000 * median(engine.removed) if engine else None,
         compiled,
     )

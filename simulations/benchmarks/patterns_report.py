@@ -28,7 +28,7 @@ def show(console: Console, figures: Sequence[Throughput]) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     words = ("template", "variant")
     names = ("template", "patterns", "zipf", "selectivity", "variant", "events/s", "ratio", "matches", "looked at")
-    for name in (*names, "live", "states", "to add", "to compile"):
+    for name in (*names, "live", "states", "to add", "to remove", "to compile"):
         table.add_column(name, justify="left" if name in words else "right")
     for each in figures:
         table.add_row(
@@ -44,6 +44,7 @@ def show(console: Console, figures: Sequence[Throughput]) -> None:
             "" if each.live is None else f"{each.live:,}",
             "" if each.states is None else f"{each.states:,}",
             "" if each.add_ms is None else f"{each.add_ms:.2f} ms",
+            "" if each.remove_ms is None else f"{each.remove_ms:.2f} ms",
             "" if each.add_ms is None else f"{each.compile_ms:.2f} ms",
         )
     console.print(table)

@@ -65,12 +65,14 @@ class Engine(Way):
 
     Attributes:
         added: how long each pattern took to add, s.
+        removed: how long some took to remove again, s.
     """
 
     def __init__(self, variant: Variant) -> None:
         indexed, shared = OPTIONS[variant]
         self.loop = Loop((), indexed=indexed, shared=shared)
         self.added: list[float] = []
+        self.removed: list[float] = []
         super().__init__(variant)
 
     def add(self, automaton: Automaton) -> None:
@@ -78,6 +80,17 @@ class Engine(Way):
         began = time.perf_counter()
         self.loop.add(automaton)
         self.added.append(time.perf_counter() - began)
+
+    def exchange(self, count: int) -> None:
+        """Remove so many patterns, of those added last, and add them again."""
+        self.removed = []
+        units = list(self.loop.assembler.units.values())[-count:]
+        for unit in units:
+            began = time.perf_counter()
+            self.loop.remove(unit.number)
+            self.removed.append(time.perf_counter() - began)
+        for unit in units:
+            self.loop.add(unit.automaton)
 
     def warm(self) -> None:
         super().warm()
