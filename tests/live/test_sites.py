@@ -172,8 +172,9 @@ def test_events_of_a_type_are_heard_wherever_sources_come(sites: Sites, eventual
     eventually(lambda: {"A", "B"} <= north.types.keys() & south.types.keys())
     first = north.source("n", ["A", "B"], watermark=0)
     subscription = reader.subscribe("A")
-    assert {place.home for place in subscription.places} == {"", sites.name("north")}
-    assert all(subscription.places.values())
+    # The reader may have subscribed before it heard of the source.
+    eventually(lambda: {place.home for place in subscription.places} == {"", sites.name("north")})
+    eventually(lambda: all(subscription.places.values()))
     first.publish(first.create("B", 1, k=1), first.create("A", 2, k=1))
     assert his(subscription, 1) == [2]
     other = south.source("s", ["A"], watermark=0)
