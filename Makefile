@@ -4,14 +4,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint types layers properties bench clean mosquitto
+.PHONY: demo test lint types layers properties bench clean mosquitto java
 
 ## make demo: a server, three broker nodes, the Active Office, and composite events on the screen
 demo: $(VENV)/.demo mosquitto
 	$(BIN)/distced demo $(DEMO)
 
 ## make test: lint, types, layers, and all tests but the long ones
-test: lint types layers mosquitto
+test: lint types layers mosquitto java
 	$(BIN)/pytest
 
 lint: $(VENV)/.dev
@@ -29,7 +29,7 @@ properties: $(VENV)/.dev
 	$(BIN)/pytest -m properties --timeout 0
 
 ## make bench: all benchmarks, with plots in reports/bench
-bench: $(VENV)/.dev mosquitto
+bench: $(VENV)/.dev mosquitto java
 	$(BIN)/distced bench seq3 --events 1000000 --report reports/bench
 	$(BIN)/distced bench patterns --report reports/bench
 	$(BIN)/distced bench instances --report reports/bench
@@ -63,6 +63,11 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/bin/pip
 mosquitto:
 	@command -v mosquitto >/dev/null || test -x /usr/sbin/mosquitto || $(call debian,mosquitto) || \
 	  echo "mosquitto is not installed; the embedded server is used"
+
+# Spark runs on Java. Without it the tests that need Spark skip.
+java:
+	@command -v java >/dev/null || $(call debian,openjdk-17-jre-headless) || \
+	  echo "Java is not installed; what needs Spark is left out"
 
 debian = { command -v apt-get >/dev/null && test "$$(id -u)" = 0 && apt-get update -qq && \
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(1) >/dev/null; }

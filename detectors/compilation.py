@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from textwrap import dedent
 from typing import Literal, TypeAlias
@@ -119,6 +119,17 @@ def compile_publication(
             given=format_pattern(publication.pattern),
         )
     return Compiled(publication, automaton, thinnings, publishes, whole)
+
+
+def types_read(patterns: Iterable[Compiled]) -> frozenset[str] | None:
+    """The published types whose events patterns look at; None where one of them looks at every event."""
+    found: set[str] = set()
+    for each in patterns:
+        names = each.automaton.type_names()
+        if names is None:
+            return None
+        found |= names
+    return frozenset(found)
 
 
 def register_derived(file: PatternFile, registry: TypeRegistry, *, text: str = "") -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
-from detectors.compilation import Compiled, Consumption
+from detectors.compilation import Compiled, Consumption, types_read
 from detectors.engines import EngineName, chosen, make_engine
 from detectors.pattern_source import PatternSource, compile_source, read_source
 from middleware.errors import DistcedError, EventError, PatternError
@@ -106,7 +106,7 @@ class Replay(Iterable[CompositeEvent]):
         if self._read:
             return
         self._read = True
-        wanted = _wanted(self.patterns)
+        wanted = types_read(self.patterns)
         counts, seen, kept = self.counts, set(), self.events
         for event in self._source:
             if event.id in seen:
@@ -278,17 +278,6 @@ def compiled_patterns(
             allowed="pattern text, the path of a pattern file, a pattern of middleware.patterns, compiled patterns",
         )
     return compile_source(source, registry, consumption=consumption).compiled
-
-
-def _wanted(patterns: Sequence[Compiled]) -> frozenset[str] | None:
-    """The types of events that the patterns read; None where one of them reads every event."""
-    wanted: set[str] = set()
-    for each in patterns:
-        names = each.automaton.type_names()
-        if names is None:
-            return None
-        wanted |= names
-    return frozenset(wanted)
 
 
 def _order(event: Event) -> tuple[int, int, int, str, int]:

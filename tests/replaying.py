@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from detectors.compilation import Compiled
+from detectors.compilation import Compiled, types_read
 from detectors.engines import EngineName
 from detectors.running import Replay
 from middleware.errors import DistcedError
@@ -21,7 +21,7 @@ from simulations.replay.dealing import slots_of
 from simulations.replay.detecting import detect
 from simulations.replay.groups import groups_of, key_of_group
 from simulations.replay.names import columns_read
-from simulations.replay.plan import Slice, Way, types_of
+from simulations.replay.plan import Slice, Way
 from simulations.replay.reach import reach_of
 from simulations.replay.replaying import HistoryReplay
 from simulations.replay.runners import Inline
@@ -72,7 +72,7 @@ def seen(found: Sequence[CompositeEvent]) -> list[tuple[Any, ...]]:
 
 def _tables(random: Random, events: Sequence[Event], group: Sequence[Compiled]) -> list[Any]:
     """Events as tables of one type each, some of them cut, in any order, some events twice; with what is read alone."""
-    types = types_of(group)
+    types = types_read(group)
     made = []
     for name in {each.type for each in events}:
         if types is not None and name not in types:

@@ -175,6 +175,7 @@ class History:
             types = noted_types(schema, where) or ()
             if len(types) != 1 or types[0].name != place[1]:
                 raise HistoryError("a file whose types are not those of its folder", given=types, where=where)
+            _check_columns(pyarrow, schema, where)
             return HistoryFile(path, *place, metadata.num_rows, path.stat().st_size, types[0], note)
         except (OSError, pyarrow.ArrowException) as error:
             return Problem(where, HistoryError("a file that cannot be read", where=where, advice=str(error)))
@@ -191,6 +192,29 @@ class History:
                 problem = HistoryError("what a recorder noted cannot be read", where=where, advice=str(error))
                 self.problems.append(Problem(where, problem))
         return found
+
+
+def _check_columns(pyarrow: Any, schema: Any, where: str) -> None:
+    """Raise `HistoryError` for columns that hold no events; whoever reads relies on them."""
+    types = pyarrow.types
+    texts = (types.is_string, types.is_dictionary)
+    own = {
+        "type": texts,
+        "source": texts,
+        "lo": (types.is_int64,),
+        "hi": (types.is_int64,),
+        "seq": (types.is_int64, types.is_decimal128),
+    }
+    values = (*texts, types.is_boolean, types.is_float64, types.is_int64)
+    missing = [name for name in own if name not in schema.names]
+    if missing:
+        raise HistoryError("a file without columns that events have", given=", ".join(missing), where=where)
+    for field in schema:
+        if not any(fits(field.type) for fits in own.get(field.name, values)):
+            raise HistoryError(
+                f"a column {field.name!r} of a kind that events do not have", given=str(field.type), where=where,
+                advice="bring it in with distced ingest",
+            )  # fmt: skip
 
 
 def _noted(schema: Any, where: str) -> FileNote:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from detectors.compilation import Compiled
+from detectors.compilation import Compiled, types_read
 from detectors.cutting.decomposition import full
 from detectors.cutting.graph import DetectorGraph, cut
 from detectors.engines import has_columnar
@@ -119,7 +119,7 @@ def plan_of(
     groups = []
     for places in together(patterns, by) if way is None else groups_of(patterns):
         group = [patterns[place] for place in places]
-        types = types_of(group)
+        types = types_read(group)
         mine = [each for each in files if types is None or each.type in types]
         groups.append(_group(tuple(places), group, types, mine, cores, begin, until, by, way, least))
     return ReplayPlan(tuple(groups), begin, until)
@@ -147,17 +147,6 @@ def together(patterns: Sequence[Compiled], by: str | None = None) -> list[list[i
         else:
             others.append(places)
     return [*(sorted(places) for _, places in keyed), *([sorted(bounded)] if bounded else []), *others]
-
-
-def types_of(patterns: Sequence[Compiled]) -> frozenset[str] | None:
-    """The types of events that patterns read; None where one of them reads every event."""
-    found: set[str] = set()
-    for each in patterns:
-        names = each.automaton.type_names()
-        if names is None:
-            return None
-        found |= names
-    return frozenset(found)
 
 
 def _group(

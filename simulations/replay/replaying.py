@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from detectors.compilation import Compiled
+from detectors.compilation import Compiled, types_read
 from detectors.cutting.graph import DetectorGraph
 from detectors.engines import EngineName
 from middleware.errors import DistcedError
@@ -20,7 +20,7 @@ from middleware.events import CompositeEvent, EventId, OrderKey
 from middleware.history.history import History, HistoryFile, Problem
 from middleware.timestamps import INSTANT_MIN
 from simulations.replay.parts import TOLD, Part, days_between, stages_of, writers_of
-from simulations.replay.plan import LEAST, GroupPlan, ReplayPlan, Slice, Way, plan_of, types_of
+from simulations.replay.plan import LEAST, GroupPlan, ReplayPlan, Slice, Way, plan_of
 from simulations.replay.reach import reach_of
 from simulations.replay.runners import Runner
 from simulations.replay.tasks import DEALT, FOUND, Dealing, Detecting, Done, read_found
@@ -84,7 +84,7 @@ class HistoryReplay(Iterable[CompositeEvent]):
         self.problems = [*history.problems, *history.changes()]
         self.found: Counter[int] = Counter()
         self.resumed = 0
-        types = types_of(self.patterns)
+        types = types_read(self.patterns)
         end = history.until(types)
         last = INSTANT_MIN if end is None else end
         self._until = last if until is None else min(until, last)

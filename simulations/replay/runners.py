@@ -135,7 +135,13 @@ def session_of(master: str, log: Path) -> Any:
         ) from None
     builder = SparkSession.builder.appName("distced")
     if master.startswith("sc://"):
-        return builder.remote(master).getOrCreate()
+        try:
+            return builder.remote(master).getOrCreate()
+        except Exception as error:
+            said = str(error).partition("\n")[0]
+            raise DistcedError(
+                f"Spark Connect does not answer: {said}", given=master, advice="it needs pip install 'pyspark[connect]'"
+            ) from None
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = {"spark.ui.enabled": "false", "spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false"}
     if master.startswith("local"):

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from detectors.compilation import Compiled, Consumption
+from detectors.compilation import Compiled, Consumption, types_read
 from detectors.running import compiled_patterns
 from middleware.errors import DistcedError
 from middleware.eventtypes import EventType, TypeRegistry
 from middleware.timestamps import MILLISECOND, parse_duration
-from simulations.replay.plan import types_of
 from simulations.streaming.columns import EVENT, KEY, REASON, TIME, columns_of, key_column, quoted, reason, with_times
 from simulations.streaming.keys import stream_key
 
@@ -71,7 +70,7 @@ def detect_stream(
     # What is no event tells nothing of the time either.
     timed = counted.filter(f.col(REASON).isNull()).withColumn(TIME, f.expr("timestamp_micros(hi div 1000)"))
     events = timed.withWatermark(TIME, f"{delay} milliseconds")
-    wanted = types_of(patterns)
+    wanted = types_read(patterns)
     if wanted is not None:
         # All events tell the time. Spark would look at the type before, unless the same condition is about the time.
         read = f.col("type").isin(*sorted(wanted)) | (f.col(TIME) < f.lit("0001-01-01").cast("timestamp"))

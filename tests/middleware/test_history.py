@@ -113,6 +113,28 @@ def test_broken_files_are_said_and_the_others_read(tmp_path: Path) -> None:
     assert [each.seq for each in events_of_history(history)] == [7, 8, 9]
 
 
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("hi", None, "a file without columns that events have: hi"),
+        ("hi", [0.5], "a column 'hi' of a kind that events do not have: double"),
+        ("x", [[1]], "a column 'x' of a kind that events do not have: list<"),
+    ],
+)
+def test_columns_that_hold_no_events(tmp_path: Path, column: str, values: list[object] | None, message: str) -> None:
+    """Whatever the file notes of itself."""
+    (path,) = HistoryWriter(tmp_path / "h", "test").write(some(1))
+    table = parquet.read_table(path, partitioning=None)
+    metadata = table.schema.metadata
+    table = table.drop_columns([column])
+    if values is not None:
+        table = table.append_column(column, pyarrow.array(values))
+    parquet.write_table(table.replace_schema_metadata(metadata), path)
+    history = History(tmp_path / "h")
+    assert not history.files
+    assert message in str(history.problems[0].error)
+
+
 def test_pages_that_are_broken_show_while_reading(tmp_path: Path) -> None:
     """What the end of a file says is whole, so it shows late."""
     (path,) = HistoryWriter(tmp_path / "h", "test").write(some(5000, 1))
