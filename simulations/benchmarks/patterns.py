@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 
 from detectors.columnar.columns import Batch
 from detectors.compilation import compile_pattern
-from simulations.benchmarks.cayuga_queries import Parameters, queries, stream, text_of, with_automata
+from simulations.benchmarks.cayuga_queries import Parameters, Template, queries, stream, text_of, with_automata
 from simulations.benchmarks.patterns_variants import OPTIONS, Baseline, Engine, Variant, Way
 from simulations.benchmarks.static_predicates import Row, StaticPredicates, read
 
@@ -79,6 +79,32 @@ class Throughput:
     add_ms: float | None
     remove_ms: float | None
     compile_ms: float
+
+
+def measure_all(
+    templates: Sequence[Template],
+    counts: Sequence[int],
+    events: int,
+    *,
+    vary: str = "",
+    merging: bool = True,
+    without: int = 0,
+    watch: Watch = lambda *_: None,
+) -> Iterator[Throughput]:
+    """The throughput of several templates, with each of these numbers of patterns, the least first.
+
+    Args:
+        vary: with the largest number of patterns only: `zipf` or `selectivity`.
+        merging, without: as for `measure`.
+    """
+    if vary:
+        counts = counts[-1:]
+    elif 0 < without < counts[0]:
+        # There is to be one number that all variants are measured with.
+        counts = [without, *counts]
+    for template in templates:
+        for parameters in varied(Parameters(template), vary):
+            yield from measure(parameters, counts, events, merging=merging, without=without, watch=watch)
 
 
 def measure(

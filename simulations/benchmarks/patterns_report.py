@@ -60,10 +60,11 @@ def show(console: Console, figures: Sequence[Throughput]) -> None:
         console.print("matches differ: (of so many) is what was found with indexes in the same events")
 
 
-def plots(figures: Sequence[Throughput], vary: str) -> dict[str, str]:
+def plots(figures: Sequence[Throughput]) -> dict[str, str]:
     """A file for the templates side by side, and one for the variants of each."""
-    across = vary or "patterns"
-    name = f"patterns-{vary}" if vary else "patterns"
+    varied = [name for name in ("zipf", "selectivity") if len({getattr(each, name) for each in figures}) > 1]
+    across = varied[0] if varied else "patterns"
+    name = f"patterns-{across}" if varied else "patterns"
     drawn: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for each in figures:
         point = (float(getattr(each, across)), each.rate)

@@ -1,52 +1,37 @@
-"""What `distced bench replay` shows."""
+"""The figures of `distced bench replay`, for people, machines and plots."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from middleware.console_output import messages, output, print_json
-from simulations.benchmarks.replay import Figure, measure
+from simulations.benchmarks.replay import Figure
 from simulations.plots import bars
 
 BESIDE = {"replay by key": "read, repartition, sort", "replay in stored order": "mapInArrow"}
 """What of Spark's own each replay is held to."""
 
 
-def bench_replay(events: int, cores: int, seed: int, *, report: Path | None, as_json: bool) -> int:
-    """Measure, and show what came of it."""
-    console = messages()
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("", total=None)
-        figures = measure(events, cores, seed, lambda what: progress.update(task, description=what))
-    if report is not None:
-        report.mkdir(parents=True, exist_ok=True)
-        rates = [(f"{each.name}, {each.cores} core{'s' * (each.cores != 1)}", each.rate) for each in figures]
-        (report / "replay.svg").write_text(bars(rates, title=f"replay of {events:,} events", unit="events/s"))
-    if as_json:
-        print_json(as_dict(figures))
-        return 0
+def show(console: Console, figures: Sequence[Figure]) -> None:
+    """For people."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for name in ("pass", "cores", "seconds", "events/s", "found"):
         table.add_column(name, justify="left" if name == "pass" else "right")
     for each in figures:
         found = "" if each.found is None else f"{each.found:,}"
         table.add_row(each.name, str(each.cores), f"{each.seconds:.2f}", f"{each.rate:,.0f}", found)
-    output().print(table)
+    console.print(table)
     for line in lines(figures):
-        output().print(line)
-    return 0
+        console.print(line)
 
 
 def as_dict(figures: Sequence[Figure]) -> dict[str, Any]:
-    """It as JSON."""
+    """For machines."""
     return {
         "passes": [asdict(each) | {"events_per_second": round(each.rate)} for each in figures],
         "ratios": {f"{name} to {other}": round(ratio, 3) for name, other, ratio in ratios(figures)},
@@ -77,3 +62,9 @@ def gains(figures: Sequence[Figure]) -> Iterator[tuple[str, float]]:
     for name in BESIDE:
         if cores > 1 and (name, 1) in rates:
             yield name, rates[name, cores] / rates[name, 1]
+
+
+def plots(figures: Sequence[Figure]) -> dict[str, str]:
+    """The rate of each pass."""
+    rates = [(f"{each.name}, {each.cores} core{'s' * (each.cores != 1)}", each.rate) for each in figures]
+    return {"replay.svg": bars(rates, title=f"replay of {figures[0].events:,} events", unit="events/s")}

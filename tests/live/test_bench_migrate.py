@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 from brokers.server import find_mosquitto
 from middleware.timestamps import MILLISECOND
 from simulations.benchmarks import migrate
+from simulations.benchmarks.console import bench
 from simulations.benchmarks.migrate import Arrivals, MigrateFigures
 from simulations.benchmarks.migrate_report import as_dict, plots, show
-from simulations.console import bench
 
 STEPS = ["prepare", "listening", "state", "there"]
 MS = MILLISECOND

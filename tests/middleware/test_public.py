@@ -29,6 +29,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         ("detectors.stepwise.engine", ("paho", "rich", "typer", "ray", "pyarrow", "numpy")),
         ("brokers.node", ("paho", "ray", "pyarrow", "amqtt", "numpy")),
         ("simulations.console", ("ray", "pyarrow", "amqtt", "numpy")),
+        ("simulations.benchmarks.console", ("ray", "pyarrow", "amqtt", "numpy")),
     ],
 )
 def test_what_is_heavy_is_imported_where_it_is_needed(module: str, heavy: tuple[str, ...]) -> None:

@@ -17,10 +17,10 @@ from policies.distribution.situation import Situation
 from policies.distribution.suggesting import Request, suggest
 from policies.distribution.ways import ways
 from policies.topology.model import Place
+from simulations.benchmarks.console import bench
 from simulations.benchmarks.place import deploy, fresh_pattern, measure
 from simulations.benchmarks.place_node import DecidingNode
 from simulations.benchmarks.place_report import as_dict, plots, show
-from simulations.console import bench
 
 
 def test_figures() -> None:

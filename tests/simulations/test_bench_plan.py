@@ -19,6 +19,7 @@ from detectors.cutting.candidates import size_of, views
 from detectors.cutting.catalogue import Catalogue
 from detectors.language.canonical import canonical_form
 from simulations.benchmarks import plan as bench_plan
+from simulations.benchmarks.console import bench
 from simulations.benchmarks.plan import (
     FILLS,
     LEAST,
@@ -35,7 +36,6 @@ from simulations.benchmarks.plan import (
 )
 from simulations.benchmarks.plan_patterns import SHAPES
 from simulations.benchmarks.plan_report import as_dict, plots, show
-from simulations.console import bench
 
 ATOMS = 24
 SIZE = 90

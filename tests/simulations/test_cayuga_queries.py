@@ -21,9 +21,9 @@ from detectors.compilation import compile_pattern
 from detectors.stepwise.engine import StepwiseEngine
 from middleware.events import CompositeEvent
 from simulations.benchmarks.cayuga_queries import Parameters, Template, automata, queries, stream, text_of
+from simulations.benchmarks.console import bench
 from simulations.benchmarks.patterns import WITHOUT, measure
 from simulations.benchmarks.patterns_report import show, sound
-from simulations.console import bench
 
 TEMPLATES: tuple[Template, ...] = get_args(Template)
 DENSE = Parameters(domain=2)

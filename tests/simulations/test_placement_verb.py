@@ -26,9 +26,10 @@ from policies.distribution.policy import NAMED
 from policies.topology.generating import random_topology
 from policies.topology.topology import Topology
 from policies.topology.writing import topology_as_toml
+from simulations.benchmarks.console import bench
 from simulations.benchmarks.placement import measure
 from simulations.benchmarks.placement_report import as_dict, plots, show
-from simulations.console import bench, place
+from simulations.console import place
 from simulations.experiments.comparing import scenario_of
 from simulations.network.running import Simulation
 from simulations.network.scenarios import random_patterns

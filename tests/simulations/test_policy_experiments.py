@@ -24,7 +24,7 @@ from middleware.wire import encode
 from policies.distribution.policy import NAMED
 from policies.topology.files import parse_topology
 from policies.topology.model import LOCAL_LATENCY
-from simulations.console import bench
+from simulations.benchmarks.console import bench
 from simulations.experiments.comparing import METRICS, Compared, compare, impact_scenario_of
 from simulations.experiments.metrics import RunFigures, figures_of, impact_of, reliability_of
 from simulations.experiments.report import as_dict, parse_metrics, plots, show, standings
