@@ -107,7 +107,7 @@ class SwitchedEngine:
         """About how many instances there are; those that are gone may count for a while."""
         engine = self.engine
         if isinstance(engine, StepwiseEngine):
-            return sum(unit.matcher.live for unit in engine.units)
+            return sum(unit.matcher.waiting.live for unit in engine.units)
         return engine.live_instances()
 
     def used(self, calls: int, events: int, found: int, now: int) -> None:

@@ -65,7 +65,7 @@ def _put(
     block = state.extras[begin : begin + unit.extra] if unit.extra else state.extras[:0]
     windows = len(unit.automaton.windows)
     bounds = unit.variables + len(unit.automaton.variables)
-    matchers[unit.number].add(
+    matchers[unit.number].waiting.add(
         Instance(
             place,
             key_of(loop, unit.automaton.key, int(row[layout.R_TAG]) & TAG_MASK, int(row[layout.R_KEY])),
@@ -94,7 +94,7 @@ def take_over(loop: Loop, matchers: Mapping[int, Matcher]) -> None:
         loop.findings[unit].reported = dict(matcher.findings.reported)
         loop.late = max(loop.late, matcher.late)
         numbers = int(loop.state.counters[layout.C_NUMBERS])
-        loop.state.counters[layout.C_NUMBERS] = max(numbers, matcher.numbers)
+        loop.state.counters[layout.C_NUMBERS] = max(numbers, matcher.waiting.numbers)
         if matcher.latest is not None:
             if matcher.latest.rank == TIME:
                 loop.fired[unit.number] = matcher.latest
@@ -102,7 +102,7 @@ def take_over(loop: Loop, matchers: Mapping[int, Matcher]) -> None:
                 latest = matcher.latest
         # An event that came twice may have begun the same twice; matches of equal instances would be two.
         known: dict[tuple[int, int, int], list[Instance]] = {}
-        for instance in matcher.instances():
+        for instance in matcher.waiting.instances():
             alike = known.setdefault((instance.state, instance.lo, id(instance.last)), [])
             if not any(instance.key == other.key and instance.same_as(other) for other in alike):
                 alike.append(instance)

@@ -115,17 +115,17 @@ class StepwiseEngine:
         """Offer each automaton each event as it comes."""
         if len(self.units) == 1 and not self.thinners:
             matcher = self.units[0].matcher
-            offer, alarms = matcher.offer, matcher.alarms
+            offer, alarms = matcher.offer, matcher.waiting.alarms
             for event in events:
                 if alarms and alarms[0][0] < event.hi:
                     matcher.fire(event.hi - 1)
                 offer(event)
         else:
-            matchers = [unit.matcher for unit in self.units]
+            matchers = [(unit.matcher, unit.matcher.waiting.alarms) for unit in self.units]
             for event in events:
                 event = self._mark(event)
-                for matcher in matchers:
-                    if matcher.alarms and matcher.alarms[0][0] < event.hi:
+                for matcher, alarms in matchers:
+                    if alarms and alarms[0][0] < event.hi:
                         matcher.fire(event.hi - 1)
                     matcher.offer(event)
 
@@ -194,11 +194,13 @@ class StepwiseEngine:
 
     def next_due(self) -> int | None:
         """The instant the next time event is due, ns; None if none is set off."""
-        return min((due for unit in self._with_timers if (due := unit.matcher.next_due()) is not None), default=None)
+        return min(
+            (due for unit in self._with_timers if (due := unit.matcher.waiting.next_due()) is not None), default=None
+        )
 
     def live_instances(self) -> int:
         """How many instances there are."""
-        return sum(len(unit.matcher.instances()) for unit in self.units)
+        return sum(len(unit.matcher.waiting.instances()) for unit in self.units)
 
     def _offer_pending(self, until: int) -> None:
         if self.pending and self.pending[0].hi <= until:
@@ -221,7 +223,7 @@ class StepwiseEngine:
         while True:
             instant = self.pending[0].hi if self.pending else INSTANT_MAX + 1
             for unit in self._with_timers:
-                due = unit.matcher.next_due()
+                due = unit.matcher.waiting.next_due()
                 if due is not None and due < instant:
                     instant = due
             if instant > limit:

@@ -3,15 +3,13 @@
 Design, section 1, "Automata", rules 1 to 3, to the letter. Events have to be offered in the order of consumption; one
 that comes late is offered to the instances it still follows, which is all that best-effort detection promises.
 
-Instances wait in pools, one for each state, split by the value of the whole pattern's key, so that an event meets only
-instances it may concern. An instance whose window has closed can match nothing any more and is swept out now and then.
+Here are the three rules. Who waits, and for what time events, is kept by `waiting`; what events of a type may do is
+worked out by `type_plans`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from heapq import heappop, heappush
 from typing import Final
 
 from detectors.automata.automaton import Automaton, part_type, timer_type
@@ -22,30 +20,14 @@ from detectors.stepwise.inner_events import PartEvent, PartMatch, TimeEvent
 from detectors.stepwise.instance import AFTER_ALL, BEFORE_ALL, Instance
 from detectors.stepwise.plans import KeyGroup, MovePlan, Planner, StatePlan, key_of
 from detectors.stepwise.records import start_recorded
+from detectors.stepwise.type_plans import TypePlan, TypePlans
+from detectors.stepwise.waiting import Waiting
 from middleware.events import TIME, Event
 from middleware.eventtypes import Kind
 
-Pool = dict[object, list[Instance]]
-
-_SWEEP_LEAST: Final = 16_384
 # In a bucket with fewer instances it costs more to look for those whose window has closed than it saves.
 _CROWD: Final = 8
 _NOTHING_SPENT: Final[frozenset[tuple[frozenset[int], tuple[object, ...]]]] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class TypePlan:
-    """What an event of one type may do.
-
-    Attributes:
-        starts: the moves out of start states that may begin an instance, each with its reasons to be in the domain.
-        visits: the states that look at such events, with their pools.
-        looks: the start states that look at such events, by index.
-    """
-
-    starts: tuple[tuple[MovePlan, StatePlan], ...]
-    visits: tuple[tuple[Pool, StatePlan], ...]
-    looks: tuple[tuple[int, StatePlan], ...]
 
 
 class Matcher:
@@ -53,16 +35,14 @@ class Matcher:
 
     Attributes:
         automaton: what is run.
-        pools: for each state the instances in it by key.
-        alarms: a heap of (due, timer, number, instance): the time events that were set off.
+        waiting: the instances there are, and the time events they have set off.
+        plans: what events of a type may do.
         latest: the latest event offered; None before the first.
         findings: the composite events found.
-        live: how many instances there are, dead ones not yet swept out included.
         late: how many events came late.
         touched: how many pairs of an instance and an event were looked at so far: an event that a state's plan reads,
             and an instance in it with the event's key; the start counts as one. A matcher that goes on from a snapshot
             counts from 0 again.
-        numbers: how many time events were set off or have fired; tells those with one instant apart.
         gaps: what went before every match that may begin; None where no records are kept.
         root: the start, as an instance from which all others come.
         key_of: gives the value of the whole pattern's key; None for a pattern without one.
@@ -78,28 +58,24 @@ class Matcher:
     ) -> None:
         self.automaton = automaton
         self.gaps = StartGaps() if records else None
-        self.pools: tuple[Pool, ...] = tuple({} for _ in automaton.states)
-        self.alarms: list[tuple[int, int, int, Instance]] = []
         self.latest: Event | None = None
-        self.live = 0
         self.late = 0
         self.touched = 0
-        self._planner = Planner(automaton, kinds)
+        self._window = AFTER_ALL - BEFORE_ALL if automaton.whole_window is None else automaton.whole_window
+        self.waiting = Waiting(len(automaton.states), self._window, timed=bool(automaton.timers))
+        planner = Planner(automaton, kinds)
+        self.plans = TypePlans(automaton, planner, self.waiting.pools)
+        self._by_type = self.plans.by_type
         self._match_types = frozenset(
             part_type(position.part)
             for position in automaton.positions
             if position.part is not None and position.joint is None
         )
-        self._plans: dict[str, TypePlan | None] = {}
-        self._timer_plans: dict[tuple[int, int], StatePlan | None] = {}
         self._latest_hi = BEFORE_ALL
         self._born: list[Instance] = []
         self._splits: dict[int, tuple[Instance, set[tuple[frozenset[int], tuple[object, ...]]]]] = {}
-        self.numbers = 0
-        self._sweep_at = _SWEEP_LEAST
         self.key_of = key_of(automaton.key) if automaton.key else None
         self._key_attribute = automaton.key[0] if len(automaton.key) == 1 else None
-        self._window = AFTER_ALL - BEFORE_ALL if automaton.whole_window is None else automaton.whole_window
         self.root = Instance(
             -1,
             None,
@@ -114,7 +90,7 @@ class Matcher:
             (None,) * automaton.joints,
             _NOTHING_SPENT,
         )
-        self.findings = Findings(automaton, self._planner.scope(), own_type, records=records)
+        self.findings = Findings(automaton, planner.scope(), own_type, records=records)
         self._emit = self.findings.add
 
     # What is offered.
@@ -122,9 +98,9 @@ class Matcher:
     def offer(self, event: Event) -> None:
         """Consume an event by itself, after every event offered before it."""
         try:
-            plan = self._plans[event.type]
+            plan = self._by_type[event.type]
         except KeyError:
-            plan = self._make_plan(event.type)
+            plan = self.plans.of(event.type)
         hi = event.hi
         if hi <= self._latest_hi and self.latest is not None and event.key <= self.latest.key:
             self._offer_late(event, plan)
@@ -152,7 +128,7 @@ class Matcher:
                 size = len(bucket)
                 if size > _CROWD and bucket[0].lo < hi - self._window:
                     # What has run out of its window would be looked at with every event.
-                    bucket = self._shed(pool, key, bucket, hi - self._window)
+                    bucket = self.waiting.shed(pool, key, bucket, hi - self._window)
                     size = len(bucket)
                 self.touched += size
                 if state.plain:
@@ -160,7 +136,7 @@ class Matcher:
                 else:
                     kept = [instance for instance in bucket if not self._take(instance, event, state)]
                 if len(kept) != len(bucket):
-                    self.keep(pool, key, bucket, kept)
+                    self.waiting.keep(pool, key, bucket, kept)
         if plan.looks:
             self.touched += 1
             self._start(event, plan, key)
@@ -177,7 +153,7 @@ class Matcher:
         """
         affected: dict[int, Instance] = {}
         for event in events:
-            plan = self.plan_of(event.type)
+            plan = self.plans.of(event.type)
             # By best effort it may be late; then it concerns only those it still follows.
             late = self.latest is not None and event.hi < self._latest_hi
             if not late:
@@ -198,9 +174,7 @@ class Matcher:
                 self.touched += 1
                 self._start(event, plan, key)
         if affected:
-            for pool in self.pools:
-                for key, bucket in list(pool.items()):
-                    self.keep(pool, key, bucket, [each for each in bucket if id(each) not in affected])
+            self.waiting.leave_out(affected)
         self._settle_splits(affected)
         self._settle(one_key=False)
 
@@ -209,7 +183,7 @@ class Matcher:
 
         The instances that wait for it stay: several matches may begin with one event.
         """
-        plan = self.plan_of(match.type)
+        plan = self.plans.of(match.type)
         key = self.key_of(match) if self.key_of is not None else None
         if plan is None or (key is None and self.key_of is not None):
             return
@@ -236,17 +210,15 @@ class Matcher:
 
     def fire(self, until: int) -> None:
         """Let every time event that is due at or before `until` happen, in order."""
-        alarms = self.alarms
-        while alarms and alarms[0][0] <= until:
-            due, timer, _, instance = heappop(alarms)
-            if not instance.alive:
-                continue
-            plan = self._timer_plan(instance.state, timer)
+        waiting = self.waiting
+        while (alarm := waiting.pop_due(until)) is not None:
+            due, timer, instance = alarm
+            plan = self.plans.of_timer(instance.state, timer)
             if plan is None:
                 continue
             self.touched += 1
-            self.numbers += 1
-            event = TimeEvent(timer_type(timer), due, due, "@", self.numbers, {})
+            waiting.numbers += 1
+            event = TimeEvent(timer_type(timer), due, due, "@", waiting.numbers, {})
             if self.latest is None or event.key > self.latest.key:
                 self.latest, self._latest_hi = event, due
             self.findings.now = event
@@ -255,30 +227,10 @@ class Matcher:
             self._settle()
             self._settle_splits()
 
-    def next_due(self) -> int | None:
-        """The instant the next time event is due, ns; None if none is set off."""
-        alarms = self.alarms
-        while alarms and not alarms[0][3].alive:
-            heappop(alarms)
-        return alarms[0][0] if alarms else None
-
-    def instances(self) -> list[Instance]:
-        """The instances that are alive."""
-        return [each for pool in self.pools for bucket in pool.values() for each in bucket if each.alive]
-
     def resume(self, latest: Event | None, numbers: int) -> None:
         """Go on behind this event, as a snapshot says."""
-        self.latest, self.numbers = latest, numbers
+        self.latest, self.waiting.numbers = latest, numbers
         self._latest_hi = BEFORE_ALL if latest is None else latest.hi
-
-    def add(self, instance: Instance) -> None:
-        """Put an instance where it belongs, and set off its time events."""
-        self.pools[instance.state].setdefault(instance.key, []).append(instance)
-        self.live += 1
-        for timer, due in enumerate(instance.timers):
-            if due is not None:
-                self.numbers += 1
-                heappush(self.alarms, (due, timer, self.numbers, instance))
 
     def keep_records(self) -> None:
         """Note from now on where matches begin, and what went before."""
@@ -502,47 +454,16 @@ class Matcher:
 
     # Bookkeeping.
 
-    def keep(self, pool: Pool, key: object, bucket: list[Instance], kept: list[Instance]) -> None:
-        """Leave only these instances of a bucket."""
-        gone = len(bucket) - len(kept)
-        if gone:
-            self.live -= gone
-            if self.root.timers:
-                staying = set(map(id, kept))
-                for instance in bucket:
-                    instance.alive = instance.alive and id(instance) in staying
-            if kept:
-                pool[key] = kept
-            else:
-                del pool[key]
-
     def _settle(self, *, one_key: bool = True) -> None:
-        """Put the instances born where they belong; two that are equal in all parts are one.
+        """Put the instances born where they belong.
 
         Args:
             one_key: whether one event brought them forth, so that all have its key.
         """
         born = self._born
-        if not born:
-            return
-        self._born = []
-        if len(born) > 1:
-            born = _distinct(born)
-        if self.root.timers or not one_key:
-            for instance in born:
-                self.add(instance)
-        else:
-            key = born[0].key
-            for instance in born:
-                pool = self.pools[instance.state]
-                bucket = pool.get(key)
-                if bucket is None:
-                    pool[key] = [instance]
-                else:
-                    bucket.append(instance)
-            self.live += len(born)
-        if self.live >= self._sweep_at:
-            self._sweep()
+        if born:
+            self._born = []
+            self.waiting.settle(born, self._latest_hi, one_key=one_key)
 
     def _settle_splits(self, affected: Iterable[int] = ()) -> None:
         """Note the values of inner keys whose instances have gone their own way."""
@@ -551,31 +472,9 @@ class Matcher:
                 instance.spent |= spent
         self._splits = {}
 
-    def _shed(self, pool: Pool, key: object, bucket: list[Instance], floor: int) -> list[Instance]:
-        """Leave the instances of a bucket that began at an instant or after it."""
-        kept = [each for each in bucket if each.lo >= floor]
-        self.keep(pool, key, bucket, kept)
-        return kept
-
-    def _sweep(self) -> None:
-        """Drop instances that are gone or whose window has closed for every event to come."""
-        floor = self._latest_hi - self._window
-        self.live = 0
-        for pool in self.pools:
-            for key, bucket in list(pool.items()):
-                kept = [each for each in bucket if each.alive and each.lo >= floor]
-                self.live += len(kept)
-                if not kept:
-                    del pool[key]
-                elif len(kept) < len(bucket):
-                    for each in bucket:
-                        each.alive = each.alive and each.lo >= floor
-                    pool[key] = kept
-        self._sweep_at = max(_SWEEP_LEAST, 2 * self.live)
-
     def tidy(self) -> None:
         """Forget what cannot matter any more; to be called now and then."""
-        self.findings.forget(self._latest_hi - self._window, self.instances)
+        self.findings.forget(self._latest_hi - self._window, self.waiting.instances)
 
     def _offer_late(self, event: Event, plan: TypePlan | None) -> None:
         assert self.latest is not None
@@ -596,43 +495,12 @@ class Matcher:
                     for each in bucket
                     if (each.last is not None and order <= each.last.key) or not self._take(each, event, state)
                 ]
-                self.keep(pool, key, bucket, kept)
+                self.waiting.keep(pool, key, bucket, kept)
         if plan.looks:
             self.touched += 1
             self._start(event, plan, key)
         self._settle()
         self._settle_splits()
-
-    # Plans.
-
-    def plan_of(self, type_name: str) -> TypePlan | None:
-        """What events of a type may do; None where nothing looks at them."""
-        return self._plans[type_name] if type_name in self._plans else self._make_plan(type_name)
-
-    def _make_plan(self, type_name: str) -> TypePlan | None:
-        automaton = self.automaton
-        starts: list[tuple[MovePlan, StatePlan]] = []
-        looks: list[tuple[int, StatePlan]] = []
-        for index in automaton.starts:
-            plan = self._planner.plan(index, type_name)
-            if plan is not None:
-                starts += [(move, plan) for move in plan.moves]
-                looks.append((index, plan))
-        reached = {state for arrival in automaton.arrivals for state in arrival}
-        visits: list[tuple[Pool, StatePlan]] = []
-        for index in sorted(reached):
-            plan = self._planner.plan(index, type_name)
-            if plan is not None:
-                visits.append((self.pools[index], plan))
-        made = TypePlan(tuple(starts), tuple(visits), tuple(looks)) if looks or visits else None
-        self._plans[type_name] = made
-        return made
-
-    def _timer_plan(self, state: int, timer: int) -> StatePlan | None:
-        place = (state, timer)
-        if place not in self._timer_plans:
-            self._timer_plans[place] = self._planner.plan(state, timer_type(timer), timer=True)
-        return self._timer_plans[place]
 
 
 def _unions(groups: list[frozenset[int]]) -> set[frozenset[int]]:
@@ -641,18 +509,3 @@ def _unions(groups: list[frozenset[int]]) -> set[frozenset[int]]:
     for group in groups:
         unions |= {group, *(group | other for other in unions)}
     return unions
-
-
-def _distinct(born: list[Instance]) -> list[Instance]:
-    if len(born) == 2 and born[0].state != born[1].state:
-        return born
-    if len({(instance.state, instance.lo) for instance in born}) == len(born):
-        return born
-    kept: list[Instance] = []
-    seen: dict[tuple[int, int, int], list[Instance]] = {}
-    for instance in born:
-        alike = seen.setdefault((instance.state, instance.lo, id(instance.last)), [])
-        if not any(instance.same_as(other) for other in alike):
-            alike.append(instance)
-            kept.append(instance)
-    return kept

@@ -19,7 +19,8 @@ from detectors.stepwise.plans import StatePlan
 from middleware.events import Attribute, Event, Gap, OpenGap
 
 if TYPE_CHECKING:
-    from detectors.stepwise.matcher import Matcher, TypePlan
+    from detectors.stepwise.matcher import Matcher
+    from detectors.stepwise.type_plans import TypePlan
 
 _NO_GAP: Final = Gap()
 
@@ -59,7 +60,7 @@ def open_gaps(matcher: Matcher) -> list[OpenGap]:
     if gaps is None:
         return []
     open_now: dict[object, list[Gap]] = {}
-    for pool in matcher.pools:
+    for pool in matcher.waiting.pools:
         for key in gaps.touched & pool.keys():
             known = [each.origin for each in pool[key] if each.alive and each.origin is not None]
             if known:
@@ -84,12 +85,13 @@ def hear_open(matcher: Matcher, type_name: str, part: Delegated, news: OpenGap) 
     if matcher.gaps is not None:
         matcher.gaps.answered[type_name, key] = news.gap
         matcher.gaps.touched.add(key)
-    plan = matcher.plan_of(type_name)
+    plan = matcher.plans.of(type_name)
     for pool, state in () if plan is None else plan.visits:
         bucket = pool.get(key)
         if bucket:
             (move,) = state.moves
-            matcher.keep(pool, key, bucket, [each for each in bucket if not _in_vain(each, news.gap, move.strong)])
+            kept = [each for each in bucket if not _in_vain(each, news.gap, move.strong)]
+            matcher.waiting.keep(pool, key, bucket, kept)
 
 
 def _shown(root: Instance, event: Event, state: StatePlan) -> set[frozenset[int]]:

@@ -117,9 +117,9 @@ class _Writer:
         return _MatcherState(
             self.event(matcher.latest),
             matcher.late,
-            matcher.numbers,
+            matcher.waiting.numbers,
             reported,
-            [self.instance(instance) for instance in matcher.instances()],
+            [self.instance(instance) for instance in matcher.waiting.instances()],
             [] if matcher.gaps is None else _pack_gaps(matcher.gaps),
         )
 
@@ -203,7 +203,7 @@ class _Reader:
             for identity, constituents, lo in state.reported
         }
         for packed in state.instances:
-            matcher.add(self._instance(packed))
+            matcher.waiting.add(self._instance(packed))
         if state.gaps:
             matcher.keep_records()
             assert matcher.gaps is not None

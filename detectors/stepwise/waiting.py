@@ -1,0 +1,151 @@
+"""The instances of a matcher that wait, and the time events they have set off.
+
+Instances wait in pools, one for each state, split by the value of the whole pattern's key, so that an event meets only
+instances it may concern. An instance whose window has closed can match nothing any more and is swept out now and then.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import Final, TypeAlias
+
+from detectors.stepwise.instance import Instance
+
+Pool: TypeAlias = dict[object, list[Instance]]
+
+SWEEP_LEAST: Final = 16_384
+"""With fewer instances than this it costs more to look for those whose window has closed than it saves."""
+
+
+class Waiting:
+    """Who waits.
+
+    Attributes:
+        pools: for each state the instances in it by key.
+        alarms: a heap of (due, timer, number, instance): the time events that were set off.
+        live: how many instances there are, dead ones not yet swept out included.
+        numbers: how many time events were set off or have fired; tells those with one instant apart.
+    """
+
+    def __init__(self, states: int, window: int, *, timed: bool) -> None:
+        """
+        Args:
+            window: of the whole pattern, ns.
+            timed: whether instances set off time events, which refer to them after they have gone.
+        """
+        self.pools: tuple[Pool, ...] = tuple({} for _ in range(states))
+        self.alarms: list[tuple[int, int, int, Instance]] = []
+        self.live = 0
+        self.numbers = 0
+        self._window = window
+        self._timed = timed
+        self._sweep_at = SWEEP_LEAST
+
+    def instances(self) -> list[Instance]:
+        """The instances that are alive."""
+        return [each for pool in self.pools for bucket in pool.values() for each in bucket if each.alive]
+
+    def add(self, instance: Instance) -> None:
+        """Put an instance where it belongs, and set off its time events."""
+        self.pools[instance.state].setdefault(instance.key, []).append(instance)
+        self.live += 1
+        for timer, due in enumerate(instance.timers):
+            if due is not None:
+                self.numbers += 1
+                heappush(self.alarms, (due, timer, self.numbers, instance))
+
+    def settle(self, born: list[Instance], latest: int, *, one_key: bool) -> None:
+        """Put instances where they belong; two that are equal in all parts are one.
+
+        Args:
+            latest: the `hi` of the latest event, ns.
+            one_key: whether one event brought them forth, so that all have its key.
+        """
+        if len(born) > 1:
+            born = _distinct(born)
+        if self._timed or not one_key:
+            for instance in born:
+                self.add(instance)
+        else:
+            key = born[0].key
+            for instance in born:
+                pool = self.pools[instance.state]
+                bucket = pool.get(key)
+                if bucket is None:
+                    pool[key] = [instance]
+                else:
+                    bucket.append(instance)
+            self.live += len(born)
+        if self.live >= self._sweep_at:
+            self._sweep(latest - self._window)
+
+    def keep(self, pool: Pool, key: object, bucket: list[Instance], kept: list[Instance]) -> None:
+        """Leave only these instances of a bucket."""
+        gone = len(bucket) - len(kept)
+        if gone:
+            self.live -= gone
+            if self._timed:
+                staying = set(map(id, kept))
+                for instance in bucket:
+                    instance.alive = instance.alive and id(instance) in staying
+            if kept:
+                pool[key] = kept
+            else:
+                del pool[key]
+
+    def leave_out(self, gone: dict[int, Instance]) -> None:
+        """Take these instances out, wherever they are."""
+        for pool in self.pools:
+            for key, bucket in list(pool.items()):
+                self.keep(pool, key, bucket, [each for each in bucket if id(each) not in gone])
+
+    def shed(self, pool: Pool, key: object, bucket: list[Instance], floor: int) -> list[Instance]:
+        """Leave the instances of a bucket that began at an instant or after it."""
+        kept = [each for each in bucket if each.lo >= floor]
+        self.keep(pool, key, bucket, kept)
+        return kept
+
+    def next_due(self) -> int | None:
+        """The instant the next time event is due, ns; None if none is set off."""
+        alarms = self.alarms
+        while alarms and not alarms[0][3].alive:
+            heappop(alarms)
+        return alarms[0][0] if alarms else None
+
+    def pop_due(self, until: int) -> tuple[int, int, Instance] | None:
+        """The next time event that is due at or before `until`: when, which, and whose; None if there is none."""
+        due = self.next_due()
+        if due is None or due > until:
+            return None
+        _, timer, _, instance = heappop(self.alarms)
+        return due, timer, instance
+
+    def _sweep(self, floor: int) -> None:
+        """Drop instances that are gone or whose window has closed for every event to come."""
+        self.live = 0
+        for pool in self.pools:
+            for key, bucket in list(pool.items()):
+                kept = [each for each in bucket if each.alive and each.lo >= floor]
+                self.live += len(kept)
+                if not kept:
+                    del pool[key]
+                elif len(kept) < len(bucket):
+                    for each in bucket:
+                        each.alive = each.alive and each.lo >= floor
+                    pool[key] = kept
+        self._sweep_at = max(SWEEP_LEAST, 2 * self.live)
+
+
+def _distinct(born: list[Instance]) -> list[Instance]:
+    if len(born) == 2 and born[0].state != born[1].state:
+        return born
+    if len({(instance.state, instance.lo) for instance in born}) == len(born):
+        return born
+    kept: list[Instance] = []
+    seen: dict[tuple[int, int, int], list[Instance]] = {}
+    for instance in born:
+        alike = seen.setdefault((instance.state, instance.lo, id(instance.last)), [])
+        if not any(instance.same_as(other) for other in alike):
+            alike.append(instance)
+            kept.append(instance)
+    return kept
