@@ -14,7 +14,7 @@ from detectors.stepwise.instance import Instance
 Pool: TypeAlias = dict[object, list[Instance]]
 
 SWEEP_LEAST: Final = 16_384
-"""With fewer instances than this it costs more to look for those whose window has closed than it saves."""
+"""With so many instances those whose window has closed are looked for, and again whenever there are twice as many."""
 
 
 class Waiting:
