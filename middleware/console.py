@@ -24,6 +24,7 @@ from rich.text import Text
 
 from middleware.console_output import error_as_dict, messages, print_json, show_error
 from middleware.errors import DistcedError
+from middleware.extras import missing
 
 VERBS: Final = "distced.verbs"
 """The group of entry points that are verbs."""
@@ -114,11 +115,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         result = typer.main.get_command(app)(args=given, prog_name="distced", standalone_mode=False)
     except DistcedError as error:
-        if as_json:
-            print_json(error_as_dict(error))
-        else:
-            show_error(error)
-        return WRONG
+        return _fail(error, as_json)
+    except ImportError as error:
+        if (wanted := missing(error)) is None:
+            raise
+        return _fail(wanted, as_json)
     except _UsageError as error:
         _show_usage(error, as_json)
         return WRONG
@@ -126,6 +127,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         messages().print("interrupted")
         return INTERRUPTED
     return result if isinstance(result, int) else 0
+
+
+def _fail(error: DistcedError, as_json: bool) -> int:
+    if as_json:
+        print_json(error_as_dict(error))
+    else:
+        show_error(error)
+    return WRONG
 
 
 def _show_usage(error: Any, as_json: bool) -> None:

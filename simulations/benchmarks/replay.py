@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +23,8 @@ import numpy as np
 import pyarrow as pa
 
 from detectors.pattern_source import PatternSource, compile_source
+from middleware.console_output import show_error
+from middleware.errors import DistcedError
 from middleware.eventtypes import event_type
 from middleware.history import History, HistoryWriter
 from middleware.history.layout import day_text
@@ -100,7 +103,13 @@ def _as_json(noted: Any) -> Any:
 def measure(
     events: int, cores: int, seed: int, tell: Callable[[str], None] = lambda _: None, runs: int = 2
 ) -> list[Figure]:
-    """All passes, on all cores asked for; and replays on one, to see what the others add."""
+    """All passes, on all cores asked for; and replays on one, to see what the others add.
+
+    Raises:
+        ModuleNotFoundError: where PySpark is missing.
+        DistcedError: where a pass fails; why is on standard error.
+    """
+    import_module("pyspark")
     found = []
     with tempfile.TemporaryDirectory(prefix="distced-bench-") as folder:
         root = Path(folder) / "history"
@@ -118,7 +127,9 @@ def measure(
 def _in_process(name: str, root: Path, cores: int, runs: int) -> Figure:
     """A pass in a process of its own, it and all it starts held to so many cores."""
     command = [sys.executable, "-m", "simulations.benchmarks.replay", name, str(root), str(cores), str(runs)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise DistcedError("a pass failed", given=name, advice="what it says of it is above")
     return Figure(**json.loads(done.stdout.splitlines()[-1]))
 
 
@@ -179,4 +190,8 @@ def _read_alone(root: Path) -> None:
 
 if __name__ == "__main__":
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(sys.argv[3])])
-    print(json.dumps(asdict(one_pass(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])))))
+    try:
+        print(json.dumps(asdict(one_pass(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])))))
+    except DistcedError as error:
+        show_error(error)
+        sys.exit(1)

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import EntryPoint, version
+from pathlib import Path
 
 import pytest
 
+import middleware
 from middleware import console
 from middleware.console import main
 from middleware.console_output import messages, print_json, show_error
 from middleware.errors import DistcedError, PatternError
+from middleware.extras import EXTRAS
 
 HEAVY = ("ray", "pyarrow", "numpy", "pandas", "polars", "amqtt", "networkx", "scipy", "numba", "pyspark")
 MINE = ("check", "explain", "run", "test")
@@ -159,6 +164,35 @@ def test_unexpected_exceptions_keep_their_traceback(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("detectors.pattern_source.compile_source", broken)
     with pytest.raises(RuntimeError, match="a bug"):
         main(["check", "[A]"])
+
+
+@pytest.mark.parametrize(("package", "extra"), sorted(EXTRAS.items()))
+def test_an_extra_that_is_missing_is_named(
+    package: str, extra: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def without(*_: object, **__: object) -> None:
+        raise ModuleNotFoundError(f"No module named '{package}.sub'", name=f"{package}.sub")
+
+    monkeypatch.setattr("detectors.pattern_source.compile_source", without)
+    assert main(["check", "[A]"]) == 2
+    told = capsys.readouterr().err
+    assert f"{package}, which is not installed" in told
+    assert f"distced[{extra}]" in told
+
+
+def test_extras_bring_what_they_are_said_to_bring() -> None:
+    """As pyproject.toml has them; an extra may bring others along."""
+    file = Path(middleware.__file__).parents[1] / "pyproject.toml"
+    extras = tomllib.loads(file.read_text())["project"]["optional-dependencies"]
+
+    def packages(extra: str) -> set[str]:
+        found = {re.match(r"[a-z0-9-]+", each)[0] for each in extras[extra]}  # type: ignore[index]
+        for each in extras[extra]:
+            if also := re.match(r"distced\[(.*)\]", each):
+                found |= {one for name in also[1].split(",") for one in packages(name)}
+        return found
+
+    assert all(package in packages(extra) for package, extra in EXTRAS.items())
 
 
 def test_an_interrupted_verb_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
