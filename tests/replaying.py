@@ -20,7 +20,7 @@ from middleware.recorded.writer import Columns
 from simulations.replay.dealing import slots_of
 from simulations.replay.detecting import detect
 from simulations.replay.groups import groups_of, key_of_group
-from simulations.replay.names import columns_read
+from simulations.replay.names import columns_read, names_in
 from simulations.replay.plan import Slice, Way
 from simulations.replay.reach import reach_of
 from simulations.replay.replaying import HistoryReplay
@@ -84,7 +84,7 @@ def _tables(random: Random, events: Sequence[Event], group: Sequence[Compiled]) 
         for part in (mine[:cut], mine[cut:]):
             columns = Columns(part)
             table = table_of(part, columns.kinds, columns.types)
-            made.append(table.select(columns_read(group, table.schema.names)))
+            made.append(table.select(columns_read(names_in(group), table.schema.names)))
     random.shuffle(made)
     return made
 

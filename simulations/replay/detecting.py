@@ -1,7 +1,7 @@
 """A task of a replay: tables of events in, composite events out. The same in a Spark worker and anywhere else.
 
-Tables come a day at a time, in the order of days; the engine keeps its state from one to the next. So a task holds a
-day of what it reads, and no more.
+Tables come a day at a time, in the order of days, several days together where there is little in them; the engine keeps
+its state from one to the next. So a task holds a day of what it reads, and no more.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ def detect(
     """The composite events of a slice, in order, stretch by stretch.
 
     Args:
-        days: the tables of each day, in the native form; days in order, what is in a day in any order.
+        days: the tables of each day, or of several together, in the native form; days in order, what is in one in any
+            order.
         events: about how many events there are, to choose the engine by.
         watch: told how many events were consumed by now.
     """

@@ -10,15 +10,18 @@ from detectors.compilation import Compiled
 _ALWAYS = ("type", "lo", "hi", "source", "seq", "constituents")
 
 
-def columns_read(patterns: Sequence[Compiled], columns: Iterable[str]) -> list[str]:
-    """Those of the columns that patterns may look at: all whose names stand anywhere in them."""
+def names_in(patterns: Sequence[Compiled]) -> frozenset[str]:
+    """All names that stand anywhere in patterns: the attributes that they look at are among them."""
+    parts = [(each.publication, each.plain, each.thinnings, each.automaton.key) for each in patterns]
+    return frozenset().union(*map(_texts, parts))
+
+
+def columns_read(names: frozenset[str], columns: Iterable[str]) -> list[str]:
+    """Those of the columns that patterns with these names may look at."""
     from middleware.recorded.native import PREFIX
     from middleware.recorded.tables import WHOLE
 
-    named = set(_ALWAYS)
-    for each in patterns:
-        named |= _texts((each.publication, each.plain, each.thinnings, each.automaton.key))
-    return [name for name in columns if name in _ALWAYS or name.removeprefix(WHOLE).removeprefix(PREFIX) in named]
+    return [name for name in columns if name in _ALWAYS or name.removeprefix(WHOLE).removeprefix(PREFIX) in names]
 
 
 def _texts(value: object) -> set[str]:

@@ -24,6 +24,7 @@ from middleware.timestamps import DAY, INSTANT_MIN
 from middleware.wire import Frame, decode, encode
 from policies.detection import Guaranteed
 from simulations.replay.batches import TableBatch
+from simulations.replay.names import names_in
 from simulations.replay.plan import Slice
 from simulations.replay.tasks import FOUND, Done, leave, write_found
 from simulations.replay.units import Trouble, Unit, days_of, read
@@ -109,11 +110,12 @@ class Part:
         troubles: list[Trouble] = []
         found: dict[EventId, CompositeEvent] = {}
         by_day = {each[0].day: each for each in days_of(self.units)}
+        names = names_in(self.patterns)
         consumed = repeated = 0
         part = self._told(self.number).with_suffix(".part")
         with part.open("wb") as file:
             for end in self.days:
-                events, again = self._events(by_day.get(day_of(end), ()), troubles)
+                events, again = self._events(by_day.get(day_of(end), ()), names, troubles)
                 consumed, repeated = consumed + len(events), repeated + again
                 detected = [detector.receive(_HISTORY, events, end, 0)]
                 for writer, frames in told.items():
@@ -133,11 +135,11 @@ class Part:
     def _told(self, number: int) -> Path:
         return Path(self.work) / TOLD / f"{number}.frames"
 
-    def _events(self, units: Iterable[Unit], troubles: list[Trouble]) -> tuple[list[Event], int]:
+    def _events(self, units: Iterable[Unit], names: frozenset[str], troubles: list[Trouble]) -> tuple[list[Event], int]:
         tables = []
         for unit in units:
             try:
-                table = read(unit, self.patterns, self.wanted.begin, self.wanted.until)
+                table = read(unit, names, self.wanted.begin, self.wanted.until)
             except (OSError, pa.ArrowException) as error:
                 troubles.append(Trouble(unit.path, str(error), unit.rows))
                 continue

@@ -28,11 +28,15 @@ from detectors.engines import EngineName
 from detectors.packing import pack_seq, unpack_seq
 from middleware.events import CompositeEvent
 from simulations.replay.detecting import Counts, detect
+from simulations.replay.names import names_in
 from simulations.replay.plan import Slice
 from simulations.replay.units import Trouble, Unit, days_of, deal, dealt, read
 
 DEALT: Final = "dealt"
 FOUND: Final = "found"
+
+FEW: Final = 32_768
+"""Days with fewer events than this are taken together, for an engine does best with many at once."""
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -84,16 +88,17 @@ class Dealing:
         """Do it."""
         started, consumed = clock(), 0
         troubles: list[Trouble] = []
+        names = {number: names_in(patterns) for number, patterns, *_ in self.groups}
         for unit in self.units:
             done = Path(self.work) / DEALT / f"{unit.name}.json"
             if done.exists():
                 continue
             trouble: tuple[Trouble, ...] = ()
-            for number, patterns, types, by, slots in self.groups:
+            for number, _, types, by, slots in self.groups:
                 if types is not None and unit.type not in types:
                     continue
                 try:
-                    table = read(unit, patterns, self.begin, self.until)
+                    table = read(unit, names[number], self.begin, self.until)
                 except (OSError, pa.ArrowException) as error:
                     trouble = (Trouble(unit.path, str(error), unit.rows),)
                     break
@@ -166,22 +171,27 @@ class Detecting:
         return done
 
     def _days(self, troubles: list[Trouble]) -> Iterator[Sequence[Any]]:
+        """The tables of each day; of several days together where there is little in them."""
+        names = names_in(self.patterns)
+        tables: list[Any] = []
         for units in days_of(self.units):
-            tables = []
             for unit in units:
                 try:
-                    table = self._table(unit)
+                    table = self._table(unit, names)
                 except (OSError, pa.ArrowException) as error:
                     troubles.append(Trouble(unit.path, str(error), unit.rows))
                     continue
                 if table is not None and len(table):
                     tables.append(table)
-            if tables:
+            if sum(map(len, tables)) >= FEW:
                 yield tables
+                tables = []
+        if tables:
+            yield tables
 
-    def _table(self, unit: Unit) -> Any:
+    def _table(self, unit: Unit, names: frozenset[str]) -> Any:
         if self.slot is None:
-            return read(unit, self.patterns, self.wanted.begin, self.wanted.until)
+            return read(unit, names, self.wanted.begin, self.wanted.until)
         path = Path(self.work) / DEALT / str(self.group) / f"{unit.name}.arrow"
         # What could not be read was said when it was dealt.
         return dealt(path, self.slot) if path.exists() else None

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from detectors.compilation import Compiled
 from middleware.history.history import HistoryFile
 from middleware.history.layout import day_number
 from simulations.replay.dealing import slots_of
@@ -77,8 +76,12 @@ def units_of(file: HistoryFile) -> list[Unit]:
     return found
 
 
-def read(unit: Unit, patterns: Sequence[Compiled], begin: int, until: int) -> Any:
-    """The events of a unit with `begin <= hi <= until`, with the columns that patterns read; a table of pyarrow."""
+def read(unit: Unit, names: frozenset[str], begin: int, until: int) -> Any:
+    """The events of a unit with `begin <= hi <= until`; a table of pyarrow.
+
+    Args:
+        names: those in the patterns (`names_in`), so that only columns are read that they may look at.
+    """
     with parquet.ParquetFile(unit.path) as file:
         metadata = file.metadata
         column = file.schema_arrow.get_field_index("hi")
@@ -93,7 +96,7 @@ def read(unit: Unit, patterns: Sequence[Compiled], begin: int, until: int) -> An
             else:
                 whole = False
             wanted.append(number)
-        columns = columns_read(patterns, file.schema_arrow.names)
+        columns = columns_read(names, file.schema_arrow.names)
         table = file.read_row_groups(wanted, columns=columns, use_threads=False)
     if whole:
         return table

@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 from middleware.history import layout
-from simulations.replay import parts
+from simulations.replay import parts, tasks
 from tests.conftest import runs_long
 from tests.replaying import disk_differs, replay_differs
 
@@ -35,6 +35,8 @@ def test_replay_through_files_is_a_run(
     long = runs_long(request.config)
     found, ways = 0, Counter[str]()
     for seed in range(2_000 if long else 60):
+        # Each day by itself, some together, or all.
+        monkeypatch.setattr(tasks, "FEW", (1, 5, 100)[seed % 3])
         count, how = disk_differs(seed, tmp_path / str(seed))
         found += count
         ways.update(how)
