@@ -19,7 +19,7 @@ from middleware.event_lines import EventLines
 from middleware.events import Event
 from middleware.history import History, Problem, events_of_history
 from middleware.history.dropping import Dropping, before_day, drop, lies_before, older_than
-from middleware.history.late import late_lines
+from middleware.history.late import late_events, late_files
 from middleware.history.report import history_report
 from middleware.history.text import few, history_text, size
 from middleware.publish_verb import read_instant
@@ -71,7 +71,7 @@ def show_events(path: Path, wanted: Choice, limit: int, *, late: bool, as_json: 
     history = History(path)
     problems: list[Problem] = []
     if late:
-        shown: Iterator[Event | bytes] = _late(history, wanted, as_json=as_json)
+        shown: Iterator[Event | bytes] = _late(history, wanted, problems.append, as_json=as_json)
     else:
         shown = _chosen(history, wanted, problems.append)
     lines, console, count, more = EventLines(), output(), 0, False
@@ -184,18 +184,19 @@ def _chosen(history: History, wanted: Choice, on_problem: Callable[[Problem], No
             yield event
 
 
-def _late(history: History, wanted: Choice, *, as_json: bool) -> Iterator[Event | bytes]:
+def _late(
+    history: History, wanted: Choice, on_problem: Callable[[Problem], None], *, as_json: bool
+) -> Iterator[Event | bytes]:
     """Late events as they are kept, or to be shown."""
-    for line in late_lines(history.root):
-        fields = msgspec.json.decode(line)
-        if (
-            (wanted.types is None or fields["type"] in wanted.types)
-            and (wanted.sources is None or fields["source"] in wanted.sources)
-            and (wanted.begin is None or fields["hi"] >= wanted.begin)
-            and (wanted.end is None or fields["hi"] <= wanted.end)
-        ):
-            names = ("type", "lo", "hi", "source", "seq", "attributes")
-            yield line if as_json else Event(*(fields[name] for name in names))
+    for path in late_files(history.root):
+        for line, event in late_events(path, on_problem):
+            if (
+                (wanted.types is None or event.type in wanted.types)
+                and (wanted.sources is None or event.source in wanted.sources)
+                and (wanted.begin is None or event.hi >= wanted.begin)
+                and (wanted.end is None or event.hi <= wanted.end)
+            ):
+                yield line if as_json else event
 
 
 def _check_types(wanted: Choice, known: Iterable[str]) -> None:

@@ -140,9 +140,37 @@ def test_what_is_asked_for_wrongly(history: Path, capsys: pytest.CaptureFixture[
         (["drop", str(history)], "no day to drop before"),
         (["drop", str(history), "--before", "2026-11-21", "--older", "1d"], "both a day and an age"),
         (["drop", str(history), "--before", "tomorrow"], "not a day: tomorrow"),
+        (["show", str(history), "--from=--5"], "not an instant: --5"),
+        (["show", str(history), "--to", "9" * 20], "beyond 64 bits"),
+        (["export", str(history), str(history / "history.json" / "x.csv")], "cannot write the recording"),
+        (["ls", str(history / "history.json")], "a file where a history should be"),
     ):
         assert main(["history", *arguments]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_late_events_that_cannot_be_read_are_said_and_the_others_shown(
+    history: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (path,) = (history / "late").iterdir()
+    path.write_bytes(path.read_bytes() + b'{"type":\n[]\n{"type": "A"}\n{"type": "\xd2"}\n')
+    assert main(["history", "show", str(history), "--late", "--json"]) == 1
+    told = capsys.readouterr()
+    assert json.loads(told.out)["seq"] == 1
+    assert told.err.count("error: a line that is no late event") == 4
+    assert f"{path}, line 2" in told.err
+    # Nor is it removed: it is said that it stays.
+    dropped = json.loads(output(capsys, "drop", str(history), "--before", "2026-12-01", "--yes", "--json"))
+    assert (dropped["late"], dropped["left"]) == (0, [path.relative_to(history).as_posix()])
+    assert path.exists()
+
+
+def test_late_events_with_infinite_numbers(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    event = Event("Motion", START, START, "pir-9", 7, {"lux": float("inf")})
+    write_late(history, "office", [LateEvent(event, START + HOUR)])
+    assert len(output(capsys, "show", str(history), "--late").splitlines()) == 2
+    told = json.loads(output(capsys, "drop", str(history), "--before", "2026-12-01", "--yes", "--json"))
+    assert told["late"] == 2
 
 
 @pytest.mark.parametrize("name", ["x.jsonl", "x.jsonl.gz", "x.csv", "x.parquet"])
@@ -201,6 +229,7 @@ def test_days_and_ages() -> None:
     # What is older than a day at noon is what ended before the noon of yesterday.
     assert older_than(DAY, parse_instant("2026-11-21T12:00:00Z")) == "2026-11-20"
     assert older_than(0, parse_instant("2026-11-21T00:00:00Z")) == "2026-11-21"
+    assert older_than(10**9 * DAY, 0) == "0001-01-01"
 
 
 @pytest.mark.parametrize(("count", "text"), [(0, "0 B"), (999, "999 B"), (2_930, "2.93 kB"), (12_345_678, "12.3 MB")])
