@@ -72,9 +72,17 @@ class Listening(_Operation, frozen=True):
 
 
 class Begun(_Operation, frozen=True):
-    """Nothing with `hi` at or before this is taken any more; None for no bound."""
+    """Nothing with `hi` at or before this is taken any more; None for no bound.
+
+    Attributes:
+        since, gaps: what an earlier life has noted in the history, of which nothing else is left.
+        heard: how far it had come, ns; what was published since may be missing. None where there was none.
+    """
 
     watermark: int | None
+    since: int | None = None
+    gaps: tuple[tuple[int, int], ...] = ()
+    heard: int | None = None
 
 
 class Joined(_Operation, frozen=True):
@@ -267,8 +275,8 @@ class Keeper:
             case Listening(began=began, now=now):
                 self.gaps = [(begin, now if end == began else end) for begin, end in self.gaps]
                 self.since = now if self.since == began else self.since
-            case Begun(watermark=watermark):
-                self.policy.watermark = watermark
+            case Begun():
+                self.begin(operation)
             case Cut():
                 return self.cut()
         return None
@@ -286,6 +294,14 @@ class Keeper:
         """Somebody is waited for; how far everybody is."""
         self.joined[joined.source] = joined.home
         return self.policy.join(joined.source, joined.watermark, joined.now, joined.lease)
+
+    def begin(self, begun: Begun) -> None:
+        """It takes the place of one of which only the history is left."""
+        self.policy.watermark = begun.watermark
+        if begun.heard is not None:
+            self.since, self.gaps, self.heard = begun.since, list(begun.gaps), begun.heard
+            # That it was there before makes a gap of what it has not heard since.
+            self.met.add("")
 
     def meet(self, met: Met) -> None:
         """A connection stands."""

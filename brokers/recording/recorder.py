@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -44,6 +44,7 @@ from detectors.packing import pack_event
 from middleware.errors import DistcedError
 from middleware.events import CompositeEvent, Event
 from middleware.eventtypes import EventType
+from middleware.history.layout import RecorderNote
 from middleware.protocol import (
     RECORDER,
     Acknowledgement,
@@ -196,16 +197,18 @@ class Recorder:
 
     # From the driver.
 
-    def begin(self, now: int, beyond: int | None = None) -> list[Wish]:
+    def begin(self, now: int, beyond: int | None = None, noted: RecorderNote | None = None) -> list[Wish]:
         """Before it is connected: what it is to hear of what its server has kept.
 
         Args:
             beyond: of one that remembers nothing: no event with `hi` at or before this is to be recorded, ns.
+            noted: of one that remembers nothing: what an earlier life has noted in the history.
         """
         if self.keeper.wants != self.types:
             self._do(Wanted(self.types))
         if beyond is not None and self.keeper.policy.watermark is None:
-            self._do(Begun(beyond))
+            known = noted is not None and noted.watermark is not None
+            self._do(Begun(beyond, noted.since, noted.gaps, noted.watermark) if noted and known else Begun(beyond))
         for each in self._detectors():
             if each in self.keeper.joined:
                 self._streams[each] = Streams(self._published_at(each))
@@ -267,11 +270,12 @@ class Recorder:
                 self._do(Fenced(source, now))
                 fields: dict[str, object] = {"source": source, "reason": "its lease has run out"}
                 effects.append(Note("warning", "source fenced off", fields))
-        if len(self.keeper.stable) >= self.flush_events or now - self._cut_at >= self.flush_every:
+        # Nor does it wait for a clock that was set back.
+        if len(self.keeper.stable) >= self.flush_events or abs(now - self._cut_at) >= self.flush_every:
             effects += self._write(now)
         return self._done(effects)
 
-    def status(self) -> dict[str, object]:
+    def status(self) -> dict[str, Any]:
         """How it goes: counts, what waits, how far it is, and for whom it waits."""
         policy = self.keeper.policy
         return {

@@ -25,6 +25,7 @@ from middleware.console_server import PATIENCE
 from middleware.console_signals import ending
 from middleware.errors import TypeRegistryError
 from middleware.event_lines import span
+from middleware.eventtypes import event_type
 from middleware.timestamps import DAY, SECOND, format_instant
 
 LOOK: Final = 0.25
@@ -121,6 +122,8 @@ def check_types(directory: Directory, names: Iterable[str]) -> list[str]:
     known = sorted(published | {name for name, each in directory.types.items() if each.derived is None})
     notes = []
     for name in names:
+        # Only what is a name of a type can ever be one.
+        event_type(name)
         registered = directory.types.get(name)
         if registered is not None and registered.derived is not None:
             raise TypeRegistryError(

@@ -17,6 +17,7 @@ from middleware.bus.routes import matches
 from middleware.events import CompositeEvent, Event
 from middleware.eventtypes import derive, event_type
 from middleware.history import History, HistoryWriter, events_of_history
+from middleware.history.layout import RecorderNote
 from middleware.protocol import Acknowledgement, RecorderEntry, decode
 from middleware.timestamps import MINUTE, SECOND
 from middleware.topics import Area, administration_topic, directory_topic, event_topic, parse_topic
@@ -391,6 +392,38 @@ def test_one_that_begins_behind_a_history_takes_nothing_before_it() -> None:
     assert recorder.begin(0, beyond=200) == []
     assert recorder.keeper.policy.watermark == 100
     assert not network.notes
+
+
+def test_of_what_it_has_forgotten_the_history_keeps_a_gap() -> None:
+    """A journal may be lost, and with it what came after the last that was written."""
+    network, recorder, _ = started(flush_every=SECOND)
+    network.pass_time(50 * SECOND)
+    noted = RecorderNote(("A",), 20 * SECOND, 5 * SECOND, ((7 * SECOND, 8 * SECOND),))
+    recorder.lose()
+    recorder.state, recorder.session = Keeper().state(), False
+    recorder.kept.clear()
+    recorder.recorder = Recorder("r", network.now, types=("A",), flush_every=SECOND)
+    recorder.do(recorder.recorder.begin(network.now, 21 * SECOND, noted))
+    recorder.connect()
+    network.run()
+    network.pass_time(2 * SECOND)
+    batch = recorder.batches[-1]
+    assert batch.since == 5 * SECOND
+    ((begin, end), (lost, again)) = batch.gaps
+    assert (begin, end, lost) == (7 * SECOND, 8 * SECOND, 20 * SECOND)
+    assert 50 * SECOND <= again <= network.now
+    # As does what the journal of the new life holds.
+    recorder.crash()
+    assert recorder.recorder.keeper.gaps == list(batch.gaps)
+    assert recorder.recorder.keeper.since == 5 * SECOND
+
+
+def test_a_clock_that_is_set_back_holds_nothing_up() -> None:
+    recorder = Recorder("r", 1_000 * MINUTE, types=["A"])
+    recorder.begin(1_000 * MINUTE)
+    assert not [each for each in recorder.tick(1_000 * MINUTE) if isinstance(each, Write)]
+    assert [each for each in recorder.tick(0) if isinstance(each, Write)]
+    assert not [each for each in recorder.tick(SECOND) if isinstance(each, Write)]
 
 
 def test_other_types_after_a_restart() -> None:

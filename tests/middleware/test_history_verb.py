@@ -91,6 +91,17 @@ def test_ls_says_what_cannot_be_read_and_what_has_changed(history: Path, capsys:
     assert len(json.loads(output(capsys, "ls", str(history), "--json", code=1))["problems"]) == 1
 
 
+def test_who_began_later_says_nothing_of_a_day(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """That everything is there until now is said of the time since it began."""
+    HistoryWriter(history, "other").note(["Login", "Motion"], START + 90 * HOUR, START + 50 * HOUR)
+    told = json.loads(output(capsys, "ls", str(history), "--json"))
+    assert [(each["day"], each["type"], each["whole"]) for each in told["days"]] == [
+        ("2026-11-20", "Login", False), ("2026-11-20", "Motion", True), ("2026-11-21", "Motion", True),
+        ("2026-11-23", "Motion", True),
+    ]  # fmt: skip
+    assert told["days"][0]["watermark"] is None
+
+
 def test_ls_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     HistoryWriter(tmp_path / "h", "office")
     assert output(capsys, "ls", str(tmp_path / "h")) == "no events\n"
