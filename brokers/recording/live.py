@@ -26,7 +26,8 @@ from brokers.effects import Note, Publish, Subscribe, Unsubscribe
 from brokers.live import Outlet
 from brokers.recording.journal import Journal, sync_path
 from brokers.recording.keeping import Batch, Keeper, decode_operation
-from brokers.recording.recorder import Append, Recorder, Wish, Write
+from brokers.recording.recorder import Recorder
+from brokers.recording.wishes import Append, Wish, Write
 from middleware.bus import Bus, BusState, Message
 from middleware.clock import Clock, SystemClock
 from middleware.connections import Connections, home_name

@@ -12,7 +12,8 @@ import pytest
 
 from brokers.effects import Effect, Note, Publish, Subscribe, Unsubscribe
 from brokers.recording.keeping import Batch, Keeper, decode_operation
-from brokers.recording.recorder import Append, Recorder, Write
+from brokers.recording.recorder import Recorder
+from brokers.recording.wishes import Append, Write
 from middleware.bus.routes import matches
 from middleware.events import CompositeEvent, Event
 from middleware.eventtypes import derive, event_type
