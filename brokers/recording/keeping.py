@@ -12,10 +12,12 @@ markers that are under way, which are not to be had again after a restart.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from brokers.recording.runs import Runs
 from detectors.consumption import Released
 from detectors.packing import unpack_event
 from middleware.errors import HistoryError
@@ -27,7 +29,7 @@ from middleware.timestamps import INSTANT_MIN
 from policies.detection import Guaranteed, Recent
 
 REMEMBERED: Final = 50_000
-"""How many ids tell events that are delivered again from late ones."""
+"""How many ids tell events that are delivered again from late ones; those of detectors are in no order (`Runs`)."""
 
 
 class _Operation(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
@@ -179,6 +181,7 @@ class _State(msgspec.Struct, array_like=True):
     since: int | None
     heard: int
     gaps: list[tuple[int, int]]
+    runs: dict[str, list[list[int]]] = {}
 
 
 class Keeper:
@@ -187,6 +190,7 @@ class Keeper:
     Attributes:
         wants: the types it records; None for all.
         policy: decides what is stable.
+        runs: which events have come, however long ago.
         entries: of the directory, those that matter, by kind and name, as they came.
         joined: whom it waits for because it was announced: sources with their homes, detectors with None.
         met: the homes it was ever connected to.
@@ -201,6 +205,7 @@ class Keeper:
         self.wants: tuple[str, ...] | None = ()
         self.policy = Guaranteed()
         self.policy.recent = Recent(REMEMBERED)
+        self.runs = Runs()
         self.entries: dict[tuple[str, str], bytes] = {}
         self.joined: dict[str, str | None] = {}
         self.met: set[str] = set()
@@ -231,7 +236,7 @@ class Keeper:
         entries = [(kind, name, payload) for (kind, name), payload in self.entries.items()]
         state = _State(
             self.wants, [*policy, self.policy.recent.ids()], entries, self.joined, sorted(self.met), self.since,
-            self.heard, self.gaps,
+            self.heard, self.gaps, self.runs.state(),
         )  # fmt: skip
         return msgspec.msgpack.encode(state)
 
@@ -245,7 +250,7 @@ class Keeper:
         self.wants = read.wants
         self.entries = {(kind, name): payload for kind, name, payload in read.entries}
         self.joined, self.met, self.since = read.joined, set(read.met), read.since
-        self.heard, self.gaps = read.heard, read.gaps
+        self.heard, self.gaps, self.runs = read.heard, read.gaps, Runs(read.runs)
 
     # Operations.
 
@@ -284,7 +289,14 @@ class Keeper:
     def hear(self, source: str, events: list[Event], watermark: int | None, now: int) -> Released:
         """Events of a source have come."""
         self.counts["events"] += len(events)
-        return self._took(self.policy.receive(source, events, watermark, now), now)
+        released = self.policy.receive(source, events, watermark, now)
+        again = [each.id for each in released.late if each.id in self.runs]
+        if again:
+            late = [each for each in released.late if each.id not in again]
+            released = replace(released, late=late, duplicates=released.duplicates + len(again))
+        for each in events:
+            self.runs.add(each.id)
+        return self._took(released, now)
 
     def beat(self, sources: tuple[str, ...], watermark: int, now: int) -> Released:
         """Sources are beyond a watermark."""

@@ -9,10 +9,13 @@ from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from brokers.effects import Effect, Note, Publish, Subscribe, Unsubscribe
 from brokers.recording.keeping import Batch, Keeper, decode_operation
 from brokers.recording.recorder import Recorder
+from brokers.recording.runs import Runs
 from brokers.recording.wishes import Append, Write
 from middleware.bus.routes import matches
 from middleware.events import CompositeEvent, Event
@@ -567,6 +570,53 @@ def test_what_was_written_and_comes_again_after_a_restart_is_no_late_event() -> 
     recorder.stop()
     assert (recorder.events, recorder.late) == (events(3), [])
     assert recorder.recorder.keeper.counts["duplicates"] == 3
+
+
+def test_what_comes_again_after_many_others_is_no_late_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("brokers.recording.keeping.REMEMBERED", 3)
+    network, recorder, client = started(flush_every=SECOND)
+    for name in ("s", "t"):
+        client.source(name, ["A"], watermark=0)
+    network.run()
+    client.publish(*events(3), watermark=50)
+    client.publish(*events(9, "t"), watermark=50)
+    client.publish(*events(2))
+    network.pass_time(2 * SECOND)
+    recorder.crash()
+    recorder.connect()
+    # Of which one never came before.
+    client.publish(*events(4))
+    network.pass_time(2 * SECOND)
+    recorder.stop()
+    assert len(recorder.events) == 12
+    assert recorder.late == [events(4)[-1]]
+    assert recorder.recorder.keeper.counts["duplicates"] == 3
+
+
+@given(st.lists(st.tuples(st.sampled_from("st"), st.integers(0, 20)), max_size=60))
+def test_runs_hold_what_was_added(given: list[tuple[str, int]]) -> None:
+    """With no more holes than are remembered."""
+    runs = Runs()
+    for place, each in enumerate(given):
+        assert (each in runs) == (each in given[:place])
+        runs.add(each)
+        runs = Runs(runs.state())
+    assert {(source, n) for source in "st" for n in range(25) if (source, n) in runs} == set(given)
+    for held in runs.state().values():
+        assert all(one[1] + 1 < other[0] for one, other in pairwise(held))
+
+
+def test_runs_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("brokers.recording.runs.SOURCES", 2)
+    runs = Runs()
+    for n in range(0, 100, 2):
+        runs.add(("s", n))
+    assert len(runs.state()["s"]) == 16
+    assert ("s", 98) in runs and ("s", 0) not in runs
+    runs.add(("t", 2**64))
+    for name in ("t", "s", "u"):
+        runs.add((name, 1))
+    assert sorted(runs.state()) == ["s", "u"]
 
 
 @pytest.mark.parametrize("seed", range(40))
