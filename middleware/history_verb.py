@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
@@ -100,6 +101,8 @@ def export_events(path: Path, target: Path, wanted: Choice, *, overwrite: bool, 
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
     history = History(path)
+    if target.is_dir():
+        raise HistoryError("a folder where a file should be written", given=str(target), advice=f"say {target}/x.jsonl")
     if target.exists() and not overwrite:
         raise HistoryError("a file that is there already", given=str(target), advice="say --overwrite to replace it")
     problems: list[Problem] = []
@@ -178,7 +181,8 @@ def _what(found: Dropping) -> str:
 
 
 def _chosen(history: History, wanted: Choice, on_problem: Callable[[Problem], None]) -> Iterator[Event]:
-    _check_types(wanted, history.types)
+    _check_names("type", wanted.types, history.types)
+    _check_names("source", wanted.sources, {name for each in history.files for name in each.note.sources})
     for event in events_of_history(history, wanted.types, wanted.begin, wanted.end, on_problem):
         if wanted.sources is None or event.source in wanted.sources:
             yield event
@@ -199,11 +203,14 @@ def _late(
                 yield line if as_json else event
 
 
-def _check_types(wanted: Choice, known: Iterable[str]) -> None:
-    names = sorted(known)
-    for name in wanted.types or ():
-        if name not in names:
-            raise HistoryError("no events of this type", given=name, allowed=", ".join(names) or "there are none")
+def _check_names(what: str, wanted: Iterable[str] | None, known: Collection[str]) -> None:
+    for name in sorted(wanted or ()):
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            raise HistoryError(
+                f"no events of this {what}", given=name, allowed=few(sorted(known), 10) or "there are none",
+                advice=f"did you mean {near[0]}?" if near else None,
+            )  # fmt: skip
 
 
 def _told(problems: list[Problem]) -> int:

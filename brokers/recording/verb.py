@@ -99,8 +99,10 @@ def record_until(wanted: Wanted) -> int:
     with ending():
         recorder.start(PATIENCE)
         try:
-            recorder.wait_announced(PATIENCE)
+            announced = recorder.wait_announced(PATIENCE)
             _tell_beginning(recorder, name, wanted)
+            if not announced:
+                show_notes(["the server has not confirmed that it is there: sources do not wait for it so far"])
             _watch(recorder, wanted)
         except KeyboardInterrupt:
             pass

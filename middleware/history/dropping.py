@@ -56,7 +56,10 @@ def older_than(duration: int, now: int) -> str:
 def lies_before(history: History, before: str) -> Dropping:
     """What there is to be removed before a day."""
     limit = day_number(before)
-    files = [each for each in (*history.replaced, *history.files) if day_number(each.day) < limit]
+    replaced = [each for each in history.replaced if day_number(each.day) < limit]
+    current = [each for each in history.files if day_number(each.day) < limit]
+    # Those that are replaced first: without what replaces them they would be seen again.
+    files = [*replaced, *current]
     known = {each.path for each in files}
     late, unread = _late(history, limit * DAY)
     left = unread + [
@@ -70,7 +73,7 @@ def lies_before(history: History, before: str) -> Dropping:
         before,
         (*(each.path for each in files), *(path for path, _ in late)),
         tuple(sorted({each.day for each in files}, key=day_number)),
-        sum(each.rows for each in files if each not in history.replaced),
+        sum(each.rows for each in current),
         sum(count for _, count in late),
         sum(each.bytes for each in files) + sum(path.stat().st_size for path, _ in late),
         tuple(left),

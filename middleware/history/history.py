@@ -180,7 +180,10 @@ class History:
             _check_columns(pyarrow, schema, where)
             if place[0] != day_of(note.first) or place[0] != day_of(note.last):
                 days = f"{day_of(note.first)} to {day_of(note.last)}"
-                raise HistoryError("a file whose events are not of the day of its folder", given=days, where=where)
+                raise HistoryError(
+                    "a file whose events are not of the day of its folder", given=days, where=where,
+                    advice="move it to the folder of its day",
+                )  # fmt: skip
             return HistoryFile(path, *place, metadata.num_rows, path.stat().st_size, types[0], note)
         except (OSError, pyarrow.ArrowException, ValueError, OverflowError) as error:
             return Problem(where, HistoryError("a file that cannot be read", where=where, advice=str(error)))

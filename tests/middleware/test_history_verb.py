@@ -145,6 +145,9 @@ def test_show_for_people(history: Path, capsys: pytest.CaptureFixture[str]) -> N
 def test_what_is_asked_for_wrongly(history: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for arguments, message in (
         (["show", str(history), "--type", "Motoin"], "no events of this type: Motoin\n  allowed: Login, Motion"),
+        (["show", str(history), "--source", "pir-2"], "no events of this source: pir-2\n  allowed: door, pir-0, pir-1"),
+        (["export", str(history), str(tmp_path)], "a folder where a file should be written"),
+        (["export", str(history), str(tmp_path / "x.doc")], "allowed: .jsonl, .csv and .parquet"),
         (["show", str(history), "--from", "2026-11-22", "--to", "2026-11-21"], "an end before its beginning"),
         (["show", str(history), "--from", "monday"], "not an instant: monday"),
         (["export", str(history), str(tmp_path / "x.txt")], "not a format for writing"),
