@@ -215,7 +215,7 @@ Watched: TypeAlias = Annotated[
 
 
 def nodes(server: ServerOption = DEFAULT, watch: Watched = False, as_json: AsJson = False) -> int:
-    """Show the broker nodes: since when they are up, what they host, what they have counted.
+    """Show the broker nodes: since when they are up, what they host, what they have counted; and the recorders.
 
     What the directory says is shown; nodes say anew every two seconds what they have counted. The exit code is 1 where
     there is no node.

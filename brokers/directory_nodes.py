@@ -58,6 +58,22 @@ class NodeReport(msgspec.Struct, frozen=True):
         return None if self.load is None or not self.capacity else self.load / self.capacity
 
 
+class RecorderReport(msgspec.Struct, frozen=True):
+    """A recorder: no node, but sources wait for it as they do for nodes.
+
+    Attributes:
+        recorder: its name.
+        since: when it came up, ns.
+        types: the types it records; None for all.
+        at: its site.
+    """
+
+    recorder: str
+    since: int
+    types: tuple[str, ...] | None
+    at: At
+
+
 class Totals(msgspec.Struct, frozen=True):
     """The same of all nodes together."""
 
@@ -78,11 +94,13 @@ class NodesReport(msgspec.Struct, frozen=True):
         nodes: by name.
         totals: their sums.
         left_over: detectors of nodes that are gone; other nodes take them over, or clear them.
+        recorders: by name.
     """
 
     nodes: tuple[NodeReport, ...]
     totals: Totals
     left_over: tuple[Related, ...]
+    recorders: tuple[RecorderReport, ...]
 
 
 def nodes_report(directory: Directory) -> NodesReport:
@@ -119,7 +137,11 @@ def nodes_report(directory: Directory) -> NodesReport:
     left_over = tuple(
         related(name) for name, entry in sorted(directory.detectors.items()) if entry.node not in directory.nodes
     )
-    return NodesReport(nodes, totals, left_over)
+    recorders = tuple(
+        RecorderReport(name, entry.since, entry.types, sites.at(entry.home))
+        for name, entry in sorted(directory.recorders.items())
+    )
+    return NodesReport(nodes, totals, left_over, recorders)
 
 
 def _report(

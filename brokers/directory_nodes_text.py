@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from brokers.directory_nodes import NodeReport, NodesReport
+from brokers.directory_nodes import NodeReport, NodesReport, RecorderReport
 from middleware.timestamps import DAY, HOUR, MINUTE, SECOND, format_instant
 from policies.distribution.reasons import show_figure
 
@@ -33,7 +33,8 @@ class _Column(NamedTuple):
 
 
 def nodes_text(report: NodesReport, now: int) -> Iterator[RenderableType]:
-    """The parts to be printed below one another: a table of nodes with their totals, what is left of lost ones.
+    """The parts to be printed below one another: a table of nodes with their totals, recorders, what is left of lost
+    nodes.
 
     Args:
         now: the time, ns, from which it is counted how long nodes are up.
@@ -42,10 +43,20 @@ def nodes_text(report: NodesReport, now: int) -> Iterator[RenderableType]:
         yield _table(_columns(report, now))
     else:
         yield Text("no broker nodes: start one with `distced broker`", "yellow")
+    if report.recorders:
+        yield Text()
+        yield from (_recorder(each, now) for each in report.recorders)
     if report.left_over:
         left = ", ".join(f"{each.short} ({each.node})" for each in report.left_over)
         yield Text()
         yield Text(f"left over from nodes that are gone: {left}", "yellow", overflow="fold", no_wrap=False)
+
+
+def _recorder(recorder: RecorderReport, now: int) -> Text:
+    what = "all types" if recorder.types is None else ", ".join(recorder.types)
+    site = f" at {recorder.at}" if recorder.at.home or recorder.at.site else ""
+    text = Text("recorder ", overflow="fold", no_wrap=False).append(recorder.recorder, "cyan")
+    return text.append(f"{site}, for {lasting(now - recorder.since)}, of {what}")
 
 
 def _columns(report: NodesReport, now: int) -> Iterator[_Column]:

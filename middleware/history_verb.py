@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +20,7 @@ from middleware.event_lines import EventLines
 from middleware.events import Event
 from middleware.history import History, Problem, events_of_history
 from middleware.history.dropping import Dropping, before_day, drop, lies_before, older_than
-from middleware.history.late import late_lines
+from middleware.history.late import late_events, late_files
 from middleware.history.report import history_report
 from middleware.history.text import few, history_text, size
 from middleware.publish_verb import read_instant
@@ -71,7 +72,7 @@ def show_events(path: Path, wanted: Choice, limit: int, *, late: bool, as_json: 
     history = History(path)
     problems: list[Problem] = []
     if late:
-        shown: Iterator[Event | bytes] = _late(history, wanted, as_json=as_json)
+        shown: Iterator[Event | bytes] = _late(history, wanted, problems.append, as_json=as_json)
     else:
         shown = _chosen(history, wanted, problems.append)
     lines, console, count, more = EventLines(), output(), 0, False
@@ -100,6 +101,8 @@ def export_events(path: Path, target: Path, wanted: Choice, *, overwrite: bool, 
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
     history = History(path)
+    if target.is_dir():
+        raise HistoryError("a folder where a file should be written", given=str(target), advice=f"say {target}/x.jsonl")
     if target.exists() and not overwrite:
         raise HistoryError("a file that is there already", given=str(target), advice="say --overwrite to replace it")
     problems: list[Problem] = []
@@ -178,31 +181,36 @@ def _what(found: Dropping) -> str:
 
 
 def _chosen(history: History, wanted: Choice, on_problem: Callable[[Problem], None]) -> Iterator[Event]:
-    _check_types(wanted, history.types)
+    _check_names("type", wanted.types, history.types)
+    _check_names("source", wanted.sources, {name for each in history.files for name in each.note.sources})
     for event in events_of_history(history, wanted.types, wanted.begin, wanted.end, on_problem):
         if wanted.sources is None or event.source in wanted.sources:
             yield event
 
 
-def _late(history: History, wanted: Choice, *, as_json: bool) -> Iterator[Event | bytes]:
+def _late(
+    history: History, wanted: Choice, on_problem: Callable[[Problem], None], *, as_json: bool
+) -> Iterator[Event | bytes]:
     """Late events as they are kept, or to be shown."""
-    for line in late_lines(history.root):
-        fields = msgspec.json.decode(line)
-        if (
-            (wanted.types is None or fields["type"] in wanted.types)
-            and (wanted.sources is None or fields["source"] in wanted.sources)
-            and (wanted.begin is None or fields["hi"] >= wanted.begin)
-            and (wanted.end is None or fields["hi"] <= wanted.end)
-        ):
-            names = ("type", "lo", "hi", "source", "seq", "attributes")
-            yield line if as_json else Event(*(fields[name] for name in names))
+    for path in late_files(history.root):
+        for line, event in late_events(path, on_problem):
+            if (
+                (wanted.types is None or event.type in wanted.types)
+                and (wanted.sources is None or event.source in wanted.sources)
+                and (wanted.begin is None or event.hi >= wanted.begin)
+                and (wanted.end is None or event.hi <= wanted.end)
+            ):
+                yield line if as_json else event
 
 
-def _check_types(wanted: Choice, known: Iterable[str]) -> None:
-    names = sorted(known)
-    for name in wanted.types or ():
-        if name not in names:
-            raise HistoryError("no events of this type", given=name, allowed=", ".join(names) or "there are none")
+def _check_names(what: str, wanted: Iterable[str] | None, known: Collection[str]) -> None:
+    for name in sorted(wanted or ()):
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            raise HistoryError(
+                f"no events of this {what}", given=name, allowed=few(sorted(known), 10) or "there are none",
+                advice=f"did you mean {near[0]}?" if near else None,
+            )  # fmt: skip
 
 
 def _told(problems: list[Problem]) -> int:

@@ -17,7 +17,7 @@ from middleware.eventtypes import KINDS, EventType, Kind, event_type, kind_of
 from middleware.feed import Feed
 from middleware.mapping import load_mapping
 from middleware.recorded import EventReader, read_events
-from middleware.timestamps import SECOND, format_instant, parse_instant
+from middleware.timestamps import SECOND, format_instant, instant_of
 
 BEAT: Final = 0.25
 """Seconds between promises while nothing is due."""
@@ -151,7 +151,7 @@ def guess(text: str) -> Attribute:
 
 def read_instant(text: str) -> int:
     """ISO 8601, or nanoseconds since 1970."""
-    return int(text) if text.lstrip("-").isdecimal() else parse_instant(text)
+    return instant_of(text)
 
 
 # A recording.

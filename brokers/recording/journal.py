@@ -48,6 +48,8 @@ class Journal:
         self.operations: list[bytes] = []
         self.cut_off = 0
         self._waiting = bytearray()
+        # Whether the file is to be opened anew, behind what is known to be whole.
+        self._torn = False
         self._size = self._least = 0
         try:
             self.path.parent.mkdir(exist_ok=True)
@@ -87,12 +89,15 @@ class Journal:
         if not self._waiting:
             return
         try:
+            if self._torn:
+                self._reopen()
+            # What is there of it if this fails is written over.
+            self._torn = True
             if self._file.write(self._waiting) != len(self._waiting):
                 raise OSError("the disk is full")
             os.fsync(self._file.fileno())
+            self._torn = False
         except OSError as error:
-            # What is there of it is written over.
-            self._reopen()
             raise _unwritable(self.path, error) from None
         self._size += len(self._waiting)
         self._waiting.clear()
@@ -107,12 +112,12 @@ class Journal:
                 file.flush()
                 os.fsync(file.fileno())
             part.replace(self.path)
+            self._waiting.clear()
+            self._size = self._least = len(content)
+            self._torn = True
             sync_path(self.path.parent)
         except OSError as error:
             raise _unwritable(self.path, error) from None
-        self._waiting.clear()
-        self._size = self._least = len(content)
-        self._reopen()
 
     def close(self) -> None:
         """Let go of it."""
@@ -133,8 +138,10 @@ class Journal:
         if not content:
             return
         advice = "put it elsewhere: the recorder then goes on behind what the history holds"
-        if not pieces:
-            raise HistoryError("a journal that cannot be read", given=str(self.path), advice=advice)
+        # What a crash leaves half written is at the end: with something whole behind it, it was damaged otherwise.
+        if not pieces or _is_followed(content, self._size):
+            where = f"byte {self._size:,}"
+            raise HistoryError("a journal that cannot be read", given=str(self.path), where=where, advice=advice)
         first, *self.operations = pieces
         try:
             self.state = unseal(FORMAT, VERSION, first)
@@ -163,16 +170,23 @@ def _piece(content: bytes) -> bytes:
     return _HEAD.pack(len(content), zlib.crc32(content)) + content
 
 
-def _pieces(content: bytes) -> Iterator[bytes]:
-    """The whole pieces from the beginning on."""
-    place = 0
+def _pieces(content: bytes, place: int = 0) -> Iterator[bytes]:
+    """The whole pieces from a place on."""
     while place + _HEAD.size <= len(content):
         length, checksum = _HEAD.unpack_from(content, place)
+        # No piece is empty, but zeros are what some file systems leave at the end after a crash.
+        if not 0 < length <= len(content) - place - _HEAD.size:
+            return
         piece = content[place + _HEAD.size : place + _HEAD.size + length]
-        if len(piece) < length or zlib.crc32(piece) != checksum:
+        if zlib.crc32(piece) != checksum:
             return
         yield piece
         place += _HEAD.size + length
+
+
+def _is_followed(content: bytes, place: int) -> bool:
+    """Whether there is a whole piece anywhere behind a place where there is none."""
+    return any(next(_pieces(content, each), None) for each in range(place + 1, len(content) - _HEAD.size))
 
 
 def _unwritable(path: Path, error: OSError) -> HistoryError:

@@ -12,10 +12,12 @@ markers that are under way, which are not to be had again after a restart.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from brokers.recording.runs import Runs
 from detectors.consumption import Released
 from detectors.packing import unpack_event
 from middleware.errors import HistoryError
@@ -27,7 +29,7 @@ from middleware.timestamps import INSTANT_MIN
 from policies.detection import Guaranteed, Recent
 
 REMEMBERED: Final = 50_000
-"""How many ids tell events that are delivered again from late ones."""
+"""How many ids tell events that are delivered again from late ones; those of detectors are in no order (`Runs`)."""
 
 
 class _Operation(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
@@ -72,9 +74,17 @@ class Listening(_Operation, frozen=True):
 
 
 class Begun(_Operation, frozen=True):
-    """Nothing with `hi` at or before this is taken any more; None for no bound."""
+    """Nothing with `hi` at or before this is taken any more; None for no bound.
+
+    Attributes:
+        since, gaps: what an earlier life has noted in the history, of which nothing else is left.
+        heard: how far it had come, ns; what was published since may be missing. None where there was none.
+    """
 
     watermark: int | None
+    since: int | None = None
+    gaps: tuple[tuple[int, int], ...] = ()
+    heard: int | None = None
 
 
 class Joined(_Operation, frozen=True):
@@ -171,6 +181,7 @@ class _State(msgspec.Struct, array_like=True):
     since: int | None
     heard: int
     gaps: list[tuple[int, int]]
+    runs: dict[str, list[list[int]]] = {}
 
 
 class Keeper:
@@ -179,6 +190,7 @@ class Keeper:
     Attributes:
         wants: the types it records; None for all.
         policy: decides what is stable.
+        runs: which events have come, however long ago.
         entries: of the directory, those that matter, by kind and name, as they came.
         joined: whom it waits for because it was announced: sources with their homes, detectors with None.
         met: the homes it was ever connected to.
@@ -193,6 +205,7 @@ class Keeper:
         self.wants: tuple[str, ...] | None = ()
         self.policy = Guaranteed()
         self.policy.recent = Recent(REMEMBERED)
+        self.runs = Runs()
         self.entries: dict[tuple[str, str], bytes] = {}
         self.joined: dict[str, str | None] = {}
         self.met: set[str] = set()
@@ -223,7 +236,7 @@ class Keeper:
         entries = [(kind, name, payload) for (kind, name), payload in self.entries.items()]
         state = _State(
             self.wants, [*policy, self.policy.recent.ids()], entries, self.joined, sorted(self.met), self.since,
-            self.heard, self.gaps,
+            self.heard, self.gaps, self.runs.state(),
         )  # fmt: skip
         return msgspec.msgpack.encode(state)
 
@@ -237,7 +250,7 @@ class Keeper:
         self.wants = read.wants
         self.entries = {(kind, name): payload for kind, name, payload in read.entries}
         self.joined, self.met, self.since = read.joined, set(read.met), read.since
-        self.heard, self.gaps = read.heard, read.gaps
+        self.heard, self.gaps, self.runs = read.heard, read.gaps, Runs(read.runs)
 
     # Operations.
 
@@ -267,8 +280,8 @@ class Keeper:
             case Listening(began=began, now=now):
                 self.gaps = [(begin, now if end == began else end) for begin, end in self.gaps]
                 self.since = now if self.since == began else self.since
-            case Begun(watermark=watermark):
-                self.policy.watermark = watermark
+            case Begun():
+                self.begin(operation)
             case Cut():
                 return self.cut()
         return None
@@ -276,7 +289,14 @@ class Keeper:
     def hear(self, source: str, events: list[Event], watermark: int | None, now: int) -> Released:
         """Events of a source have come."""
         self.counts["events"] += len(events)
-        return self._took(self.policy.receive(source, events, watermark, now), now)
+        released = self.policy.receive(source, events, watermark, now)
+        again = [each.id for each in released.late if each.id in self.runs]
+        if again:
+            late = [each for each in released.late if each.id not in again]
+            released = replace(released, late=late, duplicates=released.duplicates + len(again))
+        for each in events:
+            self.runs.add(each.id)
+        return self._took(released, now)
 
     def beat(self, sources: tuple[str, ...], watermark: int, now: int) -> Released:
         """Sources are beyond a watermark."""
@@ -286,6 +306,14 @@ class Keeper:
         """Somebody is waited for; how far everybody is."""
         self.joined[joined.source] = joined.home
         return self.policy.join(joined.source, joined.watermark, joined.now, joined.lease)
+
+    def begin(self, begun: Begun) -> None:
+        """It takes the place of one of which only the history is left."""
+        self.policy.watermark = begun.watermark
+        if begun.heard is not None:
+            self.since, self.gaps, self.heard = begun.since, list(begun.gaps), begun.heard
+            # That it was there before makes a gap of what it has not heard since.
+            self.met.add("")
 
     def meet(self, met: Met) -> None:
         """A connection stands."""

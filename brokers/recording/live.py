@@ -26,18 +26,23 @@ from brokers.effects import Note, Publish, Subscribe, Unsubscribe
 from brokers.live import Outlet
 from brokers.recording.journal import Journal, sync_path
 from brokers.recording.keeping import Batch, Keeper, decode_operation
-from brokers.recording.recorder import Append, Recorder, Wish, Write
+from brokers.recording.recorder import Recorder
+from brokers.recording.wishes import Append, Wish, Write
 from middleware.bus import Bus, BusState, Message
 from middleware.clock import Clock, SystemClock
 from middleware.connections import Connections, home_name
 from middleware.errors import BusError, HistoryError
 from middleware.history import History, HistoryWriter
 from middleware.history.late import write_late
+from middleware.history.layout import RecorderNote
 from middleware.protocol import RECORDER
 from middleware.timestamps import DAY, MINUTE, SECOND, format_instant
 from middleware.topics import ROOT
 
 TICK: Final = 0.1
+
+LONGEST: Final = 2**32 - 1
+"""The greatest number of seconds that MQTT has for a session: for ever."""
 
 AGAIN_EVERY: Final = 10 * SECOND
 """How often it is tried again to write what could not be written, ns."""
@@ -113,7 +118,7 @@ class LiveRecorder:
         self._again_at = 0
         self._noted: tuple[Any, ...] | None = None
         try:
-            keeper, self._beyond = self._remembered(types)
+            keeper, self._earlier = self._remembered(types)
         except HistoryError:
             self._journal.close()
             raise
@@ -135,7 +140,8 @@ class LiveRecorder:
             clock=self.clock,
             will=Message(will.topic, will.payload, will.qos, will.retain),
             on_state=self._state_changed,
-            session_expiry=keep // SECOND,
+            # Whole seconds, and not less than asked for.
+            session_expiry=min(-(-keep // SECOND), LONGEST),
             hold_acknowledgements=True,
         )
         self.bus = self.connections.main
@@ -152,7 +158,7 @@ class LiveRecorder:
         self._outlets[""] = Outlet("", self.bus, partial(self._receive, ""))
         # What the server has kept comes as soon as it accepts.
         with self._turn:
-            self._hand_out(self.recorder.begin(self.clock.now(), self._beyond))
+            self._hand_out(self.recorder.begin(self.clock.now(), *self._earlier))
         self._outlets[""].drain()
         self.bus.start()
         self._started = True
@@ -185,11 +191,16 @@ class LiveRecorder:
             time.sleep(0.01)
         return self.recorder.announced
 
-    def status(self) -> dict[str, object]:
+    def status(self) -> dict[str, Any]:
         """How it goes."""
         with self._turn:
+            status = self.recorder.status()
+            # What was to be written and could not be waits on.
+            waiting = sum(len(each.events) for each in self._unwritten)
+            status["written"] -= waiting
+            status["waiting"] += waiting
             problem = None if self.problem is None else str(self.problem)
-            return {**self.recorder.status(), "files": self.files, "connected": self.bus.connected, "problem": problem}
+            return {**status, "files": self.files, "connected": self.bus.connected, "problem": problem}
 
     def __enter__(self) -> Self:
         self.start()
@@ -200,17 +211,19 @@ class LiveRecorder:
 
     # What is remembered.
 
-    def _remembered(self, types: Iterable[str] | None) -> tuple[Keeper, int | None]:
-        """What an earlier life remembered, done again; and how far the history is where there was none."""
+    def _remembered(self, types: Iterable[str] | None) -> tuple[Keeper, tuple[int | None, RecorderNote | None]]:
+        """What an earlier life remembered, done again. Where nothing is left of that: how far the history is, and what
+        a recorder of this name has noted there."""
         keeper, journal = Keeper(), self._journal
         if journal.state is None:
             self._client_id = f"distced-{RECORDER}{self._name}-{uuid.uuid4().hex[:8]}"
             journal.renew(self._packed(keeper))
-            until = History(self.history).until(types)
+            history = History(self.history)
+            until = history.until(types)
             if until is not None and until > self.clock.now():
                 note = "the history is ahead of the clock: what happens until then is taken for late"
                 _log.warning(note, history=str(self.history), until=format_instant(until))
-            return keeper, until
+            return keeper, (until, history.recorders.get(self._name))
         try:
             kept = msgspec.msgpack.decode(journal.state, type=_Kept)
             self._client_id = kept.client_id
@@ -226,7 +239,7 @@ class LiveRecorder:
         if journal.cut_off:
             _log.warning("the end of the journal was not whole, and comes again", bytes=journal.cut_off)
         keeper.counts = dict.fromkeys(keeper.counts, 0)
-        return keeper, None
+        return keeper, (None, None)
 
     def _packed(self, keeper: Keeper) -> bytes:
         return msgspec.msgpack.encode(_Kept(self._client_id, keeper.state()))

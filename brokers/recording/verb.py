@@ -25,6 +25,7 @@ from middleware.console_server import PATIENCE
 from middleware.console_signals import ending
 from middleware.errors import TypeRegistryError
 from middleware.event_lines import span
+from middleware.eventtypes import event_type
 from middleware.timestamps import DAY, SECOND, format_instant
 
 LOOK: Final = 0.25
@@ -98,8 +99,10 @@ def record_until(wanted: Wanted) -> int:
     with ending():
         recorder.start(PATIENCE)
         try:
-            recorder.wait_announced(PATIENCE)
+            announced = recorder.wait_announced(PATIENCE)
             _tell_beginning(recorder, name, wanted)
+            if not announced:
+                show_notes(["the server has not confirmed that it is there: sources do not wait for it so far"])
             _watch(recorder, wanted)
         except KeyboardInterrupt:
             pass
@@ -121,6 +124,8 @@ def check_types(directory: Directory, names: Iterable[str]) -> list[str]:
     known = sorted(published | {name for name, each in directory.types.items() if each.derived is None})
     notes = []
     for name in names:
+        # Only what is a name of a type can ever be one.
+        event_type(name)
         registered = directory.types.get(name)
         if registered is not None and registered.derived is not None:
             raise TypeRegistryError(

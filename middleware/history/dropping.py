@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 
 from middleware.errors import HistoryError
-from middleware.history.history import History
-from middleware.history.late import late_files
+from middleware.history.history import History, Problem
+from middleware.history.late import late_events, late_files
 from middleware.history.layout import day_number, day_text
 from middleware.timestamps import DAY
 
@@ -28,7 +28,7 @@ class Dropping(msgspec.Struct, frozen=True):
         days: the days they are of, without those of late events.
         rows, late: how many events are in them, and how many that came too late.
         bytes: what they take.
-        left: files in the folders of these days that are not removed.
+        left: files in the folders of these days that are not removed, and files of late events that cannot be read.
     """
 
     before: str
@@ -49,17 +49,20 @@ def before_day(text: str) -> str:
 
 
 def older_than(duration: int, now: int) -> str:
-    """The first day that does not lie entirely more than a duration back."""
-    return day_text((now - duration) // DAY)
+    """The first day that does not lie entirely more than a duration back; none is before the first of all days."""
+    return day_text(max((now - duration) // DAY, day_number("0001-01-01")))
 
 
 def lies_before(history: History, before: str) -> Dropping:
     """What there is to be removed before a day."""
     limit = day_number(before)
-    files = [each for each in (*history.replaced, *history.files) if day_number(each.day) < limit]
+    replaced = [each for each in history.replaced if day_number(each.day) < limit]
+    current = [each for each in history.files if day_number(each.day) < limit]
+    # Those that are replaced first: without what replaces them they would be seen again.
+    files = [*replaced, *current]
     known = {each.path for each in files}
-    late = [(path, count) for path, count, last in _late(history) if last < limit * DAY]
-    left = [
+    late, unread = _late(history, limit * DAY)
+    left = unread + [
         path.relative_to(history.root).as_posix()
         for day in sorted(history.root.glob("day=*"))
         if _is_before(day.name.removeprefix("day="), limit)
@@ -70,7 +73,7 @@ def lies_before(history: History, before: str) -> Dropping:
         before,
         (*(each.path for each in files), *(path for path, _ in late)),
         tuple(sorted({each.day for each in files}, key=day_number)),
-        sum(each.rows for each in files if each not in history.replaced),
+        sum(each.rows for each in current),
         sum(count for _, count in late),
         sum(each.bytes for each in files) + sum(path.stat().st_size for path, _ in late),
         tuple(left),
@@ -91,13 +94,18 @@ def drop(paths: Iterable[Path]) -> Iterator[Path]:
         yield path
 
 
-def _late(history: History) -> Iterator[tuple[Path, int, int]]:
-    """The files of late events, how many are in each, and the greatest `hi`, ns."""
+def _late(history: History, end: int) -> tuple[list[tuple[Path, int]], list[str]]:
+    """The files of late events before an instant, with how many are in each; and those that cannot be read."""
+    found: list[tuple[Path, int]] = []
+    unread: list[str] = []
     for path in late_files(history.root):
-        with suppress(OSError, msgspec.DecodeError, KeyError, TypeError):
-            his = [int(msgspec.json.decode(line)["hi"]) for line in path.read_bytes().splitlines() if line.strip()]
-            if his:
-                yield path, len(his), max(his)
+        problems: list[Problem] = []
+        his = [event.hi for _, event in late_events(path, problems.append)]
+        if problems:
+            unread.append(path.relative_to(history.root).as_posix())
+        elif max(his, default=end) < end:
+            found.append((path, len(his)))
+    return found, unread
 
 
 def _is_before(day: str, limit: int) -> bool:

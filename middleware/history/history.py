@@ -20,7 +20,9 @@ from middleware.history.layout import (
     RecorderNote,
     check_history,
     day_number,
+    day_of,
     day_text,
+    is_day,
     place_of,
 )
 from middleware.recorded.tables import import_pyarrow, noted_types
@@ -167,7 +169,7 @@ class History:
         where = path.relative_to(self.root).as_posix()
         place = place_of(self.root, path)
         try:
-            if place is None:
+            if place is None or not is_day(place[0]):
                 raise HistoryError("not a file of a history", allowed="day=YYYY-MM-DD/type=NAME/….parquet", where=where)
             metadata = pyarrow.parquet.read_metadata(path)
             schema = metadata.schema.to_arrow_schema()
@@ -176,8 +178,14 @@ class History:
             if len(types) != 1 or types[0].name != place[1]:
                 raise HistoryError("a file whose types are not those of its folder", given=types, where=where)
             _check_columns(pyarrow, schema, where)
+            if place[0] != day_of(note.first) or place[0] != day_of(note.last):
+                days = f"{day_of(note.first)} to {day_of(note.last)}"
+                raise HistoryError(
+                    "a file whose events are not of the day of its folder", given=days, where=where,
+                    advice="move it to the folder of its day",
+                )  # fmt: skip
             return HistoryFile(path, *place, metadata.num_rows, path.stat().st_size, types[0], note)
-        except (OSError, pyarrow.ArrowException) as error:
+        except (OSError, pyarrow.ArrowException, ValueError, OverflowError) as error:
             return Problem(where, HistoryError("a file that cannot be read", where=where, advice=str(error)))
         except DistcedError as error:
             return Problem(where, error)
@@ -187,7 +195,7 @@ class History:
         for path in sorted((self.root / RECORDERS).glob("*.json")):
             try:
                 found[path.stem] = msgspec.json.decode(path.read_bytes(), type=RecorderNote)
-            except (OSError, msgspec.DecodeError) as error:
+            except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
                 where = path.relative_to(self.root).as_posix()
                 problem = HistoryError("what a recorder noted cannot be read", where=where, advice=str(error))
                 self.problems.append(Problem(where, problem))
@@ -225,7 +233,7 @@ def _noted(schema: Any, where: str) -> FileNote:
         )
     try:
         return msgspec.json.decode(noted, type=FileNote)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise HistoryError("a note that cannot be read", given=noted, where=where, advice=str(error)) from None
 
 

@@ -10,7 +10,7 @@ the instant of its arrival in nanoseconds, and `recorder`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
@@ -18,7 +18,8 @@ from typing import Final
 import msgspec
 
 from middleware.errors import HistoryError
-from middleware.events import Event
+from middleware.events import Attribute, Event
+from middleware.history.history import Problem
 from middleware.history.layout import write_whole
 from middleware.recorded.writer import json_line
 from middleware.timestamps import format_instant
@@ -65,7 +66,43 @@ def late_files(root: Path) -> list[Path]:
 def late_lines(root: Path) -> Iterator[bytes]:
     """All late events, as they are kept."""
     for path in late_files(root):
-        try:
-            yield from (line for line in path.read_bytes().splitlines() if line.strip())
-        except OSError as error:
-            raise HistoryError("a file that cannot be read", given=str(path), advice=str(error)) from None
+        yield from (line for _, line in _lines(path))
+
+
+def late_events(path: Path, on_problem: Callable[[Problem], None]) -> Iterator[tuple[bytes, Event]]:
+    """The late events of a file: the line of each, and the event, without its constituents.
+
+    Args:
+        on_problem: told of lines that are no events; the others are read.
+    """
+    try:
+        for number, line in _lines(path):
+            try:
+                # Python's reader, for numbers may be infinite (`json_line`).
+                read = msgspec.convert(json.loads(line), type=_Line)
+            except (ValueError, RecursionError, msgspec.ValidationError) as error:
+                where = f"{path}, line {number}"
+                problem = HistoryError("a line that is no late event", where=where, advice=str(error))
+                on_problem(Problem(where, problem))
+            else:
+                yield line, Event(read.type, read.lo, read.hi, read.source, read.seq, read.attributes)
+    except HistoryError as error:
+        on_problem(Problem(str(path), error))
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file that are not empty, with their numbers."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise HistoryError("a file that cannot be read", given=str(path), advice=str(error)) from None
+    yield from ((number, line) for number, line in enumerate(lines, 1) if line.strip())
+
+
+class _Line(msgspec.Struct, gc=False):
+    type: str
+    lo: int
+    hi: int
+    source: str
+    seq: int
+    attributes: dict[str, Attribute]

@@ -30,6 +30,8 @@ NOTE_KEY: Final = b"distced.history"
 MARK: Final = "history.json"
 RECORDERS: Final = "recorders"
 
+_FOLDER: Final = "a history, or a new or empty folder"
+
 _PLACE: Final = re.compile(r"day=(-?\d+-\d\d-\d\d)/type=([^/]+)/([^/]+\.parquet)")
 
 
@@ -90,6 +92,14 @@ def day_text(number: int) -> str:
     return date.fromordinal(719_163 + number).isoformat()
 
 
+def is_day(text: str) -> bool:
+    """Whether a text names a day."""
+    try:
+        return day_text(day_number(text)) == text
+    except ValueError:
+        return False
+
+
 def day_number(text: str) -> int:
     """The day of such a text, counted from 1 January 1970."""
     from datetime import date
@@ -117,7 +127,11 @@ def check_history(root: Path) -> None:
             "no history here", given=str(root), allowed=f"a folder with {MARK}",
             advice="record one (distced record), or make one of recordings (distced ingest)",
         ) from None  # fmt: skip
-    except (OSError, msgspec.DecodeError) as error:
+    except NotADirectoryError:
+        raise HistoryError(
+            "a file where a history should be", given=str(root), allowed=f"a folder with {MARK}"
+        ) from None
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise HistoryError("a history that cannot be read", given=str(root / MARK), advice=str(error)) from None
     if mark.format != Mark().format or mark.version > VERSION:
         raise HistoryError(
@@ -128,13 +142,21 @@ def check_history(root: Path) -> None:
 
 def make_history(root: Path) -> None:
     """Make a folder a history, unless it is one."""
-    if (root / MARK).exists():
-        check_history(root)
-        return
-    if root.exists() and (not root.is_dir() or any(each.name != _part(MARK) for each in root.iterdir())):
-        raise HistoryError("a history needs a folder of its own", given=str(root), allowed="a new or empty folder")
-    root.mkdir(parents=True, exist_ok=True)
-    write_whole(root / MARK, msgspec.json.encode(Mark()))
+    try:
+        strange = root.is_dir() and any(each.name != _part(MARK) for each in root.iterdir())
+        # Looked at last: another recorder may be making the same folder a history.
+        if not (root / MARK).exists():
+            if strange or (root.exists() and not root.is_dir()):
+                raise HistoryError("a history needs a folder of its own", given=str(root), allowed=_FOLDER)
+            root.mkdir(parents=True, exist_ok=True)
+            write_whole(root / MARK, msgspec.json.encode(Mark()))
+            return
+    except OSError as error:
+        if not (root / MARK).exists():
+            raise HistoryError(
+                "no folder for a history can be made here", given=str(root), allowed=_FOLDER, advice=str(error)
+            ) from None
+    check_history(root)
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -119,10 +119,15 @@ def _day(history: History, day: str, type_name: str, files: Sequence[HistoryFile
     for file in files:
         for source, (count, _, _) in file.note.sources.items():
             sources[source] = sources.get(source, 0) + count
-    recorders = [each for each in history.recorders.values() if type_name in each.types]
+    begin, wrote = day_number(day) * DAY, {file.note.recorder for file in files}
+    # One that began after that day, and has written nothing of it, cannot say.
+    recorders = [
+        each
+        for name, each in history.recorders.items()
+        if type_name in each.types and (name in wrote or each.since is None or each.since < begin + DAY)
+    ]
     watermarks = [*(file.note.watermark for file in files), *(each.watermark for each in recorders)]
     watermark = max((each for each in watermarks if each is not None), default=None)
-    begin = day_number(day) * DAY
     gaps = [gap for each in recorders for gap in each.gaps if gap[0] < begin + DAY and gap[1] >= begin]
     return DayReport(
         day,
@@ -134,5 +139,5 @@ def _day(history: History, day: str, type_name: str, files: Sequence[HistoryFile
         watermark,
         watermark is not None and watermark >= begin + DAY - 1,
         len(gaps),
-        tuple(sorted({file.note.recorder for file in files})),
+        tuple(sorted(wrote)),
     )

@@ -95,7 +95,7 @@ class HistoryWriter:
                 table.replace_schema_metadata(metadata), part, compression="zstd", row_group_size=ROW_GROUP
             )
             part.replace(path)
-        except OSError as error:
+        except (OSError, pyarrow.ArrowException) as error:
             raise HistoryError("cannot write the history", given=str(path), advice=str(error)) from None
         finally:
             with suppress(OSError):

@@ -6,7 +6,7 @@ import gzip
 import io
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Final, cast
 
@@ -71,4 +71,6 @@ def written(path: Path) -> Iterator[IO[bytes]]:
     except OSError as error:
         raise EventError("cannot write the recording", given=str(path), advice=str(error)) from None
     finally:
-        part.unlink(missing_ok=True)
+        # Where nothing could be written there is nothing to be removed.
+        with suppress(OSError):
+            part.unlink(missing_ok=True)

@@ -183,5 +183,5 @@ def noted_types(schema: Any, name: str) -> Sequence[EventType] | None:
         return None
     try:
         return msgspec.json.decode(noted, type=list[EventType])
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise EventError("event types that cannot be read", given=noted, where=name, advice=str(error)) from None

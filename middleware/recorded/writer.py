@@ -9,6 +9,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -34,8 +35,11 @@ def write_events(events: Iterable[Event], path: Path | str) -> int:
     and each attribute's name to have one kind throughout. The events carried along in a composite event are left out.
     """
     path = Path(path)
-    form = format_of(path)
-    if form == "text" or (form == "parquet" and path.suffix.lower() == ".gz"):
+    form = None
+    # Of the formats for reading not all can be written.
+    with suppress(EventError):
+        form = format_of(path)
+    if form in (None, "text") or (form == "parquet" and path.suffix.lower() == ".gz"):
         raise EventError("not a format for writing", given=path.name, allowed=_FORMATS)
     if form == "jsonl":
         return _write_json_lines(events, path)

@@ -185,7 +185,7 @@ def note_in(path: Path) -> FileNote | None:
     try:
         noted: Any = (pyarrow.parquet.read_schema(path).metadata or {}).get(NOTE_KEY)
         return None if noted is None else msgspec.json.decode(noted, type=FileNote)
-    except (OSError, pyarrow.ArrowException, msgspec.DecodeError):
+    except (OSError, pyarrow.ArrowException, msgspec.DecodeError, UnicodeDecodeError):
         return None
 
 

@@ -31,6 +31,7 @@ from middleware.protocol import (
     LoadEntry,
     Measured,
     NodeEntry,
+    RecorderEntry,
     SourceEntry,
     SubscriptionEntry,
     TopologyEntry,
@@ -167,6 +168,25 @@ def test_a_report_on_nodes_holds_everything() -> None:
             "load": 0.0,
         },
         "left_over": [],
+        "recorders": [],
+    }
+
+
+def test_recorders_are_shown_below_nodes() -> None:
+    known = directory({})
+    known.recorders |= {
+        "office": RecorderEntry(UP, None, "mqtt://10.0.1.10"),
+        "attic": RecorderEntry(UP + 30 * SECOND, ("Login", "Motion")),
+    }
+    assert drawn(nodes_text(nodes_report(known), UP + 90 * SECOND), 120)[-2:] == [
+        "recorder attic, for 1 min, of Login, Motion",
+        "recorder office at 10.0.1.10:1883, for 1 min 30 s, of all types",
+    ]
+    assert as_json(nodes_report(known))["recorders"][0] == {
+        "recorder": "attic",
+        "since": UP + 30 * SECOND,
+        "types": ["Login", "Motion"],
+        "at": {"home": "", "site": None},
     }
 
 

@@ -75,7 +75,11 @@ def test_types_that_can_be_recorded() -> None:
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("Ada", r"'Ada' is derived.*allowed: Login.*record the type it is derived from"), ("Rash", "by best effort")],
+    [
+        ("Ada", r"'Ada' is derived.*allowed: Login.*record the type it is derived from"),
+        ("Rash", "by best effort"),
+        ("#", "not a name for a type"),
+    ],
 )
 def test_types_that_cannot(name: str, message: str) -> None:
     with pytest.raises(TypeRegistryError, match=message):
@@ -127,6 +131,60 @@ def test_what_is_half_written_is_cut_off(tmp_path: Path, cut: int) -> None:
         journal.sync()
     with Journal(tmp_path, "r") as journal:
         assert (journal.operations, journal.cut_off) == ([b"whole", b"again"], 0)
+
+
+def test_zeros_at_the_end_are_nothing_that_was_written(tmp_path: Path) -> None:
+    """Some file systems leave them there after a crash."""
+    with Journal(tmp_path, "r") as journal:
+        journal.renew(b"one")
+        journal.append(b"whole")
+        journal.sync()
+    with journal.path.open("ab") as file:
+        file.write(bytes(4096))
+    with Journal(tmp_path, "r") as journal:
+        assert (journal.operations, journal.cut_off) == ([b"whole"], 4096)
+
+
+@pytest.mark.parametrize("at", [0, 4, 9])
+def test_damage_with_something_whole_behind_it_is_said(tmp_path: Path, at: int) -> None:
+    """What is behind it was acknowledged, and does not come again."""
+    with Journal(tmp_path, "r") as journal:
+        journal.renew(b"one")
+        before = journal.path.stat().st_size
+        for operation in (b"to be damaged", b"whole"):
+            journal.append(operation)
+            journal.sync()
+    content = bytearray(journal.path.read_bytes())
+    content[before + at] ^= 64
+    journal.path.write_bytes(content)
+    with pytest.raises(HistoryError, match=r"a journal that cannot be read.*put it elsewhere"):
+        Journal(tmp_path, "r")
+    assert journal.path.read_bytes() == content
+
+
+def test_what_could_not_be_written_is_written_once_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Journal(tmp_path, "r") as journal:
+        journal.renew(b"one")
+        journal.append(b"a")
+
+        def full(_: int) -> None:
+            raise OSError("no space left")
+
+        with monkeypatch.context() as patched:
+            patched.setattr("os.fsync", full)
+            for _ in range(2):
+                with pytest.raises(HistoryError, match="no space left"):
+                    journal.sync()
+        journal.sync()
+        # That a folder could not be synced does not make what follows go into the file that was there before.
+        with monkeypatch.context() as patched:
+            patched.setattr("brokers.recording.journal.sync_path", full)
+            with pytest.raises(HistoryError, match="no space left"):
+                journal.renew(b"two")
+        journal.append(b"b")
+        journal.sync()
+    with Journal(tmp_path, "r") as journal:
+        assert (journal.state, journal.operations) == (b"two", [b"b"])
 
 
 def test_a_state_that_is_none(tmp_path: Path) -> None:

@@ -9,14 +9,19 @@ from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from brokers.effects import Effect, Note, Publish, Subscribe, Unsubscribe
 from brokers.recording.keeping import Batch, Keeper, decode_operation
-from brokers.recording.recorder import Append, Recorder, Write
+from brokers.recording.recorder import Recorder
+from brokers.recording.runs import Runs
+from brokers.recording.wishes import Append, Write
 from middleware.bus.routes import matches
 from middleware.events import CompositeEvent, Event
 from middleware.eventtypes import derive, event_type
 from middleware.history import History, HistoryWriter, events_of_history
+from middleware.history.layout import RecorderNote
 from middleware.protocol import Acknowledgement, RecorderEntry, decode
 from middleware.timestamps import MINUTE, SECOND
 from middleware.topics import Area, administration_topic, directory_topic, event_topic, parse_topic
@@ -393,6 +398,38 @@ def test_one_that_begins_behind_a_history_takes_nothing_before_it() -> None:
     assert not network.notes
 
 
+def test_of_what_it_has_forgotten_the_history_keeps_a_gap() -> None:
+    """A journal may be lost, and with it what came after the last that was written."""
+    network, recorder, _ = started(flush_every=SECOND)
+    network.pass_time(50 * SECOND)
+    noted = RecorderNote(("A",), 20 * SECOND, 5 * SECOND, ((7 * SECOND, 8 * SECOND),))
+    recorder.lose()
+    recorder.state, recorder.session = Keeper().state(), False
+    recorder.kept.clear()
+    recorder.recorder = Recorder("r", network.now, types=("A",), flush_every=SECOND)
+    recorder.do(recorder.recorder.begin(network.now, 21 * SECOND, noted))
+    recorder.connect()
+    network.run()
+    network.pass_time(2 * SECOND)
+    batch = recorder.batches[-1]
+    assert batch.since == 5 * SECOND
+    ((begin, end), (lost, again)) = batch.gaps
+    assert (begin, end, lost) == (7 * SECOND, 8 * SECOND, 20 * SECOND)
+    assert 50 * SECOND <= again <= network.now
+    # As does what the journal of the new life holds.
+    recorder.crash()
+    assert recorder.recorder.keeper.gaps == list(batch.gaps)
+    assert recorder.recorder.keeper.since == 5 * SECOND
+
+
+def test_a_clock_that_is_set_back_holds_nothing_up() -> None:
+    recorder = Recorder("r", 1_000 * MINUTE, types=["A"])
+    recorder.begin(1_000 * MINUTE)
+    assert not [each for each in recorder.tick(1_000 * MINUTE) if isinstance(each, Write)]
+    assert [each for each in recorder.tick(0) if isinstance(each, Write)]
+    assert not [each for each in recorder.tick(SECOND) if isinstance(each, Write)]
+
+
 def test_other_types_after_a_restart() -> None:
     network, recorder, client = started(flush_every=SECOND)
     client.source("s", ["A"], watermark=0)
@@ -533,6 +570,53 @@ def test_what_was_written_and_comes_again_after_a_restart_is_no_late_event() -> 
     recorder.stop()
     assert (recorder.events, recorder.late) == (events(3), [])
     assert recorder.recorder.keeper.counts["duplicates"] == 3
+
+
+def test_what_comes_again_after_many_others_is_no_late_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("brokers.recording.keeping.REMEMBERED", 3)
+    network, recorder, client = started(flush_every=SECOND)
+    for name in ("s", "t"):
+        client.source(name, ["A"], watermark=0)
+    network.run()
+    client.publish(*events(3), watermark=50)
+    client.publish(*events(9, "t"), watermark=50)
+    client.publish(*events(2))
+    network.pass_time(2 * SECOND)
+    recorder.crash()
+    recorder.connect()
+    # Of which one never came before.
+    client.publish(*events(4))
+    network.pass_time(2 * SECOND)
+    recorder.stop()
+    assert len(recorder.events) == 12
+    assert recorder.late == [events(4)[-1]]
+    assert recorder.recorder.keeper.counts["duplicates"] == 3
+
+
+@given(st.lists(st.tuples(st.sampled_from("st"), st.integers(0, 20)), max_size=60))
+def test_runs_hold_what_was_added(given: list[tuple[str, int]]) -> None:
+    """With no more holes than are remembered."""
+    runs = Runs()
+    for place, each in enumerate(given):
+        assert (each in runs) == (each in given[:place])
+        runs.add(each)
+        runs = Runs(runs.state())
+    assert {(source, n) for source in "st" for n in range(25) if (source, n) in runs} == set(given)
+    for held in runs.state().values():
+        assert all(one[1] + 1 < other[0] for one, other in pairwise(held))
+
+
+def test_runs_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("brokers.recording.runs.SOURCES", 2)
+    runs = Runs()
+    for n in range(0, 100, 2):
+        runs.add(("s", n))
+    assert len(runs.state()["s"]) == 16
+    assert ("s", 98) in runs and ("s", 0) not in runs
+    runs.add(("t", 2**64))
+    for name in ("t", "s", "u"):
+        runs.add((name, 1))
+    assert sorted(runs.state()) == ["s", "u"]
 
 
 @pytest.mark.parametrize("seed", range(40))

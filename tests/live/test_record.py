@@ -137,6 +137,14 @@ def test_it_ends_by_itself(server: Server, client: Client, tmp_path: Path, capsy
     assert History(tmp_path / "h").recorders["trial"].types == ("Motion", "Motoin")
 
 
+def test_that_sources_do_not_wait_for_it_is_said(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("brokers.recording.live.LiveRecorder.wait_announced", lambda *_: False)
+    assert main(["record", "--all", "--history", str(tmp_path / "h"), "--server", server.url, "--for", "100ms"]) == 0
+    assert "sources do not wait for it so far" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -144,6 +152,7 @@ def test_it_ends_by_itself(server: Server, client: Client, tmp_path: Path, capsy
         (["--types", "Motion", "--all"], "both --types and --all"),
         ([], "no types to record"),
         (["--all", "--name", "a/b"], "not a name for a recorder"),
+        (["--types", "#"], "not a name for a type"),
     ],
 )
 def test_what_is_asked_for_wrongly(

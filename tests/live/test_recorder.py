@@ -254,9 +254,37 @@ def test_what_cannot_be_written_is_tried_again(
         eventually(lambda: recorder.status()["problem"] is not None)
         source.publish(source.create("A", 20, k=1), watermark=20)
         eventually(lambda: recorder.status()["watermark"] == 20)
+        status = recorder.status()
+        assert (status["written"], status["waiting"]) == (0, 2)
         (history / "day=1970-01-01").unlink()
         eventually(lambda: recorder.status()["problem"] is None)
+        eventually(lambda: recorder.status()["written"] == 2)
     assert [each.hi for each in recorded(history)] == [10, 20]
+
+
+def test_without_its_journal_it_goes_on_with_a_gap(
+    mosquitto: Server, root: str, client: Client, history: Path, eventually: Eventually
+) -> None:
+    with LiveRecorder(mosquitto.url, history, "r", types=["A"], root=root) as recorder:
+        assert recorder.wait_announced(10)
+        source = client.source("s", ["A"], watermark=0)
+        source.publish(source.create("A", 10, k=1), watermark=20)
+        eventually(lambda: recorder.status()["watermark"] == 20)
+    before = History(history).recorders["r"]
+    (history / "recorders" / "r.journal").unlink()
+    with LiveRecorder(mosquitto.url, history, "r", types=["A"], root=root) as recorder:
+        assert not recorder.resumed
+        assert recorder.wait_announced(10)
+    after = History(history).recorders["r"]
+    assert after.since == before.since
+    ((begin, end),) = after.gaps
+    assert begin == 20 < end
+
+
+def test_sessions_are_kept_as_long_as_can_be_said(mosquitto: Server, root: str, history: Path) -> None:
+    for keep in (SECOND // 2, 200 * 365 * 86_400 * SECOND):
+        with LiveRecorder(mosquitto.url, history, f"r{keep}", types=["A"], root=root, keep=keep) as recorder:
+            assert recorder.wait_announced(10)
 
 
 def test_sources_wait_for_recorders(

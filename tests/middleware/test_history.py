@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -135,6 +136,32 @@ def test_columns_that_hold_no_events(tmp_path: Path, column: str, values: list[o
     assert message in str(history.problems[0].error)
 
 
+@pytest.mark.parametrize(
+    ("folder", "message"),
+    [
+        ("day=2026-13-45", "not a file of a history"),
+        ("day=12026-01-01", "not a file of a history"),
+        ("day=2020-01-01", "a file whose events are not of the day of its folder: 1970-01-01 to 1970-01-01"),
+    ],
+)
+def test_files_in_the_folder_of_another_day(tmp_path: Path, folder: str, message: str) -> None:
+    HistoryWriter(tmp_path / "h", "test").write(some(1))
+    (tmp_path / "h" / "day=1970-01-01").rename(tmp_path / "h" / folder)
+    history = History(tmp_path / "h")
+    assert not history.files
+    assert message in str(history.problems[0].error)
+
+
+@pytest.mark.parametrize("key", [b"distced.types", b"distced.history"])
+def test_notes_that_are_no_text(tmp_path: Path, key: bytes) -> None:
+    (path,) = HistoryWriter(tmp_path / "h", "test").write(some(1))
+    table = parquet.read_table(path, partitioning=None)
+    metadata = table.schema.metadata
+    metadata[key] = metadata[key].replace(b'"', b'"\xd2', 1)
+    parquet.write_table(table.replace_schema_metadata(metadata), path)
+    assert "cannot be read" in str(History(tmp_path / "h").problems[0].error)
+
+
 def test_pages_that_are_broken_show_while_reading(tmp_path: Path) -> None:
     """What the end of a file says is whole, so it shows late."""
     (path,) = HistoryWriter(tmp_path / "h", "test").write(some(5000, 1))
@@ -162,8 +189,9 @@ def test_how_far_time_has_come(tmp_path: Path) -> None:
     HistoryWriter(tmp_path / "h", "other").note(["B"], 200 * HOUR)
     history = History(tmp_path / "h")
     assert [history.until(), history.until(["A"]), history.until(["C"])] == [200 * HOUR, 100 * HOUR, 63 * HOUR]
-    (tmp_path / "h" / "recorders" / "other.json").write_text("{")
-    assert [each.where for each in History(tmp_path / "h").problems] == ["recorders/other.json"]
+    for content in (b"{", b'{"types": ["\xd2"]}'):
+        (tmp_path / "h" / "recorders" / "other.json").write_bytes(content)
+        assert [each.where for each in History(tmp_path / "h").problems] == ["recorders/other.json"]
 
 
 def test_what_a_file_replaces_is_left_out(tmp_path: Path) -> None:
@@ -176,13 +204,43 @@ def test_what_a_file_replaces_is_left_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(None, "no history here"), ("{", "cannot be read"), (json.dumps({"version": 2}), "of a later version")],
+    [
+        (None, "no history here"),
+        (b"{", "cannot be read"),
+        (b'{"format": "\xd2"}', "cannot be read"),
+        (json.dumps({"version": 2}).encode(), "of a later version"),
+    ],
 )
-def test_what_is_no_history(tmp_path: Path, content: str | None, message: str) -> None:
+def test_what_is_no_history(tmp_path: Path, content: bytes | None, message: str) -> None:
     if content is not None:
-        (tmp_path / "history.json").write_text(content)
+        (tmp_path / "history.json").write_bytes(content)
     with pytest.raises(HistoryError, match=message):
         History(tmp_path)
+
+
+def test_a_file_where_a_history_should_be(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("…")
+    with pytest.raises(HistoryError, match=r"a file where a history should be: .*thesis.tex"):
+        History(tmp_path / "thesis.tex")
+    with pytest.raises(HistoryError, match="needs a folder of its own"):
+        HistoryWriter(tmp_path / "thesis.tex", "test")
+    with pytest.raises(HistoryError, match=r"no folder for a history can be made here: .*thesis.tex/h"):
+        HistoryWriter(tmp_path / "thesis.tex" / "h", "test")
+
+
+def test_two_that_make_a_history_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever comes second finds what the first has made, and not a folder of somebody else."""
+    real, root = Path.iterdir, tmp_path / "h"
+    root.mkdir()
+
+    def looked_at(path: Path) -> Any:
+        monkeypatch.setattr(Path, "iterdir", real)
+        HistoryWriter(root, "first").note(["A"], 1)
+        return real(path)
+
+    monkeypatch.setattr(Path, "iterdir", looked_at)
+    HistoryWriter(root, "second").note(["A"], 2)
+    assert History(root).recorders.keys() == {"first", "second"}
 
 
 def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> None:

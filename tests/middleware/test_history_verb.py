@@ -91,6 +91,17 @@ def test_ls_says_what_cannot_be_read_and_what_has_changed(history: Path, capsys:
     assert len(json.loads(output(capsys, "ls", str(history), "--json", code=1))["problems"]) == 1
 
 
+def test_who_began_later_says_nothing_of_a_day(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """That everything is there until now is said of the time since it began."""
+    HistoryWriter(history, "other").note(["Login", "Motion"], START + 90 * HOUR, START + 50 * HOUR)
+    told = json.loads(output(capsys, "ls", str(history), "--json"))
+    assert [(each["day"], each["type"], each["whole"]) for each in told["days"]] == [
+        ("2026-11-20", "Login", False), ("2026-11-20", "Motion", True), ("2026-11-21", "Motion", True),
+        ("2026-11-23", "Motion", True),
+    ]  # fmt: skip
+    assert told["days"][0]["watermark"] is None
+
+
 def test_ls_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     HistoryWriter(tmp_path / "h", "office")
     assert output(capsys, "ls", str(tmp_path / "h")) == "no events\n"
@@ -134,15 +145,46 @@ def test_show_for_people(history: Path, capsys: pytest.CaptureFixture[str]) -> N
 def test_what_is_asked_for_wrongly(history: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for arguments, message in (
         (["show", str(history), "--type", "Motoin"], "no events of this type: Motoin\n  allowed: Login, Motion"),
+        (["show", str(history), "--source", "pir-2"], "no events of this source: pir-2\n  allowed: door, pir-0, pir-1"),
+        (["export", str(history), str(tmp_path)], "a folder where a file should be written"),
+        (["export", str(history), str(tmp_path / "x.doc")], "allowed: .jsonl, .csv and .parquet"),
         (["show", str(history), "--from", "2026-11-22", "--to", "2026-11-21"], "an end before its beginning"),
         (["show", str(history), "--from", "monday"], "not an instant: monday"),
         (["export", str(history), str(tmp_path / "x.txt")], "not a format for writing"),
         (["drop", str(history)], "no day to drop before"),
         (["drop", str(history), "--before", "2026-11-21", "--older", "1d"], "both a day and an age"),
         (["drop", str(history), "--before", "tomorrow"], "not a day: tomorrow"),
+        (["show", str(history), "--from=--5"], "not an instant: --5"),
+        (["show", str(history), "--to", "9" * 20], "beyond 64 bits"),
+        (["export", str(history), str(history / "history.json" / "x.csv")], "cannot write the recording"),
+        (["ls", str(history / "history.json")], "a file where a history should be"),
     ):
         assert main(["history", *arguments]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_late_events_that_cannot_be_read_are_said_and_the_others_shown(
+    history: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (path,) = (history / "late").iterdir()
+    path.write_bytes(path.read_bytes() + b'{"type":\n[]\n{"type": "A"}\n{"type": "\xd2"}\n')
+    assert main(["history", "show", str(history), "--late", "--json"]) == 1
+    told = capsys.readouterr()
+    assert json.loads(told.out)["seq"] == 1
+    assert told.err.count("error: a line that is no late event") == 4
+    assert f"{path}, line 2" in told.err
+    # Nor is it removed: it is said that it stays.
+    dropped = json.loads(output(capsys, "drop", str(history), "--before", "2026-12-01", "--yes", "--json"))
+    assert (dropped["late"], dropped["left"]) == (0, [path.relative_to(history).as_posix()])
+    assert path.exists()
+
+
+def test_late_events_with_infinite_numbers(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    event = Event("Motion", START, START, "pir-9", 7, {"lux": float("inf")})
+    write_late(history, "office", [LateEvent(event, START + HOUR)])
+    assert len(output(capsys, "show", str(history), "--late").splitlines()) == 2
+    told = json.loads(output(capsys, "drop", str(history), "--before", "2026-12-01", "--yes", "--json"))
+    assert told["late"] == 2
 
 
 @pytest.mark.parametrize("name", ["x.jsonl", "x.jsonl.gz", "x.csv", "x.parquet"])
@@ -201,6 +243,7 @@ def test_days_and_ages() -> None:
     # What is older than a day at noon is what ended before the noon of yesterday.
     assert older_than(DAY, parse_instant("2026-11-21T12:00:00Z")) == "2026-11-20"
     assert older_than(0, parse_instant("2026-11-21T00:00:00Z")) == "2026-11-21"
+    assert older_than(10**9 * DAY, 0) == "0001-01-01"
 
 
 @pytest.mark.parametrize(("count", "text"), [(0, "0 B"), (999, "999 B"), (2_930, "2.93 kB"), (12_345_678, "12.3 MB")])

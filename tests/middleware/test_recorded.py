@@ -357,11 +357,9 @@ def test_rejected_rows_are_kept_up_to_a_bound_and_all_counted(written: Callable[
 def test_a_format_nobody_knows(tmp_path: Path) -> None:
     with pytest.raises(EventError, match=r"does not tell its format.*allowed: \.csv, \.jsonl, \.parquet"):
         read_events(tmp_path / "events.xml")
-    with pytest.raises(EventError, match="does not tell its format"):
-        write_events(EVENTS, tmp_path / "events.gz")
     with pytest.raises(EventError, match="a text file without a mapping"):
         read_events(tmp_path / "events.log")
-    for name in ("events.log", "events.parquet.gz"):
+    for name in ("events.gz", "events.log", "events.parquet.gz"):
         with pytest.raises(EventError, match=f"not a format for writing: {name}"):
             write_events(EVENTS, tmp_path / name)
 

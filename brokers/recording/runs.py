@@ -1,0 +1,69 @@
+"""Which sequence numbers of each source have come, as runs of numbers without a hole: little, however many they are.
+
+An event may be delivered again long after it came, by a source that was away for example and repeats what was not
+acknowledged. By its number it is told from one that comes late.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from detectors.packing import WIDE
+from middleware.events import EventId
+
+RUNS: Final = 16
+"""How many runs of a source are remembered: those of the greatest numbers."""
+
+SOURCES: Final = 50_000
+"""Of how many sources: those that were heard last."""
+
+
+class Runs:
+    """Runs of sequence numbers, by source. Numbers that are digests make none."""
+
+    def __init__(self, state: Mapping[str, Sequence[Sequence[int]]] | None = None) -> None:
+        """
+        Args:
+            state: what `state` gave.
+        """
+        self._runs = {source: [list(run) for run in runs] for source, runs in (state or {}).items()}
+
+    def __contains__(self, identity: EventId) -> bool:
+        source, number = identity
+        return any(first <= number <= last for first, last in self._runs.get(source, ()))
+
+    def add(self, identity: EventId) -> None:
+        """An event with this id has come."""
+        source, number = identity
+        if number >= WIDE:
+            return
+        # Who is heard goes to the end.
+        runs = self._runs[source] = self._runs.pop(source, [])
+        if runs and runs[-1][1] + 1 == number:
+            runs[-1][1] = number
+            return
+        if len(self._runs) > SOURCES:
+            del self._runs[next(iter(self._runs))]
+        _insert(runs, number)
+        if len(runs) > RUNS:
+            del runs[0]
+
+    def state(self) -> dict[str, list[list[int]]]:
+        """Everything to remember, as plain values."""
+        return self._runs
+
+
+def _insert(runs: list[list[int]], number: int) -> None:
+    """Put a number into runs that are in order and do not touch one another."""
+    place = bisect(runs, number, key=lambda run: run[0])
+    if place and number <= runs[place - 1][1]:
+        return
+    begins = place < len(runs) and runs[place][0] == number + 1
+    if place and runs[place - 1][1] + 1 == number:
+        runs[place - 1][1] = runs.pop(place)[1] if begins else number
+    elif begins:
+        runs[place][0] = number
+    else:
+        runs.insert(place, [number, number])
