@@ -133,8 +133,11 @@ def make_history(root: Path) -> None:
         return
     if root.exists() and (not root.is_dir() or any(each.name != _part(MARK) for each in root.iterdir())):
         raise HistoryError("a history needs a folder of its own", given=str(root), allowed="a new or empty folder")
-    root.mkdir(parents=True, exist_ok=True)
-    write_whole(root / MARK, msgspec.json.encode(Mark()))
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        write_whole(root / MARK, msgspec.json.encode(Mark()))
+    except OSError as error:
+        raise HistoryError("cannot write the history", given=str(root), advice=str(error)) from None
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -50,10 +50,7 @@ class HistoryWriter:
         Args:
             types: the event types that are known; of others there are the attributes that events have.
         """
-        if not recorder or "/" in recorder or recorder.startswith("."):
-            raise HistoryError(
-                "not a name for a recorder", given=recorder, allowed="a text without / that begins with no ."
-            )
+        check_recorder(recorder)
         self.root = Path(root)
         self.recorder = recorder
         self._types = {each.name: each for each in types}
@@ -118,6 +115,12 @@ class HistoryWriter:
         except OSError as error:
             raise HistoryError("cannot write the history", given=str(path), advice=str(error)) from None
         return path
+
+
+def check_recorder(name: str) -> None:
+    """Raise `HistoryError` for what is no name of a recorder."""
+    if not name or "/" in name or name.startswith("."):
+        raise HistoryError("not a name for a recorder", given=name, allowed="a text without / that begins with no .")
 
 
 def note_of(table: Any, watermark: int | None, recorder: str, replaces: Sequence[str] = ()) -> FileNote:

@@ -115,6 +115,7 @@ def _sift(recording: Recording, files: Sequence[HistoryFile]) -> Sifting:
         rejected=together(note.rejected, {"id": taken} if taken else {}),
         days=dict(sorted(days.items())),
         types=dict(sorted(types.items())),
+        counted_on=recording.count_on,
     )
     return Sifting(ingested, tuple(dropped))
 

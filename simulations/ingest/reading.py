@@ -26,7 +26,7 @@ from middleware.history.layout import write_whole
 from middleware.mapping import Mapping, Rejected, load_mapping
 from middleware.mapping.rejected import rejected_line
 from middleware.recorded import EventReader, read_events
-from simulations.ingest.recordings import Ingested, Recording
+from simulations.ingest.recordings import Ingested, Recording, writing
 from simulations.ingest.seen import ClockWatch, SeenIds
 from simulations.ingest.sifting import events_of, overlapping, sift, taken_id
 
@@ -68,8 +68,11 @@ class Reading:
 
     def perform(self, clock: Callable[[], float], watch: Callable[[int], None] = lambda _: None) -> None:
         """Do it, unless it is done; `watch` is told how many events have been read."""
-        if self.note.exists():
-            return
+        with writing(self.recording.root):
+            if not self.note.exists():
+                self._perform(watch)
+
+    def _perform(self, watch: Callable[[int], None]) -> None:
         work = self.recording.work
         # What is half done says nothing of how far it was.
         shutil.rmtree(work, ignore_errors=True)

@@ -103,6 +103,6 @@ def taken_id(event: Event, other: Event, where: str) -> Rejected:
         "an id that another event has", given=f"{event.source} {event.seq}",
         allowed="a source counts each of its events once", where=where,
         advice=f"there it is {json_line(other).decode()[:300]}; where a mapping counts the events of several "
-        "recordings, ingest them with --count-on, or give them sources that tell them apart",
+        "recordings, ingest them into a new history with --count-on, or give them sources that tell them apart",
     )  # fmt: skip
     return Rejected(where, "", "id", error, json_line(event).decode())

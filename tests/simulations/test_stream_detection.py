@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -24,7 +23,6 @@ from middleware.events import Event
 from middleware.history import History, HistoryWriter
 from middleware.recorded import json_line
 from middleware.timestamps import HOUR, MILLISECOND, SECOND
-from simulations.replay.runners import session_of
 from simulations.streaming import detect_stream, rejected_rows
 from simulations.streaming.columns import attribute_of, columns_of, key_column, with_times
 from simulations.streaming.key_state import passed
@@ -37,15 +35,10 @@ from tests.streamed import arriving, stream_events, stream_patterns
 JSON_LINES = "type string, lo long, hi long, source string, seq decimal(29,0), attributes string, constituents string"
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    if shutil.which("java") is None:
-        pytest.skip("Spark needs Java")
-    made = session_of("local[2]", tmp_path_factory.mktemp("spark") / "spark.log")
-    made.conf.set("spark.sql.shuffle.partitions", "2")
-    made.conf.set("spark.sql.session.timeZone", "UTC")
-    yield made
-    made.stop()
+@pytest.fixture(autouse=True)
+def settings(session: Any) -> None:
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+    session.conf.set("spark.sql.session.timeZone", "UTC")
 
 
 def put(folder: Path, number: int, lines: Sequence[bytes]) -> None:
