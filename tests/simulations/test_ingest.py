@@ -139,6 +139,7 @@ CSV = b"type,time,source,seq,x\n"
         ("jsonl", b'{"type": "A", "source": "\\ud800", "time": 2, "seq": 0}\n' + EVENT),
         ("jsonl", b'{"type": "A", "time": 2, "seq": 0, "attributes": {"x": "\\udc00", "y": Infinity}}\n' + EVENT),
         ("jsonl", EVENT.replace(b"1}", b"9" * 29 + b"}\n") + EVENT),
+        ("jsonl", EVENT.replace(b"1}", b'0, "constituents": [["s", -1]]}\n') + EVENT),
         ("jsonl", EVENT.replace(b'"A"', b'"' + b"A" * 300 + b'"') + b"\n" + EVENT),
         ("csv", CSV + b"A,1,s," + b"9" * 5_000 + b",1\nA,2,s,1,1\n"),
         ("csv", CSV + b'A,1,"s,0,1\nA,2,s,1,1\n'),

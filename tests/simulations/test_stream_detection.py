@@ -202,16 +202,18 @@ def test_values_of_attributes() -> None:
 def test_rows_that_are_no_events(session: Any) -> None:
     good = {"type": "A", "lo": 1, "hi": 2, "source": "s", "seq": 1, "attributes": "{}"}
     bad = [{"type": None}, {"type": ""}, {"lo": 3}, {"hi": None}, {"source": ""}, {"seq": -1}, {"seq": None},
+           {"seq": 2**96},
            {"attributes": "{"}, {"attributes": "{'a': 1}"}, {"attributes": "{} {}"}, {"attributes": "[]"},
            {"attributes": '{"a": "\\ud800"}'},
-           {"constituents": "[1]"}]  # fmt: skip
-    schema = "type string, lo long, hi long, source string, seq long, attributes string, constituents string"
-    good["constituents"] = None
+           {"constituents": "[1]"}, {"constituents": f'[["s",{2**96}]]'}, {"constituents": '[["s",-1]]'}]  # fmt: skip
+    bad = [each if "seq" not in each or each["seq"] is None else {"seq": Decimal(each["seq"])} for each in bad]
+    good["constituents"], good["seq"] = None, Decimal(2**96 - 1)
+    schema = "type string, lo long, hi long, source string, seq decimal(38,0), attributes string, constituents string"
     frame = session.createDataFrame([good, *({**good, **each} for each in bad), {**good, "attributes": None},
                                      {**good, "constituents": '[["s",1]]'}], schema)  # fmt: skip
     reasons = [row.distced_reason for row in rejected_rows(frame).collect()]
-    assert reasons == ["type", "type", "time", "time", "source", "sequence", "sequence"] + ["attributes"] * 5 + [
-        "constituents"]  # fmt: skip
+    assert reasons == ["type", "type", "time", "time", "source", "sequence", "sequence", "sequence"] + [
+        "attributes"] * 5 + ["constituents"] * 3  # fmt: skip
     beyond = session.sql("select 'A' as type, timestamp'9999-01-01' as time, 's' as source, 1 as seq")
     assert [row.distced_reason for row in rejected_rows(beyond).collect()] == ["time"]
 
@@ -235,6 +237,15 @@ def test_equal_keys_go_together(session: Any) -> None:
     assert keys[0] == keys[1]
     assert keys[2] == keys[3]
     assert len(set(keys)) == 4
+    # What Spark's own reading of JSON gives up at, or reads otherwise.
+    texts = ['{"k": 2}', '{"x": Infinity, "k": 2.0}', '{"k": 1, "k": 2}', '{"k": Infinity}', '{"k": 1e999}', "nothing"]
+    frame = session.createDataFrame(
+        [(*row, text) for row, text in zip(rows, texts, strict=True)], f"{own}, attributes string"
+    )
+    keys = [row.key for row in frame.select(key_column(columns_of(frame), ["k"]).alias("key")).collect()]
+    assert keys[0] == keys[1] == keys[2]
+    assert keys[3] == keys[4]
+    assert len(set(keys)) == 3
 
 
 def test_what_is_refused(session: Any) -> None:
