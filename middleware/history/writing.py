@@ -127,7 +127,9 @@ def note_of(table: Any, watermark: int | None, recorder: str, replaces: Sequence
     """What a file with this table notes of itself."""
     compute = import_pyarrow().compute
     hi, lo = compute.min_max(table["hi"]).as_py(), compute.min(table["lo"]).as_py()
-    by_source = table.select(["source", "seq"]).group_by("source").aggregate([("seq", "count"), ("seq", "min_max")])
+    # For the few events of a day threads cost more than they bring.
+    groups = table.select(["source", "seq"]).group_by("source", use_threads=False)
+    by_source = groups.aggregate([("seq", "count"), ("seq", "min_max")])
     sources = {
         each["source"]: (each["seq_count"], int(each["seq_min_max"]["min"]), int(each["seq_min_max"]["max"]))
         for each in by_source.to_pylist()

@@ -109,6 +109,7 @@ class _Pass:
         recording = self._recording
         seen, clocks = SeenIds(), ClockWatch()
         fresh: list[Event] = []
+        added = 0
         again: list[Event] = []
         rounds = 0
         reader, types = self._opened()
@@ -119,6 +120,7 @@ class _Pass:
                 if seen.add(event):
                     clocks.see(event)
                     fresh.append(event)
+                    added += 1
                     if len(fresh) >= self._chunk:
                         writer.write(fresh)
                         fresh = []
@@ -138,7 +140,6 @@ class _Pass:
         writer.write(fresh)
         self._keep_again(again, rounds)
         taken = self._compare()
-        history = History(recording.work / READ)
         remarks: Counter[str] = Counter()
         if reader is not None and reader.mapping is not None:
             for (_, what), count in reader.mapping.counts.items():
@@ -148,8 +149,8 @@ class _Pass:
             str(recording.path),
             0 if reader is None else reader.counts["row"],
             self.events,
-            history.rows,
-            self.events - history.rows - taken,
+            added,
+            self.events - added - taken,
             dict(sorted(self._reasons.items())),
             dict(sorted(remarks.items())),
             jumps=clocks.jumps(),
