@@ -116,6 +116,8 @@ def recording_of(path: Path, mapping: Path | None, root: Path, recorder: str, *,
         raise EventError(
             "a recording whose name is no text", given=ascii(str(path)), allowed="a name in UTF-8", advice="rename it"
         ) from None
+    if path.is_dir():
+        raise EventError("a folder in place of a recording", given=str(path), advice=f"give its files: {path}/*")
     try:
         with path.open("rb") as file:
             digest = file_digest(file, "blake2b")

@@ -104,9 +104,9 @@ class Spark(Runner):
             raise
         if failures:
             raise DistcedError(
-                "a task failed on Spark", given=str(failures[0])[-2000:],
+                f"a task failed on Spark: {_said_last(failures[0])}",
                 advice="what is done is kept; the same command goes on from there",
-            ) from failures[0]  # fmt: skip
+            ) from failures[0]
 
 
 def _performer(folder: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
@@ -118,6 +118,13 @@ def _performer(folder: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
             yield batch
 
     return perform
+
+
+def _said_last(error: BaseException) -> str:
+    """What a worker said of what went wrong, below its traceback; else what Spark says."""
+    said = str(error)
+    found = re.findall(r"^(?:\w+\.)*(\w*(?:Error|Exception): .*)", said, re.MULTILINE)
+    return found[-1] if found else said.partition("\n")[0]
 
 
 def check_master(master: str) -> None:

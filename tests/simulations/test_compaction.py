@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from middleware.errors import DistcedError
 from middleware.events import CompositeEvent, Event
 from middleware.history import History, HistoryWriter
 from middleware.recorded import read_events
@@ -174,6 +175,15 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     said = capsys.readouterr().err
     assert "13 old files were still there" in said
     assert len(list(tmp_path.rglob("*.parquet"))) == 3
+
+
+def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
+    small_files(tmp_path)
+    with pytest.raises(DistcedError, match="allowed: local"):
+        compact(tmp_path, "sprak")
+    (tmp_path / ".compact").write_text("")
+    with pytest.raises(DistcedError, match="cannot write the history"):
+        compact(tmp_path, "inline")
 
 
 def test_on_spark(tmp_path: Path, session: Any) -> None:

@@ -254,13 +254,14 @@ def test_what_cannot_be_read_to_its_end(tmp_path: Path) -> None:
     broken = tmp_path / "broken.jsonl.gz"
     broken.write_bytes(packed(tmp_path / "a.jsonl").read_bytes()[:-2_000])
     (tmp_path / "text.log").write_text("a line\n")
-    paths = [broken, tmp_path / "text.log", tmp_path / "none.csv", tmp_path / "a.jsonl"]
+    paths = [broken, tmp_path / "text.log", tmp_path / "none.csv", tmp_path, tmp_path / "a.jsonl"]
     made = ingest(tmp_path / "h", *paths, chunk=1_000)
     by_path = {each.path: each.ingested for each in made.outcomes}
     assert 0 < by_path[broken].added < 3_000
-    assert all(by_path[path].trouble for path in paths[:3])
-    assert not by_path[paths[3]].trouble
-    assert by_path[broken].added == by_path[paths[3]].repeated
+    assert all(by_path[path].trouble for path in paths[:4])
+    assert "give its files" in by_path[tmp_path].trouble
+    assert not by_path[paths[4]].trouble
+    assert by_path[broken].added == by_path[paths[4]].repeated
     assert held(tmp_path / "h") == without_nulls(readings(3_000, step=SECOND))
 
 
@@ -382,3 +383,17 @@ def test_on_spark(tmp_path: Path, session: Any) -> None:
     assert all_of(tmp_path / "spark", spark, paths) == all_of(tmp_path / "inline", Inline(), paths)
     assert held(tmp_path / "spark") == held(tmp_path / "inline")
     assert len(held(tmp_path / "spark")) == 140
+
+
+def test_a_task_that_fails_on_spark(tmp_path: Path, session: Any) -> None:
+    from simulations.replay.runners import Spark
+
+    paths = [tmp_path / f"{number}.jsonl" for number in range(2)]
+    for path in paths:
+        path.write_bytes(EVENT)
+    made = Ingest(paths, tmp_path / "h", recorder="test")
+    made.work.mkdir()
+    # Where there should be a folder.
+    made.open[1].work.write_text("")
+    with pytest.raises(DistcedError, match=r"HistoryError: cannot write the history: .*File exists"):
+        made.perform(Spark(session, tmp_path / "h" / ".ingest"))
