@@ -39,14 +39,16 @@ def compact(
 
     from detectors.found_output import progress_bars
     from middleware.console_output import messages, print_json
+    from middleware.history.layout import check_history
     from simulations.ingest.compacting import Compaction
-    from simulations.ingest.recordings import writing
+    from simulations.ingest.recordings import alone, writing
     from simulations.replay.runners import LOG, TASKS, Inline, Spark, check_master, session_of
 
     started = time.perf_counter()
     if master != INLINE:
         check_master(master)
-    with writing(history):
+    check_history(history)
+    with alone(history), writing(history):
         compaction = Compaction(history)
         # One merger is one task, for which nobody need start Spark.
         session = None

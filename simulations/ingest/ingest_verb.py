@@ -17,6 +17,7 @@ from rich.text import Text
 from detectors.found_output import opened_for_writing, progress_bars
 from middleware.console_output import messages, print_json
 from middleware.errors import EventError
+from middleware.history.layout import make_history
 from middleware.history.writing import check_recorder
 from middleware.mapping import load_mapping
 from middleware.timestamps import format_duration, format_instant
@@ -61,6 +62,7 @@ def ingest_recordings(asked: Asked) -> int:
     if asked.rejected is not None:
         _check_rejected(asked.rejected, asked.recordings)
     started = time.perf_counter()
+    make_history(asked.history)
     with alone(asked.history):
         ingest = Ingest(
             asked.recordings, asked.history, mapping=asked.mapping, recorder=asked.name, count_on=asked.count_on

@@ -22,7 +22,6 @@ from typing import Final
 import msgspec
 
 from middleware.errors import EventError, HistoryError
-from middleware.history.layout import make_history
 from simulations.ingest.seen import ClockJump
 
 INGESTED: Final = "ingested"
@@ -147,12 +146,11 @@ def writing(root: Path) -> Iterator[None]:
 
 @contextmanager
 def alone(root: Path) -> Iterator[None]:
-    """Nobody else ingests into a history meanwhile: two would take what is under way from one another.
+    """Nobody else ingests into a history or compacts it: two would take what is under way from one another.
 
     Raises:
         HistoryError: where somebody does.
     """
-    make_history(root)
     folder = os.open(root, os.O_RDONLY)
     try:
         with suppress(OSError):
@@ -161,7 +159,9 @@ def alone(root: Path) -> Iterator[None]:
                 fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise HistoryError(
-                    "somebody is ingesting into this history", given=str(root), advice="wait until that is done"
+                    "somebody is ingesting into this history, or compacting it",
+                    given=str(root),
+                    advice="wait until that is done",
                 ) from None
         yield
     finally:

@@ -24,6 +24,7 @@ from middleware.recorded import read_events
 from simulations.ingest.compact_verb import compact
 from simulations.ingest.compacting import Compaction
 from simulations.ingest.history_verbs import history
+from simulations.ingest.recordings import alone
 from simulations.replay.runners import Inline
 from tests.faults import Broken, Faults
 from tests.history_form import events, in_order, seen, without_nulls
@@ -181,6 +182,8 @@ def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
     small_files(tmp_path)
     with pytest.raises(DistcedError, match="allowed: local"):
         compact(tmp_path, "sprak")
+    with alone(tmp_path), pytest.raises(DistcedError, match="or compacting it"):
+        compact(tmp_path, "inline")
     (tmp_path / ".compact").write_text("")
     with pytest.raises(DistcedError, match="cannot write the history"):
         compact(tmp_path, "inline")

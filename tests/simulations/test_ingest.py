@@ -21,7 +21,6 @@ from middleware.recorded import read_events, write_events
 from middleware.timestamps import DAY, HOUR, SECOND
 from simulations.ingest.console import ingest as verb
 from simulations.ingest.ingesting import Ingest
-from simulations.ingest.recordings import alone
 from simulations.replay.runners import Inline
 from tests.faults import Broken, Faults
 from tests.history_form import in_order, seen, without_nulls
@@ -336,32 +335,22 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "none.csv" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    (
-        ({"history": "r.csv/h"}, "cannot write the history"),
-        ({"name": "a/b"}, "not a name for a recorder: a/b"),
-        ({"master": "sprak"}, "allowed: local"),
-        ({"rejected": "r.csv"}, "would replace a recording"),
-        ({"rejected": "none/bad"}, "a folder that is there"),
-    ),
-)
-def test_options_that_are_wrong(tmp_path: Path, options: dict[str, str], said: str) -> None:
-    (tmp_path / "r.csv").write_bytes(CSV)
-    given: dict[str, Any] = {"history": "h", "name": "test", "master": "inline", "rejected": None, **options}
-    for name in ("history", "rejected"):
-        given[name] = None if given[name] is None else tmp_path / given[name]
-    with pytest.raises(DistcedError, match=said):
-        verb([tmp_path / "r.csv"], **given)
-    assert (tmp_path / "r.csv").read_bytes() == CSV
-    assert [each.name for each in tmp_path.iterdir()] == ["r.csv"]
-
-
-def test_one_at_a_time(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_bytes(EVENT)
-    with alone(tmp_path / "h"), pytest.raises(HistoryError, match="somebody is ingesting"):
-        verb([tmp_path / "a.jsonl"], tmp_path / "h", master="inline")
-    assert verb([tmp_path / "a.jsonl"], tmp_path / "h", master="inline") == 0
+def test_a_history_with_a_broken_file(tmp_path: Path) -> None:
+    events = readings(60)
+    for part, name in ((events[:30], "a.jsonl"), (events[20:], "b.jsonl")):
+        write_events(part, tmp_path / name)
+    ingest(tmp_path / "h", tmp_path / "a.jsonl")
+    broken = max((tmp_path / "h").rglob("*.parquet"))
+    content = broken.read_bytes()
+    broken.write_bytes(content[:8] + bytes(100) + content[108:])
+    assert not History(tmp_path / "h").problems
+    with pytest.raises(HistoryError, match="put it elsewhere") as raised:
+        ingest(tmp_path / "h", tmp_path / "b.jsonl")
+    assert raised.value.given == str(broken)
+    broken.rename(tmp_path / "elsewhere")
+    ingest(tmp_path / "h", tmp_path / "b.jsonl")
+    broken.write_bytes(content)
+    assert seen(tmp_path / "h") == without_nulls(events)
 
 
 def test_on_spark(tmp_path: Path, session: Any) -> None:
