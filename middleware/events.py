@@ -31,6 +31,8 @@ COMPOSITE: Final = 1
 TIME: Final = 2
 
 DIGEST_BYTES: Final = 12
+SEQ_END: Final = 256**DIGEST_BYTES
+"""Sequence numbers are less than this."""
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
@@ -187,8 +189,16 @@ def check_event(event: Event, *, where: str | None = None) -> Event:
         )
     if type(event.source) is not str or not event.source:
         raise EventError("an event without a source", given=event.source, allowed="a non-empty text", where=where)
-    if type(event.seq) is not int or event.seq < 0:
-        raise EventError("not a sequence number", given=event.seq, allowed="an integer from 0", where=where)
+    if type(event.seq) is not int or not 0 <= event.seq < SEQ_END:
+        raise EventError(
+            "not a sequence number", given=event.seq, allowed=f"an integer from 0, of {8 * DIGEST_BYTES} bits",
+            where=where,
+        )  # fmt: skip
+    if isinstance(event, CompositeEvent) and not all(0 <= seq < SEQ_END for _, seq in event.constituents):
+        raise EventError(
+            "not a sequence number of a constituent", given=event.constituents,
+            allowed=f"an integer from 0, of {8 * DIGEST_BYTES} bits", where=where,
+        )  # fmt: skip
     for name, value in event.attributes.items():
         check_attribute(name, value, where=where)
     return event

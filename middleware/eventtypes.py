@@ -21,6 +21,8 @@ Kind = Literal["number", "string", "boolean"]
 KINDS: Final[tuple[Kind, ...]] = ("number", "string", "boolean")
 
 _NAME = re.compile(r"[^\W\d]\w*")
+_NAME_BYTES = 200
+"""So long at most, because a history has a folder for each type."""
 
 
 class Derivation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -202,10 +204,11 @@ def event_type(name: str, attributes: Mapping[str, str] | None = None, *, home: 
 
 def _check_type(event_type: EventType) -> None:
     for name in (event_type.name, *event_type.attributes):
-        if not _NAME.fullmatch(name):
+        if not _NAME.fullmatch(name) or len(name.encode()) > _NAME_BYTES:
             raise TypeRegistryError(
-                "not a name for a type or an attribute", given=name, allowed="letters, digits and _, no digit first"
-            )
+                "not a name for a type or an attribute", given=name,
+                allowed="letters, digits and _, no digit first" + (f", {_NAME_BYTES} bytes" if len(name) > 50 else ""),
+            )  # fmt: skip
     for name, kind in event_type.attributes.items():
         if kind not in KINDS:
             raise TypeRegistryError(

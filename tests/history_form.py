@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from hypothesis import strategies as st
 
 from middleware.events import CompositeEvent, Event
+from middleware.history import History, events_of_history
 from middleware.timestamps import DAY
 
 ATTRIBUTES = st.dictionaries(
@@ -48,3 +50,10 @@ def without_nulls(found: Iterable[Event]) -> list[tuple[object, ...]]:
         )
         for each in found
     ]
+
+
+def seen(root: Path) -> list[tuple[object, ...]]:
+    """What a reader finds in a history that has no problems."""
+    history = History(root)
+    assert not history.problems
+    return without_nulls(events_of_history(history))

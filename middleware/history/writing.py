@@ -50,10 +50,7 @@ class HistoryWriter:
         Args:
             types: the event types that are known; of others there are the attributes that events have.
         """
-        if not recorder or "/" in recorder or recorder.startswith("."):
-            raise HistoryError(
-                "not a name for a recorder", given=recorder, allowed="a text without / that begins with no ."
-            )
+        check_recorder(recorder)
         self.root = Path(root)
         self.recorder = recorder
         self._types = {each.name: each for each in types}
@@ -120,11 +117,19 @@ class HistoryWriter:
         return path
 
 
+def check_recorder(name: str) -> None:
+    """Raise `HistoryError` for what is no name of a recorder."""
+    if not name or "/" in name or name.startswith("."):
+        raise HistoryError("not a name for a recorder", given=name, allowed="a text without / that begins with no .")
+
+
 def note_of(table: Any, watermark: int | None, recorder: str, replaces: Sequence[str] = ()) -> FileNote:
     """What a file with this table notes of itself."""
     compute = import_pyarrow().compute
     hi, lo = compute.min_max(table["hi"]).as_py(), compute.min(table["lo"]).as_py()
-    by_source = table.select(["source", "seq"]).group_by("source").aggregate([("seq", "count"), ("seq", "min_max")])
+    # For the few events of a day threads cost more than they bring.
+    groups = table.select(["source", "seq"]).group_by("source", use_threads=False)
+    by_source = groups.aggregate([("seq", "count"), ("seq", "min_max")])
     sources = {
         each["source"]: (each["seq_count"], int(each["seq_min_max"]["min"]), int(each["seq_min_max"]["max"]))
         for each in by_source.to_pylist()

@@ -32,9 +32,12 @@ def decode_json(payload: bytes | str) -> object:
     """Any JSON value. NaN and Infinity, which JSON has not and devices send, are read all the same."""
     try:
         return msgspec.json.decode(payload)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeError) as error:
         try:
-            return json.loads(payload)
+            found = json.loads(payload)
+            # Half of a pair of surrogates is no text, which Python does not mind.
+            json.dumps(found, ensure_ascii=False).encode()
+            return found
         except (ValueError, RecursionError):
             raise MappingError(
                 "not JSON", given=payload, allowed="a JSON value in UTF-8", advice=f"{error}; is it format = 'text'?"

@@ -35,4 +35,6 @@ def located(error: DistcedError, where: str) -> MappingError:
 def rejected_line(rejected: Rejected) -> bytes:
     """A line of JSON for it, with its end."""
     shown = {"where": rejected.where, "rule": rejected.rule, "reason": rejected.reason, **rejected.error.as_dict()}
-    return json.dumps({**shown, "row": rejected.given}, ensure_ascii=False, default=repr).encode() + b"\n"
+    line = json.dumps({**shown, "row": rejected.given}, ensure_ascii=False, default=repr)
+    # What is no text may be why it was rejected.
+    return line.encode(errors="backslashreplace") + b"\n"

@@ -28,7 +28,7 @@ PREFIX: Final = "attributes."
 """Stands before the column of an attribute that has the name of one of those."""
 
 _EXACT: Final = 2**53
-_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}")
 
 
 class JsonEvent(msgspec.Struct, forbid_unknown_fields=True):

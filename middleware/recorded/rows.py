@@ -75,24 +75,30 @@ class CsvRows:
 
     def rows(self) -> Iterator[Row]:
         with opened_text(self._path) as file:
-            lines = self._reader(file)
-            names = self._heading(lines)
+            lines = _Lines(file)
+            reader = self._reader(lines)
+            names = self._heading(reader)
             count = len(names)
             while True:
+                lines.row.clear()
                 try:
-                    cells = next(lines)
+                    cells = next(reader)
                 except StopIteration:
                     return
                 except csv.Error as error:
-                    yield Row(lines.line_num, {}, MappingError("not a row of CSV", advice=str(error)))
+                    first = lines.but_the_first_again()
+                    yield Row(lines.number, {}, MappingError("not a row of CSV", given=first, advice=str(error)))
                     continue
-                if len(cells) == count:
-                    yield Row(lines.line_num, dict(zip(names, cells, strict=True)))
+                if len(lines.row) > 1 and lines.ended:
+                    first = lines.but_the_first_again()
+                    yield Row(lines.number, {}, MappingError("a quote that is not closed", given=first))
+                elif len(cells) == count:
+                    yield Row(lines.number, dict(zip(names, cells, strict=True)))
                 elif cells:
                     problem = MappingError(
                         f"{len(cells)} columns in place of {count}", given=self._separator.join(cells)
                     )
-                    yield Row(lines.line_num, {}, problem)
+                    yield Row(lines.number, {}, problem)
 
     def columns(self) -> Sequence[str]:
         with opened_text(self._path) as file:
@@ -120,9 +126,44 @@ class CsvRows:
         return names
 
 
-class _CsvReader(Protocol):
-    line_num: int
+class _Lines:
+    """The lines of a file, of which those of a row can be read anew: a quote that nobody closes spoils one line only.
 
+    Attributes:
+        row: the lines since it was cleared.
+        number: that of the last one, counted from 1.
+        ended: whether there are no more.
+    """
+
+    def __init__(self, lines: Iterator[str]) -> None:
+        self.row: list[str] = []
+        self.number = 0
+        self.ended = False
+        self._lines = lines
+        self._again: list[str] = []
+
+    def __iter__(self) -> _Lines:
+        return self
+
+    def __next__(self) -> str:
+        line = self._again.pop() if self._again else next(self._lines, None)
+        if line is None:
+            self.ended = True
+            raise StopIteration
+        self.number += 1
+        self.row.append(line)
+        return line
+
+    def but_the_first_again(self) -> str:
+        """The first line of the row; the others come again."""
+        first, *others = self.row
+        self._again += reversed(others)
+        self.number -= len(others)
+        self.ended = False
+        return first.rstrip("\r\n")
+
+
+class _CsvReader(Protocol):
     def __next__(self) -> list[str]: ...
 
     def __iter__(self) -> Iterator[list[str]]: ...

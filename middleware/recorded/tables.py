@@ -124,7 +124,7 @@ def arrow_errors(name: str) -> Iterator[None]:
     pyarrow = import_pyarrow()
     try:
         yield
-    except pyarrow.ArrowException as error:
+    except (pyarrow.ArrowException, UnicodeDecodeError) as error:
         raise EventError("not something Parquet can do", given=name, advice=str(error)) from None
 
 

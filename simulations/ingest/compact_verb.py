@@ -39,26 +39,32 @@ def compact(
 
     from detectors.found_output import progress_bars
     from middleware.console_output import messages, print_json
+    from middleware.history.layout import check_history
     from simulations.ingest.compacting import Compaction
-    from simulations.replay.runners import LOG, TASKS, Inline, Spark, session_of
+    from simulations.ingest.recordings import alone, writing
+    from simulations.replay.runners import LOG, TASKS, Inline, Spark, check_master, session_of
 
     started = time.perf_counter()
-    compaction = Compaction(history)
-    # One merger is one task, for which nobody need start Spark.
-    session = None
-    if master != INLINE and len(compaction.mergers) > 1:
-        session = session_of(master, compaction.work / LOG)
-    try:
-        runner = Inline() if session is None else Spark(session, compaction.work.absolute())
-        with progress_bars(None) as bars:
-            task = bars.add_task("compacting", total=max(1, compaction.rows), visible=bool(compaction.mergers))
-            compaction.perform(runner, lambda rows: bars.update(task, completed=rows), keep=keep)
-    finally:
-        if session is not None:
-            session.stop()
-            shutil.rmtree(compaction.work / TASKS, ignore_errors=True)
-            (compaction.work / LOG).unlink(missing_ok=True)
-    compaction.clear()
+    if master != INLINE:
+        check_master(master)
+    check_history(history)
+    with alone(history), writing(history):
+        compaction = Compaction(history)
+        # One merger is one task, for which nobody need start Spark.
+        session = None
+        if master != INLINE and len(compaction.mergers) > 1:
+            session = session_of(master, compaction.work / LOG)
+        try:
+            runner = Inline() if session is None else Spark(session, compaction.work.absolute())
+            with progress_bars(None) as bars:
+                task = bars.add_task("compacting", total=max(1, compaction.rows), visible=bool(compaction.mergers))
+                compaction.perform(runner, lambda rows: bars.update(task, completed=rows), keep=keep)
+        finally:
+            if session is not None:
+                session.stop()
+                shutil.rmtree(compaction.work / TASKS, ignore_errors=True)
+                (compaction.work / LOG).unlink(missing_ok=True)
+        compaction.clear()
     good = [each for each in compaction.done if not each.trouble]
     bad = [each for each in compaction.done if each.trouble]
     summary = {

@@ -16,10 +16,14 @@ from rich.text import Text
 
 from detectors.found_output import opened_for_writing, progress_bars
 from middleware.console_output import messages, print_json
+from middleware.errors import EventError
+from middleware.history.layout import make_history
+from middleware.history.writing import check_recorder
 from middleware.mapping import load_mapping
 from middleware.timestamps import format_duration, format_instant
 from simulations.ingest.ingesting import Ingest, Outcome
-from simulations.replay.runners import LOG, TASKS, Inline, Runner, Spark, session_of
+from simulations.ingest.recordings import alone
+from simulations.replay.runners import LOG, TASKS, Inline, Runner, Spark, check_master, session_of
 
 INLINE: Final = "inline"
 _SHOWN: Final = 5
@@ -52,14 +56,21 @@ def ingest_recordings(asked: Asked) -> int:
     if asked.mapping is not None:
         # A mistake in the mapping shows before anything is started.
         load_mapping(asked.mapping)
+    check_recorder(asked.name)
+    if asked.master != INLINE:
+        check_master(asked.master)
+    if asked.rejected is not None:
+        _check_rejected(asked.rejected, asked.recordings)
     started = time.perf_counter()
-    ingest = Ingest(
-        asked.recordings, asked.history, mapping=asked.mapping, recorder=asked.name, count_on=asked.count_on
-    )
-    with _runner(asked, ingest) as runner, progress_bars(None) as bars:
-        task = bars.add_task("reading", total=None, visible=bool(ingest.open))
-        ingest.perform(runner, lambda events: bars.update(task, completed=events))
-    ingest.clear()
+    make_history(asked.history)
+    with alone(asked.history):
+        ingest = Ingest(
+            asked.recordings, asked.history, mapping=asked.mapping, recorder=asked.name, count_on=asked.count_on
+        )
+        with _runner(asked, ingest) as runner, progress_bars(None) as bars:
+            task = bars.add_task("reading", total=None, visible=bool(ingest.open))
+            ingest.perform(runner, lambda events: bars.update(task, completed=events))
+        ingest.clear()
     order = {path: place for place, path in enumerate(asked.recordings)}
     outcomes = sorted(ingest.outcomes, key=lambda each: order[each.path])
     if asked.rejected is not None:
@@ -81,6 +92,14 @@ def _runner(asked: Asked, ingest: Ingest) -> Iterator[Runner]:
         session.stop()
         shutil.rmtree(ingest.work / TASKS, ignore_errors=True)
         (ingest.work / LOG).unlink(missing_ok=True)
+
+
+def _check_rejected(path: Path, recordings: tuple[Path, ...]) -> None:
+    """Before anything is done: whether there may be a file for what is rejected, and it is none that is read."""
+    if path.resolve() in {each.resolve() for each in recordings}:
+        raise EventError("--rejected would replace a recording", given=str(path), allowed="a file of its own")
+    if not path.resolve().parent.is_dir() or path.is_dir():
+        raise EventError("cannot write the rejected rows", given=str(path), allowed="a file in a folder that is there")
 
 
 def _copy_rejected(outcomes: list[Outcome], path: Path) -> None:

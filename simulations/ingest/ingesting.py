@@ -9,13 +9,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from middleware.errors import DistcedError, MappingError
 from middleware.history import History
 from middleware.history.layout import make_history
 from middleware.mapping import load_mapping
 from simulations.ingest.placing import place
 from simulations.ingest.reading import CHUNK, Reading
-from simulations.ingest.recordings import UNDER_WAY, Ingested, Recording, read_note, recording_of
+from simulations.ingest.recordings import UNDER_WAY, Ingested, Recording, read_note, recording_of, writing
 from simulations.replay.runners import Inline, Runner
 
 
@@ -73,6 +75,7 @@ class Ingest:
         self.open: list[Recording] = []
         self.outcomes: list[Outcome] = []
         self._chunk = chunk
+        self._again: list[tuple[Path, Recording]] = []
         for path in dict.fromkeys(paths):
             try:
                 recording = recording_of(path, mapping, root, recorder, count_on=count_on)
@@ -82,8 +85,10 @@ class Ingest:
             done = read_note(recording.done)
             if done is not None:
                 shutil.rmtree(recording.work, ignore_errors=True)
-                self.outcomes.append(Outcome(path, recording, done, before=True))
-            elif recording.name not in {each.name for each in self.open}:
+                self.outcomes.append(Outcome(path, recording, _counted(recording, done), before=True))
+            elif recording.identity in {each.identity for each in self.open}:
+                self._again.append((path, recording))
+            else:
                 self.open.append(recording)
 
     @property
@@ -106,12 +111,29 @@ class Ingest:
         look()
         files = list(History(self.root).files) if readings else []
         for recording in list(self.open):
-            ingested, made = place(recording, files)
+            with writing(self.root):
+                ingested, made = place(recording, files)
             files += made
             self.open.remove(recording)
             self.outcomes.append(Outcome(recording.path, recording, ingested))
+            self.outcomes += [
+                Outcome(path, recording, ingested, before=True)
+                for path, other in self._again
+                if other.identity == recording.identity
+            ]
 
     def clear(self) -> None:
         """Remove the folder for what is under way, unless something is."""
         with suppress(OSError):
             self.work.rmdir()
+
+
+def _counted(recording: Recording, done: Ingested) -> Ingested:
+    """What came of a recording before; with trouble where it is to be counted on, and was not."""
+    if not recording.count_on or done.counted_on or "id" not in done.rejected:
+        return done
+    error = MappingError(
+        "a recording that was ingested without --count-on, and lost events by it", given=str(recording.path),
+        advice="ingest all of them into a new history",
+    )  # fmt: skip
+    return replace(done, trouble=str(error))

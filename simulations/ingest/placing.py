@@ -53,13 +53,15 @@ def place(recording: Recording, files: Sequence[HistoryFile]) -> tuple[Ingested,
         What came of it, and the files that are new.
     """
     work = recording.work
+    read = _files(work / READ)
     if (work / SIFTED_NOTE).exists():
         sifting = msgspec.json.decode((work / SIFTED_NOTE).read_bytes(), type=Sifting)
     else:
-        sifting = _sift(recording, files)
+        sifting = _sift(recording, read, files)
         write_whole(work / SIFTED_NOTE, msgspec.json.encode(sifting))
     made = []
-    for file in [*_files(work / READ, sifting.dropped), *_files(work / SIFTED)]:
+    dropped = frozenset(sifting.dropped)
+    for file in [*(each for each in read if each.path.name not in dropped), *_files(work / SIFTED)]:
         folder = folder_of(recording.root, file.day, file.type)
         folder.mkdir(parents=True, exist_ok=True)
         made.append(replace(file, path=file.path.replace(folder / file.path.name)))
@@ -71,7 +73,7 @@ def place(recording: Recording, files: Sequence[HistoryFile]) -> tuple[Ingested,
     return sifting.ingested, made
 
 
-def _sift(recording: Recording, files: Sequence[HistoryFile]) -> Sifting:
+def _sift(recording: Recording, read: Sequence[HistoryFile], files: Sequence[HistoryFile]) -> Sifting:
     work = recording.work
     note = read_note(work / NOTE)
     if note is None:
@@ -83,9 +85,9 @@ def _sift(recording: Recording, files: Sequence[HistoryFile]) -> Sifting:
     taken = 0
     free = _free_numbers(files) if recording.count_on else None
     with (work / TAKEN).open("wb") as rejected:
-        for file in _files(work / READ):
+        for file in read:
             rows = file.rows
-            if free is not None:
+            if free is not None and not free.keys().isdisjoint(file.note.sources):
                 dropped.append(file.path.name)
                 counted = [
                     structs.replace(event, seq=event.seq + free.get(event.source, 0)) for event in events_of(file)
@@ -115,6 +117,7 @@ def _sift(recording: Recording, files: Sequence[HistoryFile]) -> Sifting:
         rejected=together(note.rejected, {"id": taken} if taken else {}),
         days=dict(sorted(days.items())),
         types=dict(sorted(types.items())),
+        counted_on=recording.count_on,
     )
     return Sifting(ingested, tuple(dropped))
 
@@ -128,14 +131,14 @@ def _free_numbers(files: Sequence[HistoryFile]) -> dict[str, int]:
     return free
 
 
-def _files(root: Path, but: Sequence[str] = ()) -> list[HistoryFile]:
+def _files(root: Path) -> list[HistoryFile]:
     """The files of what was read; none where there is nothing."""
     if not root.exists():
         return []
     history = History(root)
     if history.problems:
         raise history.problems[0].error
-    return [each for each in history.files if each.path.name not in but]
+    return list(history.files)
 
 
 def _keep_rejected(recording: Recording) -> None:

@@ -26,7 +26,7 @@ from middleware.history.layout import write_whole
 from middleware.mapping import Mapping, Rejected, load_mapping
 from middleware.mapping.rejected import rejected_line
 from middleware.recorded import EventReader, read_events
-from simulations.ingest.recordings import Ingested, Recording
+from simulations.ingest.recordings import Ingested, Recording, writing
 from simulations.ingest.seen import ClockWatch, SeenIds
 from simulations.ingest.sifting import events_of, overlapping, sift, taken_id
 
@@ -68,8 +68,11 @@ class Reading:
 
     def perform(self, clock: Callable[[], float], watch: Callable[[int], None] = lambda _: None) -> None:
         """Do it, unless it is done; `watch` is told how many events have been read."""
-        if self.note.exists():
-            return
+        with writing(self.recording.root):
+            if not self.note.exists():
+                self._perform(watch)
+
+    def _perform(self, watch: Callable[[int], None]) -> None:
         work = self.recording.work
         # What is half done says nothing of how far it was.
         shutil.rmtree(work, ignore_errors=True)
@@ -106,6 +109,7 @@ class _Pass:
         recording = self._recording
         seen, clocks = SeenIds(), ClockWatch()
         fresh: list[Event] = []
+        added = 0
         again: list[Event] = []
         rounds = 0
         reader, types = self._opened()
@@ -116,6 +120,7 @@ class _Pass:
                 if seen.add(event):
                     clocks.see(event)
                     fresh.append(event)
+                    added += 1
                     if len(fresh) >= self._chunk:
                         writer.write(fresh)
                         fresh = []
@@ -135,7 +140,6 @@ class _Pass:
         writer.write(fresh)
         self._keep_again(again, rounds)
         taken = self._compare()
-        history = History(recording.work / READ)
         remarks: Counter[str] = Counter()
         if reader is not None and reader.mapping is not None:
             for (_, what), count in reader.mapping.counts.items():
@@ -145,8 +149,8 @@ class _Pass:
             str(recording.path),
             0 if reader is None else reader.counts["row"],
             self.events,
-            history.rows,
-            self.events - history.rows - taken,
+            added,
+            self.events - added - taken,
             dict(sorted(self._reasons.items())),
             dict(sorted(remarks.items())),
             jumps=clocks.jumps(),

@@ -10,7 +10,10 @@ again finds it done, and a file that has grown is another recording, most of who
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import file_digest
 from pathlib import Path
@@ -41,6 +44,7 @@ class Ingested(msgspec.Struct, frozen=True):
         days: how many events by day.
         types: how many events by type.
         jumps: sources whose clock went back.
+        counted_on: whether its events were numbered on from those in the history.
         trouble: why it could not be read to its end; empty where it could.
     """
 
@@ -54,6 +58,7 @@ class Ingested(msgspec.Struct, frozen=True):
     days: dict[str, int] = {}
     types: dict[str, int] = {}
     jumps: tuple[ClockJump, ...] = ()
+    counted_on: bool = False
     trouble: str = ""
 
 
@@ -78,6 +83,11 @@ class Recording:
     count_on: bool = False
 
     @property
+    def identity(self) -> str:
+        """What tells it apart: what a mapping makes of a file does not depend on how it is called."""
+        return self.name if self.mapping is None else self.name.rpartition("-")[2]
+
+    @property
     def work(self) -> Path:
         """Where what is under way lies."""
         return self.root / UNDER_WAY / self.name
@@ -100,6 +110,14 @@ def recording_of(path: Path, mapping: Path | None, root: Path, recorder: str, *,
         EventError: where there is no such file.
     """
     try:
+        path.name.encode()
+    except UnicodeEncodeError:
+        raise EventError(
+            "a recording whose name is no text", given=ascii(str(path)), allowed="a name in UTF-8", advice="rename it"
+        ) from None
+    if path.is_dir():
+        raise EventError("a folder in place of a recording", given=str(path), advice=f"give its files: {path}/*")
+    try:
         with path.open("rb") as file:
             digest = file_digest(file, "blake2b")
         size = path.stat().st_size
@@ -107,7 +125,47 @@ def recording_of(path: Path, mapping: Path | None, root: Path, recorder: str, *,
     except OSError as error:
         raise EventError("cannot read the recording", given=str(path), advice=str(error)) from None
     digest.update(msgspec.json.encode([size, mapping is None, recorder]))
-    return Recording(path, mapping, root, recorder, f"{path.name}-{digest.hexdigest()[:12]}", count_on)
+    found = digest.hexdigest()[:12]
+    name = f"{path.name}-{found}"
+    if mapping is not None:
+        # It may have been called otherwise when it was ingested.
+        name = next((each.stem for each in sorted((root / INGESTED).glob(f"*-{found}.json"))), name)
+    return Recording(path, mapping, root, recorder, name, count_on)
+
+
+@contextmanager
+def writing(root: Path) -> Iterator[None]:
+    """Turns what the file system refuses into a `HistoryError`."""
+    try:
+        yield
+    except OSError as error:
+        raise HistoryError(
+            "cannot write the history", given=str(root), advice=f"{error}; the same command goes on from there"
+        ) from None
+
+
+@contextmanager
+def alone(root: Path) -> Iterator[None]:
+    """Nobody else ingests into a history or compacts it: two would take what is under way from one another.
+
+    Raises:
+        HistoryError: where somebody does.
+    """
+    folder = os.open(root, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            # Not every file system can lock; only what is locked by another one is an error.
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise HistoryError(
+                    "somebody is ingesting into this history, or compacting it",
+                    given=str(root),
+                    advice="wait until that is done",
+                ) from None
+        yield
+    finally:
+        os.close(folder)
 
 
 def read_note(path: Path) -> Ingested | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from middleware.events import Event
+from middleware.events import CompositeEvent, Event
 
 
 class SeenIds:
@@ -68,7 +68,9 @@ class ClockWatch:
         self._jumps: dict[str, list[Any]] = {}
 
     def see(self, event: Event) -> None:
-        """An event has come."""
+        """An event has come; the number of a composite one is a digest, and says nothing of the order."""
+        if isinstance(event, CompositeEvent):
+            return
         before = self._latest.get(event.source)
         if before is not None:
             seq, lo, hi = before

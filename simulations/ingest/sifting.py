@@ -6,9 +6,10 @@ Files note the least and the greatest number of each source, so that only those 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
-from middleware.errors import EventError
+from middleware.errors import DistcedError, EventError, HistoryError
 from middleware.events import CompositeEvent, Event, EventId
 from middleware.history.history import HistoryFile
 from middleware.history.reading import read_table
@@ -76,13 +77,26 @@ def _may_share(one: Mapping[str, tuple[int, int, int]], other: Mapping[str, tupl
 
 def ids_of(file: HistoryFile) -> Iterator[EventId]:
     """The ids in a file."""
-    table = read_table(file, ["source", "seq"])
+    with _of_history(file):
+        table = read_table(file, ["source", "seq"])
     return zip(table["source"].to_pylist(), map(int, table["seq"].to_pylist()), strict=True)
 
 
 def events_of(file: HistoryFile) -> Iterator[Event]:
     """The events in a file."""
-    return iter(EventReader(ParquetRows(file.path), None))
+    with _of_history(file):
+        yield from EventReader(ParquetRows(file.path), None)
+
+
+@contextmanager
+def _of_history(file: HistoryFile) -> Iterator[None]:
+    try:
+        yield
+    except DistcedError as error:
+        raise HistoryError(
+            "a file of the history that cannot be read", given=str(file.path),
+            advice=f"put it elsewhere, and give the same command again: {error.advice}",
+        ) from None  # fmt: skip
 
 
 def alike(one: Event, other: Event) -> bool:
@@ -103,6 +117,6 @@ def taken_id(event: Event, other: Event, where: str) -> Rejected:
         "an id that another event has", given=f"{event.source} {event.seq}",
         allowed="a source counts each of its events once", where=where,
         advice=f"there it is {json_line(other).decode()[:300]}; where a mapping counts the events of several "
-        "recordings, ingest them with --count-on, or give them sources that tell them apart",
+        "recordings, ingest them into a new history with --count-on, or give them sources that tell them apart",
     )  # fmt: skip
     return Rejected(where, "", "id", error, json_line(event).decode())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import sys
 import threading
 import time
@@ -27,6 +28,7 @@ class Task(Protocol):
 TASKS: Final = "tasks"
 LOG: Final = "spark.log"
 
+_MASTER: Final = re.compile(r"local(-cluster)?(\[(\d+|\*)(, *\d+)*\])?|yarn|(spark|k8s|sc)://.+")
 _LOOK: Final = 0.2
 """Seconds between looks at what is done."""
 
@@ -102,9 +104,9 @@ class Spark(Runner):
             raise
         if failures:
             raise DistcedError(
-                "a task failed on Spark", given=str(failures[0])[-2000:],
+                f"a task failed on Spark: {_said_last(failures[0])}",
                 advice="what is done is kept; the same command goes on from there",
-            ) from failures[0]  # fmt: skip
+            ) from failures[0]
 
 
 def _performer(folder: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
@@ -118,6 +120,22 @@ def _performer(folder: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
     return perform
 
 
+def _said_last(error: BaseException) -> str:
+    """What a worker said of what went wrong, below its traceback; else what Spark says."""
+    said = str(error)
+    found = re.findall(r"^(?:\w+\.)*(\w*(?:Error|Exception): .*)", said, re.MULTILINE)
+    return found[-1] if found else said.partition("\n")[0]
+
+
+def check_master(master: str) -> None:
+    """Raise `DistcedError` for what is no URL of a master; Spark's own words for that are about Java."""
+    if not _MASTER.fullmatch(master):
+        raise DistcedError(
+            "not a master of Spark", given=master,
+            allowed="local[*], local[4], spark://HOST:PORT, k8s://…, yarn, sc://HOST:PORT, or inline: without Spark",
+        )  # fmt: skip
+
+
 def session_of(master: str, log: Path) -> Any:
     """A session of Spark, at a master's URL or with Spark Connect (`sc://…`).
 
@@ -127,6 +145,7 @@ def session_of(master: str, log: Path) -> Any:
     Raises:
         DistcedError: where PySpark or Java is missing, or the master does not answer.
     """
+    check_master(master)
     try:
         from pyspark.sql import SparkSession
     except ImportError:

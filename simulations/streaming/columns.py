@@ -12,10 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final
 
 from middleware.errors import EventError
-from middleware.events import Attribute, CompositeEvent, Event
+from middleware.events import SEQ_END, Attribute, CompositeEvent, Event
 from middleware.recorded.arrow_form import column_of
 from middleware.recorded.native import OWN_COLUMNS, PREFIX, constituents_of
 from middleware.recorded.tables import WHOLE
@@ -181,7 +182,7 @@ def reason(columns: EventColumns) -> Any:
         wrong("type", "type is null or type = ''"),
         wrong("time", "lo is null or hi is null or lo > hi"),
         wrong("source", "source is null or source = ''"),
-        wrong("sequence", "seq is null or seq < 0 or seq % 1 != 0"),
+        wrong("sequence", f"seq is null or seq < 0 or seq >= {SEQ_END}BD or seq % 1 != 0"),
     ]
     # Spark reads more as JSON than others do, so what is JSON is asked where it will be read.
     if columns.packed == "string":
@@ -209,7 +210,7 @@ def is_object(text: str | None) -> bool:
 def is_made_of(text: str | None) -> bool:
     """Whether a text is a list of constituents, or null."""
     try:
-        return text is None or isinstance(constituents_of(text), list)
+        return text is None or all(0 <= seq < SEQ_END for _, seq in constituents_of(text))
     except EventError:
         return False
 
@@ -232,6 +233,9 @@ def key_column(columns: EventColumns, by: Sequence[str]) -> Any:
     """A text for the values of these attributes, the same for equal values: 3 and 3.0 among them."""
     from pyspark.sql import functions as f
 
+    if columns.packed == "string" and by:
+        # Spark's own reading gives up where it meets Infinity, and takes the first of two fields of one name.
+        return f.udf(partial(json_key, by=tuple(by)), "string", useArrow=False)(f.col(ATTRIBUTES))
     parts = []
     for name in by:
         values = [column.cast("string") for column in _values(columns, name)]
@@ -241,12 +245,16 @@ def key_column(columns: EventColumns, by: Sequence[str]) -> Any:
     return f.to_json(f.array(*parts)) if parts else f.lit("")
 
 
+def json_key(text: str | None, by: Sequence[str]) -> str:
+    """The same for attributes that are a JSON object; what is none is rejected elsewhere."""
+    fields = json.loads(text) if text is not None and is_object(text) else {}
+    values = [attribute_of(fields.get(name)) for name in by]
+    return json.dumps([float(each) + 0.0 if type(each) in (int, float) else each for each in values])
+
+
 def _values(columns: EventColumns, name: str) -> list[Any]:
     from pyspark.sql import functions as f
 
-    if columns.packed == "string":
-        escaped = name.replace("'", "\\'")
-        return [f.get_json_object(f.col(ATTRIBUTES), f"$['{escaped}']")]
     if columns.packed.startswith("map"):
         return [f.try_element_at(f.col(ATTRIBUTES), f.lit(name))]
     if columns.packed:

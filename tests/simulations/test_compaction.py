@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -18,15 +17,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from middleware.errors import DistcedError
 from middleware.events import CompositeEvent, Event
-from middleware.history import History, HistoryWriter, events_of_history
+from middleware.history import History, HistoryWriter
 from middleware.recorded import read_events
 from simulations.ingest.compact_verb import compact
 from simulations.ingest.compacting import Compaction
 from simulations.ingest.history_verbs import history
+from simulations.ingest.recordings import alone
 from simulations.replay.runners import Inline
 from tests.faults import Broken, Faults
-from tests.history_form import events, in_order, without_nulls
+from tests.history_form import events, in_order, seen, without_nulls
 
 
 def compacted(root: Path, *, rows: int = 1_000, keep: bool = False) -> Compaction:
@@ -34,12 +35,6 @@ def compacted(root: Path, *, rows: int = 1_000, keep: bool = False) -> Compactio
     made.perform(Inline(), keep=keep)
     made.clear()
     return made
-
-
-def seen(root: Path) -> list[tuple[object, ...]]:
-    history = History(root)
-    assert not history.problems
-    return without_nulls(events_of_history(history))
 
 
 def small_files(root: Path) -> list[Event]:
@@ -183,16 +178,15 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert len(list(tmp_path.rglob("*.parquet"))) == 3
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    pytest.importorskip("pyspark", reason="Spark needs the extra distced[spark]")
-    if shutil.which("java") is None:
-        pytest.skip("Spark needs Java")
-    from simulations.replay.runners import session_of
-
-    made = session_of("local[2]", tmp_path_factory.mktemp("spark") / "spark.log")
-    yield made
-    made.stop()
+def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
+    small_files(tmp_path)
+    with pytest.raises(DistcedError, match="allowed: local"):
+        compact(tmp_path, "sprak")
+    with alone(tmp_path), pytest.raises(DistcedError, match="or compacting it"):
+        compact(tmp_path, "inline")
+    (tmp_path / ".compact").write_text("")
+    with pytest.raises(DistcedError, match="cannot write the history"):
+        compact(tmp_path, "inline")
 
 
 def test_on_spark(tmp_path: Path, session: Any) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="a history needs the extra distced[tables]")
 
-from middleware.errors import HistoryError, MappingError
+from middleware.errors import DistcedError, HistoryError, MappingError
 from middleware.events import CompositeEvent, Event
 from middleware.history import History, HistoryWriter, events_of_history
 from middleware.mapping import load_mapping
@@ -22,10 +21,9 @@ from middleware.recorded import read_events, write_events
 from middleware.timestamps import DAY, HOUR, SECOND
 from simulations.ingest.console import ingest as verb
 from simulations.ingest.ingesting import Ingest
-from simulations.ingest.seen import ClockWatch, SeenIds
 from simulations.replay.runners import Inline
 from tests.faults import Broken, Faults
-from tests.history_form import in_order, without_nulls
+from tests.history_form import in_order, seen, without_nulls
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 RECORDINGS = Path(__file__).parents[2] / "simulations" / "recordings"
@@ -53,12 +51,10 @@ def ingest(root: Path, *paths: Path, mapping: Path | None = None, chunk: int = 2
 
 
 def held(root: Path) -> list[tuple[object, ...]]:
-    history = History(root)
-    assert not history.problems
-    found = list(events_of_history(history))
+    found = seen(root)
     # As many rows as events: none is there twice.
-    assert history.rows == len(found)
-    return without_nulls(found)
+    assert History(root).rows == len(found)
+    return found
 
 
 def read(path: Path, mapping: Path | None = None) -> list[tuple[object, ...]]:
@@ -131,6 +127,54 @@ def test_all_bad_rows_are_kept(tmp_path: Path) -> None:
     assert kept[0]["row"] == {"room": "a", "time": "1", "celsius": "warm"}
 
 
+EVENT = b'{"type": "A", "time": 2, "source": "s", "seq": 1}'
+CSV = b"type,time,source,seq,x\n"
+
+
+@pytest.mark.parametrize(
+    ("form", "content"),
+    (
+        ("jsonl", b'{"type": "A", "source": "s\xff", "time": 2, "seq": 0}\n' + EVENT),
+        ("jsonl", b'{"type": "A", "source": "\\ud800", "time": 2, "seq": 0}\n' + EVENT),
+        ("jsonl", b'{"type": "A", "time": 2, "seq": 0, "attributes": {"x": "\\udc00", "y": Infinity}}\n' + EVENT),
+        ("jsonl", EVENT.replace(b"1}", b"9" * 29 + b"}\n") + EVENT),
+        ("jsonl", EVENT.replace(b"1}", b'0, "constituents": [["s", -1]]}\n') + EVENT),
+        ("jsonl", EVENT.replace(b'"A"', b'"' + b"A" * 300 + b'"') + b"\n" + EVENT),
+        ("csv", CSV + b"A,1,s," + b"9" * 5_000 + b",1\nA,2,s,1,1\n"),
+        ("csv", CSV + b'A,1,"s,0,1\nA,2,s,1,1\n'),
+        ("csv", CSV + b'A,1,s,0,"1\nA,2,s,1,1\n'),
+    ),
+)
+def test_a_bad_row_is_one_bad_row(tmp_path: Path, form: str, content: bytes) -> None:
+    path = tmp_path / f"a.{form}"
+    path.write_bytes(content)
+    outcome = ingest(tmp_path / "h", path).outcomes[0]
+    assert (outcome.ingested.rows, outcome.ingested.added, outcome.ingested.rejected) == (2, 1, {"row": 1})
+    assert outcome.recording is not None
+    kept = json.loads(outcome.recording.rejected.read_bytes())
+    assert kept["where"] == f"{path}, row {2 if form == 'csv' else 1}"
+    assert kept["row"]
+    assert [event.id for event in events_of_history(History(tmp_path / "h"))] == [("s", 1)]
+
+
+def test_a_quote_that_nobody_closes(tmp_path: Path) -> None:
+    """What csv reads at once is less than what stands behind it."""
+    lines = [b"A,%d,s,%d,%d" % (at, at, at) for at in range(20_000)]
+    lines[5] = b'A,5,s,5,"5'
+    (tmp_path / "a.csv").write_bytes(CSV + b"\r\n".join(lines))
+    outcome = ingest(tmp_path / "h", tmp_path / "a.csv", chunk=50_000).outcomes[0]
+    assert (outcome.ingested.rows, outcome.ingested.added, outcome.ingested.rejected) == (20_000, 19_999, {"row": 1})
+    assert outcome.recording is not None
+    kept = json.loads(outcome.recording.rejected.read_bytes())
+    assert (kept["where"], kept["row"]) == (f"{tmp_path / 'a.csv'}, row 7", 'A,5,s,5,"5')
+
+
+def test_names_that_are_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "s\udcff.jsonl"
+    path.write_bytes(EVENT)
+    assert "rename it" in ingest(tmp_path / "h", path).outcomes[0].ingested.trouble
+
+
 def test_again_is_no_harm(tmp_path: Path) -> None:
     write_events(readings(60), tmp_path / "a.jsonl")
     ingest(tmp_path / "h", tmp_path / "a.jsonl")
@@ -173,6 +217,17 @@ def test_counting_on(tmp_path: Path) -> None:
     together = tmp_path / "all.csv"
     together.write_text("\n".join([paths[0].read_text(), *(each.read_text().partition("\n")[2] for each in paths[1:])]))
     assert held(tmp_path / "h") == read(together, tmp_path / "m.toml")
+    # What is in the history without it is not mended by it, and says so.
+    again = Ingest(paths, tmp_path / "apart", mapping=tmp_path / "m.toml", recorder="test", count_on=True)
+    assert [bool(each.ingested.trouble) for each in again.outcomes] == [False, True, True]
+    assert "--count-on" in again.outcomes[1].ingested.trouble
+    # The same under another name would be counted twice.
+    copy = tmp_path / "copy.csv"
+    copy.write_bytes(paths[0].read_bytes())
+    for root, given, before in (("h", [copy], [True]), ("new", [paths[0], copy], [False, True])):
+        made = Ingest(given, tmp_path / root, mapping=tmp_path / "m.toml", recorder="test", count_on=True)
+        made.perform(Inline())
+        assert [each.before for each in made.outcomes] == before
     (tmp_path / "own.toml").write_text(MAPPING.replace("[rule.attr", 'sequence = "n"\n[rule.attr'))
     for mapping in (None, tmp_path / "own.toml"):
         with pytest.raises(MappingError, match="cannot be counted on"):
@@ -193,38 +248,19 @@ def test_the_day_is_of_the_end_in_utc(tmp_path: Path) -> None:
     assert ingest(tmp_path / "h", tmp_path / "a.jsonl").outcomes[0].ingested.days == {"1969-12-31": 1, "1970-01-01": 1}
 
 
-def test_clocks_that_go_back() -> None:
-    watch = ClockWatch()
-    for seq, (lo, hi) in enumerate(((10, 12), (11, 11), (20, 20), (5, 6), (7, 7), (4, 4))):
-        watch.see(Event("A", lo, hi, "s", seq, {}))
-    watch.see(Event("A", 0, 0, "t", 9, {}))
-    watch.see(Event("A", -5, -5, "t", 8, {}))
-    (jump,) = watch.jumps()
-    assert (jump.source, jump.times, jump.most, jump.seq, jump.hi) == ("s", 2, 14, 3, 6)
-
-
-def test_seen_ids() -> None:
-    draw = random.Random(5)
-    for _ in range(50):
-        seen, all_ids = SeenIds(), set[tuple[str, int]]()
-        for _ in range(80):
-            event = Event("A", 0, 0, draw.choice("ab"), draw.randrange(40), {})
-            assert seen.add(event) == (event.id not in all_ids)
-            all_ids.add(event.id)
-
-
 def test_what_cannot_be_read_to_its_end(tmp_path: Path) -> None:
     write_events(readings(3_000, step=SECOND), tmp_path / "a.jsonl")
     broken = tmp_path / "broken.jsonl.gz"
     broken.write_bytes(packed(tmp_path / "a.jsonl").read_bytes()[:-2_000])
     (tmp_path / "text.log").write_text("a line\n")
-    paths = [broken, tmp_path / "text.log", tmp_path / "none.csv", tmp_path / "a.jsonl"]
+    paths = [broken, tmp_path / "text.log", tmp_path / "none.csv", tmp_path, tmp_path / "a.jsonl"]
     made = ingest(tmp_path / "h", *paths, chunk=1_000)
     by_path = {each.path: each.ingested for each in made.outcomes}
     assert 0 < by_path[broken].added < 3_000
-    assert all(by_path[path].trouble for path in paths[:3])
-    assert not by_path[paths[3]].trouble
-    assert by_path[broken].added == by_path[paths[3]].repeated
+    assert all(by_path[path].trouble for path in paths[:4])
+    assert "give its files" in by_path[tmp_path].trouble
+    assert not by_path[paths[4]].trouble
+    assert by_path[broken].added == by_path[paths[4]].repeated
     assert held(tmp_path / "h") == without_nulls(readings(3_000, step=SECOND))
 
 
@@ -299,16 +335,22 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "none.csv" in capsys.readouterr().err
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    pytest.importorskip("pyspark", reason="Spark needs the extra distced[spark]")
-    if shutil.which("java") is None:
-        pytest.skip("Spark needs Java")
-    from simulations.replay.runners import session_of
-
-    made = session_of("local[2]", tmp_path_factory.mktemp("spark") / "spark.log")
-    yield made
-    made.stop()
+def test_a_history_with_a_broken_file(tmp_path: Path) -> None:
+    events = readings(60)
+    for part, name in ((events[:30], "a.jsonl"), (events[20:], "b.jsonl")):
+        write_events(part, tmp_path / name)
+    ingest(tmp_path / "h", tmp_path / "a.jsonl")
+    broken = max((tmp_path / "h").rglob("*.parquet"))
+    content = broken.read_bytes()
+    broken.write_bytes(content[:8] + bytes(100) + content[108:])
+    assert not History(tmp_path / "h").problems
+    with pytest.raises(HistoryError, match="put it elsewhere") as raised:
+        ingest(tmp_path / "h", tmp_path / "b.jsonl")
+    assert raised.value.given == str(broken)
+    broken.rename(tmp_path / "elsewhere")
+    ingest(tmp_path / "h", tmp_path / "b.jsonl")
+    broken.write_bytes(content)
+    assert seen(tmp_path / "h") == without_nulls(events)
 
 
 def test_on_spark(tmp_path: Path, session: Any) -> None:
@@ -330,3 +372,17 @@ def test_on_spark(tmp_path: Path, session: Any) -> None:
     assert all_of(tmp_path / "spark", spark, paths) == all_of(tmp_path / "inline", Inline(), paths)
     assert held(tmp_path / "spark") == held(tmp_path / "inline")
     assert len(held(tmp_path / "spark")) == 140
+
+
+def test_a_task_that_fails_on_spark(tmp_path: Path, session: Any) -> None:
+    from simulations.replay.runners import Spark
+
+    paths = [tmp_path / f"{number}.jsonl" for number in range(2)]
+    for path in paths:
+        path.write_bytes(EVENT)
+    made = Ingest(paths, tmp_path / "h", recorder="test")
+    made.work.mkdir()
+    # Where there should be a folder.
+    made.open[1].work.write_text("")
+    with pytest.raises(DistcedError, match=r"HistoryError: cannot write the history: .*File exists"):
+        made.perform(Spark(session, tmp_path / "h" / ".ingest"))

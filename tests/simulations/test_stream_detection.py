@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -24,7 +23,6 @@ from middleware.events import Event
 from middleware.history import History, HistoryWriter
 from middleware.recorded import json_line
 from middleware.timestamps import HOUR, MILLISECOND, SECOND
-from simulations.replay.runners import session_of
 from simulations.streaming import detect_stream, rejected_rows
 from simulations.streaming.columns import attribute_of, columns_of, key_column, with_times
 from simulations.streaming.key_state import passed
@@ -37,15 +35,10 @@ from tests.streamed import arriving, stream_events, stream_patterns
 JSON_LINES = "type string, lo long, hi long, source string, seq decimal(29,0), attributes string, constituents string"
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    if shutil.which("java") is None:
-        pytest.skip("Spark needs Java")
-    made = session_of("local[2]", tmp_path_factory.mktemp("spark") / "spark.log")
-    made.conf.set("spark.sql.shuffle.partitions", "2")
-    made.conf.set("spark.sql.session.timeZone", "UTC")
-    yield made
-    made.stop()
+@pytest.fixture(autouse=True)
+def settings(session: Any) -> None:
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+    session.conf.set("spark.sql.session.timeZone", "UTC")
 
 
 def put(folder: Path, number: int, lines: Sequence[bytes]) -> None:
@@ -209,16 +202,18 @@ def test_values_of_attributes() -> None:
 def test_rows_that_are_no_events(session: Any) -> None:
     good = {"type": "A", "lo": 1, "hi": 2, "source": "s", "seq": 1, "attributes": "{}"}
     bad = [{"type": None}, {"type": ""}, {"lo": 3}, {"hi": None}, {"source": ""}, {"seq": -1}, {"seq": None},
+           {"seq": 2**96},
            {"attributes": "{"}, {"attributes": "{'a': 1}"}, {"attributes": "{} {}"}, {"attributes": "[]"},
            {"attributes": '{"a": "\\ud800"}'},
-           {"constituents": "[1]"}]  # fmt: skip
-    schema = "type string, lo long, hi long, source string, seq long, attributes string, constituents string"
-    good["constituents"] = None
+           {"constituents": "[1]"}, {"constituents": f'[["s",{2**96}]]'}, {"constituents": '[["s",-1]]'}]  # fmt: skip
+    bad = [each if "seq" not in each or each["seq"] is None else {"seq": Decimal(each["seq"])} for each in bad]
+    good["constituents"], good["seq"] = None, Decimal(2**96 - 1)
+    schema = "type string, lo long, hi long, source string, seq decimal(38,0), attributes string, constituents string"
     frame = session.createDataFrame([good, *({**good, **each} for each in bad), {**good, "attributes": None},
                                      {**good, "constituents": '[["s",1]]'}], schema)  # fmt: skip
     reasons = [row.distced_reason for row in rejected_rows(frame).collect()]
-    assert reasons == ["type", "type", "time", "time", "source", "sequence", "sequence"] + ["attributes"] * 5 + [
-        "constituents"]  # fmt: skip
+    assert reasons == ["type", "type", "time", "time", "source", "sequence", "sequence", "sequence"] + [
+        "attributes"] * 5 + ["constituents"] * 3  # fmt: skip
     beyond = session.sql("select 'A' as type, timestamp'9999-01-01' as time, 's' as source, 1 as seq")
     assert [row.distced_reason for row in rejected_rows(beyond).collect()] == ["time"]
 
@@ -242,6 +237,15 @@ def test_equal_keys_go_together(session: Any) -> None:
     assert keys[0] == keys[1]
     assert keys[2] == keys[3]
     assert len(set(keys)) == 4
+    # What Spark's own reading of JSON gives up at, or reads otherwise.
+    texts = ['{"k": 2}', '{"x": Infinity, "k": 2.0}', '{"k": 1, "k": 2}', '{"k": Infinity}', '{"k": 1e999}', "nothing"]
+    frame = session.createDataFrame(
+        [(*row, text) for row, text in zip(rows, texts, strict=True)], f"{own}, attributes string"
+    )
+    keys = [row.key for row in frame.select(key_column(columns_of(frame), ["k"]).alias("key")).collect()]
+    assert keys[0] == keys[1] == keys[2]
+    assert keys[3] == keys[4]
+    assert len(set(keys)) == 3
 
 
 def test_what_is_refused(session: Any) -> None:

@@ -1,0 +1,46 @@
+"""What `distced ingest` says of wrong options, before anything is done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="a history needs the extra distced[tables]")
+
+from middleware.errors import DistcedError, HistoryError
+from middleware.history import HistoryWriter
+from simulations.ingest.console import ingest
+from simulations.ingest.recordings import alone
+
+EVENTS = b"type,time,source,seq\nA,2,s,1\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    (
+        ({"history": "r.csv/h"}, "cannot write the history"),
+        ({"name": "a/b"}, "not a name for a recorder: a/b"),
+        ({"master": "sprak"}, "allowed: local"),
+        ({"rejected": "r.csv"}, "would replace a recording"),
+        ({"rejected": "none/bad"}, "a folder that is there"),
+    ),
+)
+def test_options_that_are_wrong(tmp_path: Path, options: dict[str, str], said: str) -> None:
+    (tmp_path / "r.csv").write_bytes(EVENTS)
+    given: dict[str, Any] = {"history": "h", "name": "test", "master": "inline", "rejected": None, **options}
+    for name in ("history", "rejected"):
+        given[name] = None if given[name] is None else tmp_path / given[name]
+    with pytest.raises(DistcedError, match=said):
+        ingest([tmp_path / "r.csv"], **given)
+    assert (tmp_path / "r.csv").read_bytes() == EVENTS
+    assert [each.name for each in tmp_path.iterdir()] == ["r.csv"]
+
+
+def test_one_at_a_time(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(EVENTS)
+    HistoryWriter(tmp_path / "h", "test")
+    with alone(tmp_path / "h"), pytest.raises(HistoryError, match="somebody is ingesting"):
+        ingest([tmp_path / "a.csv"], tmp_path / "h", master="inline")
+    assert ingest([tmp_path / "a.csv"], tmp_path / "h", master="inline") == 0
