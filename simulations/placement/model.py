@@ -12,7 +12,7 @@ from policies.distribution.measures import flow_of
 from policies.distribution.reading import Stream
 from simulations.placement.evaluating import Metric
 from simulations.placement.instance import Instance
-from simulations.placement.nearness import Nearness
+from simulations.placement.nearness import Beside, Nearness
 from simulations.placement.programme import Programme, Solved
 
 
@@ -24,12 +24,22 @@ class Model:
         hosts: how many each detector is to have.
     """
 
-    def __init__(self, instance: Instance, near: Nearness, metric: Metric, *, every_node: bool = False) -> None:
+    def __init__(
+        self, instance: Instance, near: Nearness, metric: Metric, *, every_node: bool = False, apart: bool = True
+    ) -> None:
+        """
+        Args:
+            every_node: look at all nodes, where else some stand for all.
+            apart: have hosts of one detector at sites of their own, where there are enough.
+        """
         self.instance = instance
         self.near = near
         self.metric = metric
         self.every_node = every_node
+        self.apart = apart
         self.programme = Programme()
+        # Of each subscription in what ways it may be heard, and what has to stand where for that.
+        self._heard: list[dict[Hashable, Beside]] = []
         self.hosts = min(2, len(near.nodes)) if metric == "reliability" else 1
         self.ways = self._ways()
         self.nodes = self._nodes()
@@ -86,7 +96,7 @@ class Model:
             programme.row([*((("z", name, way), 1.0) for way in range(len(plans))), (("u", name), -1.0)], 0.0, 0.0)
             if name in roots:
                 programme.row([(("u", name), 1.0)], 1.0, 1.0)
-            if self.hosts > 1:
+            if self.hosts > 1 and self.apart:
                 self._apart(name)
         for name, way, plan in self._every():
             for part in plan.parts:
@@ -196,12 +206,18 @@ class Model:
     def _delays(self) -> None:
         programme, space = self.programme, self.instance.space
         for place, (root, asked) in enumerate(zip(space.roots, space.asked, strict=True)):
+            share = 1.0 / len(asked.subscribers) / len(space.asked)
             for number, subscriber in enumerate(asked.subscribers):
+                heard: dict[Hashable, Beside] = {}
                 for node in self.nodes:
-                    delay = self.near.delay(space.whole(root), node, subscriber)
-                    programme.variable(("x", place, number, node), delay / len(asked.subscribers) / len(space.asked))
-                    programme.row([(("x", place, number, node), 1.0), (("y", root, 0, node), -1.0)], most=0.0)
-                programme.row([(("x", place, number, node), 1.0) for node in self.nodes], 1.0, 1.0)
+                    for way, (delay, beside) in enumerate(self.near.delays(space.whole(root), node, subscriber)):
+                        name = ("x", place, number, node, way)
+                        heard[name] = beside | {(root, node)}
+                        programme.variable(name, delay * share)
+                        for other, host in heard[name]:
+                            programme.row([(name, 1.0), (("y", other, 0, host), -1.0)], most=0.0)
+                programme.row([(name, 1.0) for name in heard], 1.0, 1.0)
+                self._heard.append(heard)
 
     def _peak(self) -> None:
         programme = self.programme
@@ -212,18 +228,23 @@ class Model:
 
     # What comes of it.
 
-    def solve(self, seconds: float, tolerance: float) -> Solved:
-        """Solve it."""
-        solved = self.programme.solve(seconds, tolerance)
-        if solved is None:
-            raise DistcedError(
-                "the nodes together cannot do what the patterns ask for",
-                given=f"{sum(self.load(self.ways[name][0]) for name in dict.fromkeys(self.instance.space.roots)):,.0f}"
-                " instances a second",
-                allowed=f"{sum(map(self.near.capacity, self.near.nodes)):,.0f}",
-                advice="add a node, or raise capacities",
-            )
-        return solved
+    def solve(self, seconds: float, tolerance: float) -> Solved | None:
+        """Solve it; None where there is no placement."""
+        return self.programme.solve(seconds, tolerance)
+
+    def too_much(self) -> DistcedError:
+        """Why there is none."""
+        loads = [self.load(self.ways[name][0]) for name in dict.fromkeys(self.instance.space.roots)]
+        capacities = [self.near.capacity(node) for node in self.near.nodes]
+        advice = "add a node, or raise capacities"
+        if self.metric == "latency":
+            advice += "; by another metric patterns may be cut"
+        return DistcedError(
+            "the nodes cannot do what the patterns ask for",
+            given=f"{sum(loads) * self.hosts:,.0f} instances a second, the largest pattern {max(loads):,.0f}",
+            allowed=f"{sum(capacities):,.0f} on all nodes, {max(capacities):,.0f} on one",
+            advice=advice,
+        )
 
     def bound(self, solved: Solved) -> float:
         """The least figure that any placement may have by the metric."""
@@ -262,12 +283,12 @@ class Model:
         if self.metric != "latency":
             return solved.chosen(("y", name, way, node))
         # A copy that serves nobody is not made.
-        return any(
-            solved.chosen(("x", place, number, node))
-            for place, root in enumerate(self.instance.space.roots)
-            if root == name
-            for number in range(len(self.instance.space.asked[place].subscribers))
-        )
+        return (name, node) in self._serving(solved)
+
+    def _serving(self, solved: Solved) -> Beside:
+        """What has to stand where, so that everybody hears as soon as the programme says."""
+        soonest = (max(each, key=lambda name: solved.values.get(name, 0.0)) for each in self._heard)
+        return frozenset().union(*(each[name] for each, name in zip(self._heard, soonest, strict=True)))
 
 
 def _by_name(reading: Iterable[tuple[str, int]]) -> dict[str, list[int]]:

@@ -9,16 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from detectors.compilation import compile_pattern
 from middleware.errors import DistcedError
+from policies.distribution.measures import hosting
 from policies.distribution.policy import NAMED
-from policies.topology.model import BrokerNode
+from policies.topology.files import parse_topology
+from policies.topology.model import BrokerNode, Place
 from policies.topology.topology import Topology
 from simulations.benchmarks.placement import random_instance
 from simulations.placement.by_policy import place_all, settle
 from simulations.placement.evaluating import METRICS, Cost, evaluate, gap, parse_metrics
-from simulations.placement.instance import Instance
+from simulations.placement.instance import Instance, expected_figures
 from simulations.placement.optimum import optimum
 from simulations.placement.replanning import replan
+from simulations.placement.space import Asked, space_of
 from tests.placements import all_placements, instance_of_texts, small_instance
 
 seeds = st.integers(0, 10_000)
@@ -69,7 +73,7 @@ def test_no_node_is_given_more_than_it_can_do(seed: int) -> None:
     costs = [evaluate(limited, each) for each in all_placements(limited)]
     possible = [cost.bytes for cost in costs if not cost.overloaded]
     if not possible:
-        with pytest.raises(DistcedError, match="cannot do what the patterns ask for"):
+        with pytest.raises(DistcedError, match="the nodes cannot do what the patterns ask for"):
             optimum(limited, "bandwidth")
         return
     best = optimum(limited, "bandwidth")
@@ -119,6 +123,58 @@ def test_what_others_read_by_its_type_counts() -> None:
     costs = [evaluate(named, each) for each in all_placements(named)]
     best = optimum(named, "bandwidth")
     assert best.cost.bytes == pytest.approx(min(cost.bytes for cost in costs), rel=1e-3)
+
+
+@settings(max_examples=12, deadline=None)
+@given(seeds, st.sampled_from([0.0, 1.05, 1.6]))
+def test_delays_of_what_others_read_by_its_type(seed: int, room: float) -> None:
+    """It stands where its readers hear it the soonest, as far as there is room; several subscribers each."""
+    topology = small_instance(seed, patterns=1).topology
+    texts = ["[A where v > 8] ; [B where v > 8] -> Rare()", "[Rare] ; [A where v > 8]"]
+    everybody = tuple(each.place for each in topology.subscribers.values())
+    space = space_of([Asked(text, compile_pattern(text), everybody) for text in texts])
+    instance = Instance(topology, space, expected_figures(topology, space), {})
+    if room:
+        instance = _limited(instance, room * max(instance.foreseen[root].loads[""] for root in space.roots))
+    each_whole = _whole(instance)
+    costs = [evaluate(instance, each) for hosts in (1, 2) for each in all_placements(each_whole, hosts)]
+    # With one more host of each than any of these placements has it may be better still.
+    least = min(cost.delay for cost in costs if not room or not cost.overloaded)
+    best = optimum(instance, "latency")
+    assert best.proven
+    assert not (room and best.cost.overloaded)
+    assert best.bound * (1 - 1e-3) <= best.cost.delay <= least * (1 + 1e-3)
+
+
+def test_two_hosts_at_one_site_where_another_has_no_room() -> None:
+    """Better than none."""
+    topology = parse_topology(
+        """
+        [sites.here]
+        [sites.there]
+        [nodes.a]
+        site = "here"
+        capacity = 10
+        [nodes.b]
+        site = "here"
+        capacity = 10
+        [nodes.c]
+        site = "there"
+        capacity = 0.01
+        [publishers.p]
+        site = "here"
+        types = ["A", "B"]
+        rates = { A = 1, B = 1 }
+        [[links]]
+        between = ["here", "there"]
+        latency = "1ms"
+        """
+    )
+    space = space_of([Asked("q", compile_pattern("[A] ; [B]"), (Place("site", "here"),))])
+    instance = Instance(topology, space, expected_figures(topology, space), {})
+    best = optimum(instance, "reliability")
+    assert best.cost.lost == 0
+    assert set(hosting(best.detectors[space.roots[0]])) == {"a", "b"}
 
 
 def test_gaps() -> None:
