@@ -161,6 +161,9 @@ def place(
     spark: Annotated[
         str, typer.Option(metavar="MASTER", help="Count days as tasks of Spark, local[*] or a cluster.")
     ] = "",
+    figures: Annotated[
+        bool, typer.Option("--figures", help="Show sources, sub-patterns, and what sites send to one another, too.")
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
     """Where the detectors of patterns had best stand, by what a history says of them.
@@ -192,6 +195,7 @@ def place(
         seed,
         solver=solver,
         spark=spark,
+        figures=figures,
         as_json=as_json,
     )
     return analyse(wanted)

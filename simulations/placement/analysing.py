@@ -135,10 +135,6 @@ def _advice(instance: Instance, options: list[Option], best: Optimum) -> list[Ad
     found = []
     for number, (root, asked) in enumerate(zip(instance.space.roots, instance.space.asked, strict=True)):
         entry, figures = best.detectors[root], instance.foreseen[root]
-        reads = instance.space.whole(root).compiled.automaton.type_names()
-        events = sum(told.often for stream, told in instance.streams.items() if reads is None or stream.type in reads)
-        read = instance.space.named(instance.space.whole(root))
-        events += sum(instance.foreseen[other].rate for other in read)
         found.append(
             Advice(
                 asked.name,
@@ -149,7 +145,7 @@ def _advice(instance: Instance, options: list[Option], best: Optimum) -> list[Ad
                 "" if nearest is None else nearest.name,
                 () if nearest is None else tuple(hosting(nearest.detectors[root])),
                 figures.rate,
-                figures.rate / events if events else 0.0,
+                instance.selectivity(root),
                 best.cost.delays[number],
             )
         )

@@ -17,17 +17,17 @@ a time. Here all are decided about at once, as a mixed-integer programme. *d* is
     e[d,l,m] >= g + u' - 1 a pattern that others read as a part tells more, u' >= z of those   more[d] · links(m → l)
 
 *Latency*: ns until subscribers hear, mean over patterns: Σ x[l,d,n,h] · delay[d,n,l,h] with Σ_n,h x = 1 and x <= y.
-Patterns stay whole: what comes through a part comes no sooner than what is read where it comes from. *h* says where what
-the pattern reads by its type stands: x <= y[p,m] for each such p, on m. Without capacities only that from where it is
-heard the soonest is looked at, else as many as `nearness.MOST`: beyond these the bound may not be reached, and then
-nothing is proven.
+Patterns stay whole: what comes through a part comes no sooner than what is read where it comes from. *h* says where
+that stands what the pattern reads by its type: x <= y[p,m] for each such p, on m. Without capacities only that from
+where it is heard the soonest is looked at, else as many as `nearness.MOST`: beyond these the bound may not be reached,
+and then nothing is proven.
 
 *Load*: the least P with Σ load[d,w] y[d,w,n] <= P · capacity[n]. No more nodes are needed than there are detectors, and
 of nodes that can do more none is worse; so only as many are looked at, those that can do the most.
 
 *Reliability*: as bandwidth, with two hosts for each detector (Σ_n y = 2 z), at two sites where there are two and all
-fits, each reader hearing both (Σ_m f = 2 r). Then nothing is lost with any one node; of all such placements it is the one
-with the fewest bytes.
+fits, each reader hearing both (Σ_m f = 2 r). Then nothing is lost with any one node; of all such placements it is the
+one with the fewest bytes.
 
 The equations for r, f and g are those of uncapacitated facility location, whose relaxation is nearly whole. To bound f
 by y + r - 1 instead was rejected: its relaxation is 0. Nodes at one site read and send alike, so for bytes one at each

@@ -61,6 +61,7 @@ class Wanted:
     seed: int = 0
     solver: float = 60.0
     spark: str = ""
+    figures: bool = False
     as_json: bool = False
 
 
@@ -102,7 +103,7 @@ def place(wanted: Wanted) -> int:
     if wanted.as_json:
         print_json(as_dict(found, counts, replayed))
     else:
-        show(output(), found, counts, replayed)
+        show(output(), found, counts, replayed, figures=wanted.figures)
     show_notes([*patterns.notes, *(f"{each.where}: {each.error}" for each in history.problems)])
     return 0 if all(each.settled and each.worst <= WITHIN for each in replayed) else 1
 

@@ -16,13 +16,20 @@ from policies.distribution.reasons import show_figure, show_rate, show_time
 from policies.explaining.text import SHORT
 from policies.topology.drawing.overlay import Hosted, Overlay
 from simulations.placement.analysing import Advice, Analysis, Option
+from simulations.placement.counted import counted_as_dict, show_counted
 from simulations.placement.counts import Counts
 from simulations.placement.evaluating import Cost, Metric
 from simulations.placement.what_if import LEAST, Replayed
 
 
-def show(console: Console, found: Analysis, counts: Counts, replayed: Sequence[Replayed] = ()) -> None:
-    """For people: a table of policies, advice for each pattern, and the simulations."""
+def show(
+    console: Console, found: Analysis, counts: Counts, replayed: Sequence[Replayed] = (), *, figures: bool = False
+) -> None:
+    """For people: a table of policies, advice for each pattern, and the simulations.
+
+    Args:
+        figures: whether what was counted, and what sites send to one another, is shown as well.
+    """
     instance, best = found.instance, found.best
     limited = instance.empty.knows_capacity
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
@@ -55,6 +62,9 @@ def show(console: Console, found: Analysis, counts: Counts, replayed: Sequence[R
     )
     for advice in found.advice:
         console.print(advice_text(advice), markup=False, soft_wrap=True)
+    if figures:
+        console.print()
+        show_counted(console, instance, best.cost)
     for run in replayed:
         console.print()
         _show_replayed(console, run)
@@ -114,6 +124,7 @@ def as_dict(found: Analysis, counts: Counts, replayed: Sequence[Replayed] = ()) 
         "metric": found.metric,
         "events": counts.events,
         "duration_ns": counts.duration,
+        **counted_as_dict(found.instance),
         "optimum": {
             "proven": found.best.proven,
             "bound": found.best.bound,
@@ -165,6 +176,9 @@ def _option(option: Option, metric: Metric) -> dict[str, Any]:
         "overloaded": list(cost.overloaded),
         "reasons": list(option.reasons),
         "links": [{"from": origin, "to": target, "bytes": amount} for (origin, target), amount in cost.links.items()],
+        "traffic": [
+            {"from": origin, "to": target, "bytes": amount} for (origin, target), amount in cost.traffic.items()
+        ],
         "loads": {node: load for node, load in cost.loads.items() if load},
         "detectors": [
             {"id": name, "pattern": entry.pattern, "nodes": list(hosting(entry)), "parts": list(entry.parts)}
