@@ -156,6 +156,10 @@ def place(
         bool,
         typer.Option("--what-if", help="Replay the beginning of the history in the simulator, and compare the links."),
     ] = False,
+    candidate: Annotated[
+        list[str] | None,
+        typer.Option(metavar="POLICY", help="Replay it through this policy as well, whether named or not; repeatable."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="With --what-if: what chance begins with.")] = 0,
     solver: Annotated[float, typer.Option(help="Seconds that the solver may take.", min=0.1)] = 60.0,
     spark: Annotated[
@@ -170,8 +174,8 @@ def place(
 
     The history is gone through with the patterns and all sub-patterns they may be cut into; then each named policy
     places their detectors, and a solver finds the best placement there is. With --what-if the simulator runs the policy
-    of the metric and the optimum, and the exit code is 1 where what was predicted is off by more than a tenth on a
-    link, or detectors have moved.
+    of the metric and the optimum, with --candidate other policies, and the exit code is 1 where what was predicted is
+    off by more than a tenth on a link, or detectors have moved.
 
     \b
     Examples:
@@ -192,6 +196,7 @@ def place(
         out,
         picture,
         what_if,
+        tuple(candidate or ()),
         seed,
         solver=solver,
         spark=spark,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from middleware.errors import DistcedError
 from middleware.protocol import DetectorEntry, HintEntry
 from policies.distribution.measures import hosting
-from policies.distribution.policy import NAMED
+from policies.distribution.policy import NAMED, Policy
 from simulations.placement.by_policy import Placed, place_all, settle
 from simulations.placement.evaluating import OWN, Cost, Metric, evaluate, gap
 from simulations.placement.instance import Instance
@@ -72,7 +72,7 @@ class Analysis:
 
     Attributes:
         instance: the problem.
-        options: the named policies, what was planned anew, and the optimum, which is the last.
+        options: the named policies, further ones, what was planned anew, and the optimum, which is the last.
         refused: policies that cannot do it, and why.
         best: the optimum.
         advice: by pattern.
@@ -90,16 +90,24 @@ class Analysis:
         return hints_of(self.instance, self.best.detectors)
 
 
-def analyse(instance: Instance, metric: Metric, *, seconds: float = SECONDS, tell: Tell = lambda _: None) -> Analysis:
+def analyse(
+    instance: Instance,
+    metric: Metric,
+    *,
+    further: Iterable[Policy] = (),
+    seconds: float = SECONDS,
+    tell: Tell = lambda _: None,
+) -> Analysis:
     """Compare what policies would do with the best there is.
 
     Args:
+        further: policies beside the named ones.
         seconds: how long the solver may look.
         tell: what is being done.
     """
     placed: dict[str, Placed] = {}
     refused: dict[str, DistcedError] = {}
-    for name, policy in NAMED.items():
+    for name, policy in {**NAMED, **{each.text: each for each in further}}.items():
         tell(f"placing by {name}")
         try:
             placed[name] = place_all(instance, policy)

@@ -109,6 +109,19 @@ def test_for_people(folder: Path) -> None:
         assert word in text
 
 
+def test_what_if_with_candidates(folder: Path) -> None:
+    """Policies of one's choice: a named one, a point in the design space, and what was planned anew."""
+    point = "none none publishers"
+    options = ("--candidate", "min-load", "--candidate", "planned anew", "--candidate", point)
+    code, text = placed(folder, "--near", "site-1", "--json", *options)
+    told = json.loads(text)
+    assert [each["policy"] for each in told["what_if"]] == ["min-load", point, "planned anew"]
+    assert code == 0, told["what_if"]
+    assert [each["policy"] for each in told["options"]] == [*NAMED, point, "planned anew", "optimum"]
+    with pytest.raises(DistcedError, match="no distribution policy of this name"):
+        placed(folder, "--near", "site-1", "--candidate", "min-lode")
+
+
 def test_what_the_history_says(folder: Path) -> None:
     """Rates by source, selectivity of every sub-pattern, and what sites send to one another, as counted by hand."""
     history = History(folder / "history")
