@@ -28,6 +28,7 @@ from simulations.placement.measuring import (
     instance_of,
     located,
     measured,
+    opened,
     registry_of,
     sources_of,
     types_of,
@@ -72,7 +73,7 @@ class Wanted:
 
 def place(wanted: Wanted) -> int:
     """Analyse; 0 unless a simulation was off by more than a tenth on some link."""
-    history, topology = History(wanted.history), load_topology(wanted.topology)
+    history, topology = opened(wanted.history), load_topology(wanted.topology)
     policies = [parse_policy(each, where="--candidate") for each in wanted.candidates if each not in PLANNED]
     patterns = compile_source(read_source(wanted.patterns), registry_of(history))
     names = [

@@ -162,6 +162,14 @@ def test_who_subscribes_has_to_be_said(folder: Path) -> None:
         placed(folder, "--subscriber", "Mett=subscriber-1")
 
 
+def test_a_history_without_events(folder: Path, tmp_path: Path) -> None:
+    """Said of the history, not of the types that it has not."""
+    HistoryWriter(tmp_path / "empty", "test", TYPES)
+    for options in ((), ("--spark", "local[1]")):
+        with pytest.raises(DistcedError, match="a history without events"):
+            placed(folder, "--near", "site-1", "--history", str(tmp_path / "empty"), *options)
+
+
 def test_files_of_hints(tmp_path: Path) -> None:
     hints = {"c1": HintEntry(("n",), ("c2",)), "c2": HintEntry()}
     write_hints(tmp_path / "hints.json", "load", {"c1": "[A]"}, hints)
