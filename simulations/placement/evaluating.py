@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Final, Literal, TypeAlias, get_args
 
 from middleware.errors import DistcedError
@@ -68,6 +69,11 @@ class Cost:
     def delay(self) -> float:
         """ns, mean over patterns."""
         return mean(self.delays)
+
+    @property
+    def unheard(self) -> int:
+        """How many patterns have subscribers that never hear of them: there is no way to their detector, or from it."""
+        return sum(not isfinite(each) for each in self.delays)
 
     @property
     def peak(self) -> float:

@@ -52,27 +52,39 @@ class Nearness:
              for name in instance.space.roots if instance.space.publishes(name)}
         )  # fmt: skip
         self.limited = self.situation.knows_capacity
+        self._able: dict[str, frozenset[str]] = {}
         self._streams: dict[str, tuple[Stream, ...]] = {}
         self._arrivals: dict[tuple[str, str], list[_Heard]] = {}
 
     @cached_property
     def nodes(self) -> tuple[str, ...]:
-        """Those that reach every source that is read and every subscriber."""
-        situation, space = self.situation, self.instance.space
-        sites = {situation.site_of(place) for asked in space.asked for place in asked.subscribers}
-        homes = {
+        """Those that any of the detectors may stand on."""
+        return tuple(sorted(frozenset().union(*(self.able(name) for name in self.instance.space.ways))))
+
+    def able(self, name: str) -> frozenset[str]:
+        """The nodes that a detector may stand on: they reach every source that it reads, and every subscriber."""
+        if name not in self._able:
+            situation = self.situation
+            homes = self._homes(name)
+            sites = {situation.site_of(place) for place in self.instance.subscribers(name)}
+            self._able[name] = frozenset(
+                node
+                for node in situation.nodes
+                if all(self.links(home, self.site(node)) < inf for home in homes)
+                and all(self.links(self.site(node), site) < inf for site in sites)
+            )
+        return self._able[name]
+
+    def _homes(self, name: str) -> set[str]:
+        """The sites of the sources that a detector reads, and of those of what it reads by its type."""
+        space, situation = self.instance.space, self.situation
+        found = {
             situation.site_of_home(home)
-            for name in space.roots
             for stream in self.streams(space.whole(name))
             if stream.kind == "event"
             for home in situation.homes_of(stream, "")
         }
-        return tuple(
-            node
-            for node in sorted(situation.nodes)
-            if all(self.links(home, self.site(node)) < inf for home in homes)
-            and all(self.links(self.site(node), site) < inf for site in sites)
-        )
+        return found.union(*(self._homes(other) for other in space.named(space.whole(name))))
 
     def representatives(self, count: int) -> tuple[str, ...]:
         """So many nodes of each site, those that can do the most."""
@@ -110,9 +122,10 @@ class Nearness:
         return self.situation.measures.flow(stream)
 
     def links_to(self, stream: Stream, node: str) -> float:
-        """How many links such a stream crosses on its way to a node."""
+        """How many links such a stream crosses on its way to a node; none where there is no way."""
         situation, site = self.situation, self.site(node)
-        return sum(self.links(situation.site_of_home(home), site) for home in situation.homes_of(stream, site))
+        links = (self.links(situation.site_of_home(home), site) for home in situation.homes_of(stream, site))
+        return sum(each for each in links if each < inf)
 
     # Delays.
 
@@ -157,7 +170,8 @@ class Nearness:
                 _Heard(
                     heard.after + situation.to_node(situation.home_of_node(each), node), heard.beside | {(other, each)}
                 )
-                for each in self.nodes
+                for each in self.able(other)
+                if self.links(self.site(each), self.site(node)) < inf
                 for heard in self._arrivals_of(whole, each)
             ),
             key=lambda heard: (heard.after, sorted(heard.beside)),

@@ -5,7 +5,7 @@ a time. Here all are decided about at once, as a mixed-integer programme. *d* is
 (`space`), *n* a node, *s* a stream.
 
     z[d,w] ∈ {0,1}         d is detected in way w;  Σ_w z[d,w] = 1 for the patterns asked for, u[d] ∈ [0,1] for parts
-    y[d,w,n] ∈ {0,1}       it is on n;              y <= z,  Σ_n y[d,w,n] >= z[d,w]
+    y[d,w,n] ∈ {0,1}       it is on n;              y <= z,  Σ_n y[d,w,n] >= z[d,w],  n hears the sources of d and is heard
     u[p] >= z[d,w]         where w reads the part p
     Σ load[d,w] y[d,w,n] <= capacity[n]             where capacities are known
 
@@ -81,12 +81,15 @@ def optimum(instance: Instance, metric: Metric, *, seconds: float = SECONDS, tol
     """The best placement by a metric.
 
     Raises:
-        DistcedError: where there is none: no node reaches everybody, or together they can do too little.
+        DistcedError: where there is none: no node reaches all that a pattern needs, or together they can do too little.
     """
     began = time.perf_counter()
     near = Nearness(instance)
-    if not near.nodes:
-        raise DistcedError("no node reaches all sources and subscribers", advice="add a link, or a node on their side")
+    for name in instance.space.roots:
+        if not near.able(name):
+            raise DistcedError("no node reaches all sources and subscribers of a pattern",
+                               given=instance.space.whole(name).compiled.text,
+                               advice="add a link, or a node on their side")  # fmt: skip
     model = Model(instance, near, metric)
     solved = model.solve(seconds, tolerance)
     if solved is not None and model.crowded(solved):

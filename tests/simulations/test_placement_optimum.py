@@ -17,8 +17,9 @@ from policies.topology.files import parse_topology
 from policies.topology.model import BrokerNode, Place
 from policies.topology.topology import Topology
 from simulations.benchmarks.placement import random_instance
+from simulations.placement.analysing import analyse
 from simulations.placement.by_policy import place_all, settle
-from simulations.placement.evaluating import METRICS, Cost, evaluate, gap, parse_metrics
+from simulations.placement.evaluating import METRICS, Cost, Metric, evaluate, gap, parse_metrics
 from simulations.placement.instance import Instance, expected_figures
 from simulations.placement.optimum import optimum
 from simulations.placement.replanning import replan
@@ -175,6 +176,60 @@ def test_two_hosts_at_one_site_where_another_has_no_room() -> None:
     best = optimum(instance, "reliability")
     assert best.cost.lost == 0
     assert set(hosting(best.detectors[space.roots[0]])) == {"a", "b"}
+
+
+PARTED = """
+allow_partitions = true
+[sites.here]
+[sites.near]
+[sites.there]
+[nodes.a]
+site = "here"
+[nodes.b]
+site = "near"
+[nodes.far]
+site = "there"
+[publishers.p]
+site = "here"
+types = ["A", "B"]
+rates = { A = 1, B = 1 }
+[publishers.q]
+site = "there"
+types = ["C"]
+rates = { C = 1 }
+[[links]]
+between = ["here", "near"]
+latency = "1ms"
+"""
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_sites_that_do_not_reach_each_other(metric: Metric) -> None:
+    """Each pattern where it hears its sources and is heard, by policies, planned anew, and the optimum."""
+    topology = parse_topology(PARTED)
+    here, near, there = (Place("site", name) for name in ("here", "near", "there"))
+    asked = [
+        Asked("left", compile_pattern("[A] ; [B] -> Left()"), (near,)),
+        Asked("more", compile_pattern("[Left] ; [A]"), (here, near)),
+        Asked("right", compile_pattern("[C] ; [C]"), (there,)),
+    ]
+    space = space_of(asked)
+    instance = Instance(topology, space, expected_figures(topology, space), {})
+    found = analyse(instance, metric)
+    # Of one pattern there is no second node; so the policy of two hosts can do nothing for it.
+    assert set(found.refused) == {"max-reliability"}
+    for option in found.options:
+        assert option.gap >= -1e-9
+        for name, root in zip(("left", "more", "right"), space.roots, strict=True):
+            nodes = set(hosting(option.detectors[root]))
+            assert nodes <= ({"far"} if name == "right" else {"a", "b"}), option.name
+    left = set(hosting(found.best.detectors[space.roots[0]]))
+    assert left == {"a", "b"} if metric == "reliability" else left
+    assert found.best.proven
+    # What neither side has both of.
+    space = space_of([Asked("both", compile_pattern("[A] ; [C]"), (near,))])
+    with pytest.raises(DistcedError, match="no node reaches all sources and subscribers"):
+        optimum(Instance(topology, space, expected_figures(topology, space), {}), metric)
 
 
 def test_gaps() -> None:
