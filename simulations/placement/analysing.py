@@ -121,7 +121,7 @@ def analyse(
         instance = instance.with_ways(anew.plans)
         placed[REPLANNED] = anew
     tell("looking for the optimum")
-    best = optimum(instance, metric, seconds=seconds)
+    best = optimum(instance, metric, known=[each.detectors for each in placed.values()], seconds=seconds)
     figure = best.cost.by(metric)
     costs = {name: evaluate(instance, each.detectors) for name, each in placed.items()}
     options = [

@@ -284,7 +284,7 @@ class Model:
             weights = rates if any(rates) else [1.0] * len(rates)
             pairs = zip(space.roots, weights, strict=True)
             return sum(weight for name, weight in pairs if self.hosts_of(name) == 1) / sum(weights) / len(nodes)
-        return solved.bound
+        return max(solved.bound, 0.0)
 
     def crowded(self, solved: Solved) -> bool:
         """Whether a node that stands for its site has been given more than it can do."""

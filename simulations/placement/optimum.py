@@ -5,7 +5,7 @@ a time. Here all are decided about at once, as a mixed-integer programme. *d* is
 (`space`), *n* a node, *s* a stream.
 
     z[d,w] ∈ {0,1}         d is detected in way w;  Σ_w z[d,w] = 1 for the patterns asked for, u[d] ∈ [0,1] for parts
-    y[d,w,n] ∈ {0,1}       it is on n;              y <= z,  Σ_n y[d,w,n] >= z[d,w],  n hears the sources of d and is heard
+    y[d,w,n] ∈ {0,1}       it is on n;              y <= z,  Σ_n y[d,w,n] >= z[d,w];  n hears what d reads, and is heard
     u[p] >= z[d,w]         where w reads the part p
     Σ load[d,w] y[d,w,n] <= capacity[n]             where capacities are known
 
@@ -37,7 +37,7 @@ site stands for all, as long as what is put there fits on one of them; else all 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from middleware.errors import DistcedError
@@ -46,6 +46,7 @@ from simulations.placement.evaluating import Cost, Metric, evaluate
 from simulations.placement.instance import Instance
 from simulations.placement.model import Model
 from simulations.placement.nearness import Nearness
+from simulations.placement.programme import OutOfTimeError
 
 SECONDS = 60.0
 """How long the solver may look."""
@@ -77,11 +78,24 @@ class Optimum:
     rows: int
 
 
-def optimum(instance: Instance, metric: Metric, *, seconds: float = SECONDS, tolerance: float = TOLERANCE) -> Optimum:
+def optimum(
+    instance: Instance,
+    metric: Metric,
+    *,
+    known: Iterable[Mapping[str, DetectorEntry]] = (),
+    seconds: float = SECONDS,
+    tolerance: float = TOLERANCE,
+) -> Optimum:
     """The best placement by a metric.
+
+    Args:
+        known: placements that are known already; the best of them counts where time runs out before a better one is
+            found.
+        seconds: how long the solver may look.
 
     Raises:
         DistcedError: where there is none: no node reaches all that a pattern needs, or together they can do too little.
+        OutOfTimeError: where none was found in time, and none is known.
     """
     began = time.perf_counter()
     near = Nearness(instance)
@@ -91,18 +105,36 @@ def optimum(instance: Instance, metric: Metric, *, seconds: float = SECONDS, tol
                                given=instance.space.whole(name).compiled.text,
                                advice="add a link, or a node on their side")  # fmt: skip
     model = Model(instance, near, metric)
-    solved = model.solve(seconds, tolerance)
-    if solved is not None and model.crowded(solved):
-        # What is at a site does not fit on one node of it.
-        model = Model(instance, near, metric, every_node=True)
+    placements: list[Mapping[str, DetectorEntry]] = []
+    bound, proven = 0.0, False
+    try:
         solved = model.solve(seconds, tolerance)
-    if solved is None and metric == "reliability":
-        # Nor does all fit with the two hosts at sites of their own.
-        model = Model(instance, near, metric, every_node=True, apart=False)
-        solved = model.solve(seconds, tolerance)
-    if solved is None:
-        raise model.too_much()
-    detectors = model.placement(solved)
-    cost, bound = evaluate(instance, detectors), model.bound(solved)
-    proven = solved.proven and (metric != "latency" or cost.delay <= bound * (1 + 10 * tolerance))
+        if solved is not None and model.crowded(solved):
+            # What is at a site does not fit on one node of it.
+            model = Model(instance, near, metric, every_node=True)
+            solved = model.solve(seconds, tolerance)
+        if solved is None and metric == "reliability":
+            # Nor does all fit with the two hosts at sites of their own.
+            model = Model(instance, near, metric, every_node=True, apart=False)
+            solved = model.solve(seconds, tolerance)
+        if solved is None:
+            raise model.too_much()
+        placements.append(model.placement(solved))
+        bound, proven = model.bound(solved), solved.proven
+    except OutOfTimeError:
+        placements += known
+        if not placements:
+            raise
+    else:
+        if not proven:
+            placements += known
+    detectors, cost = min(
+        ((each, evaluate(instance, each)) for each in placements), key=lambda each: _rank(each[1], metric)
+    )
+    if metric == "latency" and cost.delay > bound * (1 + 10 * tolerance):
+        proven = False
     return Optimum(metric, detectors, cost, bound, proven, time.perf_counter() - began, *model.programme.size)
+
+
+def _rank(cost: Cost, metric: Metric) -> tuple[int, float, float]:
+    return cost.unheard + len(cost.overloaded), cost.by(metric), cost.bytes

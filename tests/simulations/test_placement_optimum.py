@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 from detectors.compilation import compile_pattern
 from middleware.errors import DistcedError
@@ -17,11 +19,14 @@ from policies.topology.files import parse_topology
 from policies.topology.model import BrokerNode, Place
 from policies.topology.topology import Topology
 from simulations.benchmarks.placement import random_instance
+from simulations.placement import report
 from simulations.placement.analysing import analyse
 from simulations.placement.by_policy import place_all, settle
+from simulations.placement.counts import Counts
 from simulations.placement.evaluating import METRICS, Cost, Metric, evaluate, gap, parse_metrics
 from simulations.placement.instance import Instance, expected_figures
 from simulations.placement.optimum import optimum
+from simulations.placement.programme import OutOfTimeError
 from simulations.placement.replanning import replan
 from simulations.placement.space import Asked, space_of
 from tests.placements import all_placements, instance_of_texts, small_instance
@@ -176,6 +181,20 @@ def test_two_hosts_at_one_site_where_another_has_no_room() -> None:
     best = optimum(instance, "reliability")
     assert best.cost.lost == 0
     assert set(hosting(best.detectors[space.roots[0]])) == {"a", "b"}
+
+
+def test_a_solver_that_runs_out_of_time() -> None:
+    """What policies have found counts then, so none is better than what is taken for the optimum."""
+    instance = random_instance(5, 50)
+    with pytest.raises(OutOfTimeError, match="no placement was found in time"):
+        optimum(instance, "bandwidth", seconds=1e-6)
+    found = analyse(instance, "bandwidth", seconds=1e-6)
+    assert not found.best.proven
+    assert min(each.gap for each in found.options) == 0.0
+    assert found.best.cost.by("bandwidth") == min(each.cost.bytes for each in found.options)
+    console = Console(file=io.StringIO(), width=200)
+    report.show(console, found, Counts())
+    assert "not proven: none is below" in console.file.getvalue()  # type: ignore[attr-defined]
 
 
 PARTED = """
