@@ -150,7 +150,15 @@ def streams_of(counts: Counts) -> dict[Stream, Told]:
 
 def instance_of(counts: Counts, space: Space, topology: Topology, sources: Mapping[str, SourceEntry]) -> Instance:
     """The placement problem of patterns in a network with the figures of a history."""
-    return Instance(topology, space, foreseen_of(counts, space), streams_of(counts), sources)
+    wanted = wanted_types(space)
+    # Who has said nothing is not taken to say what is usual.
+    silent = {
+        Stream("event", type_name, source): Told(0.0, 0.0)
+        for source, entry in sources.items()
+        for type_name in entry.types
+        if wanted is None or type_name in wanted
+    }
+    return Instance(topology, space, foreseen_of(counts, space), {**silent, **streams_of(counts)}, sources)
 
 
 def located(published: Mapping[str, Sequence[str]], topology: Topology) -> dict[str, SourceEntry]:
