@@ -156,19 +156,26 @@ def place(
         bool,
         typer.Option("--what-if", help="Replay the beginning of the history in the simulator, and compare the links."),
     ] = False,
+    candidate: Annotated[
+        list[str] | None,
+        typer.Option(metavar="POLICY", help="Replay it through this policy as well, whether named or not; repeatable."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="With --what-if: what chance begins with.")] = 0,
     solver: Annotated[float, typer.Option(help="Seconds that the solver may take.", min=0.1)] = 60.0,
     spark: Annotated[
         str, typer.Option(metavar="MASTER", help="Count days as tasks of Spark, local[*] or a cluster.")
     ] = "",
+    figures: Annotated[
+        bool, typer.Option("--figures", help="Show sources, sub-patterns, and what sites send to one another, too.")
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
     """Where the detectors of patterns had best stand, by what a history says of them.
 
     The history is gone through with the patterns and all sub-patterns they may be cut into; then each named policy
     places their detectors, and a solver finds the best placement there is. With --what-if the simulator runs the policy
-    of the metric and the optimum, and the exit code is 1 where what was predicted is off by more than a tenth on a
-    link, or detectors have moved.
+    of the metric and the optimum, with --candidate other policies, and the exit code is 1 where what was predicted is
+    off by more than a tenth on a link, or detectors have moved.
 
     \b
     Examples:
@@ -189,9 +196,11 @@ def place(
         out,
         picture,
         what_if,
+        tuple(candidate or ()),
         seed,
         solver=solver,
         spark=spark,
+        figures=figures,
         as_json=as_json,
     )
     return analyse(wanted)

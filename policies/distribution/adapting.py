@@ -139,8 +139,11 @@ class _Standing:
         if len(self.hosts) >= self.policy.replicas or not free:
             return None
         now = self._candidate(self.hosts)
-        best = self._best({node: self._candidate({**self.hosts, node: self.situation.home_of_node(node)}, node)
-                           for node in free})  # fmt: skip
+        new = {node: self.situation.home_of_node(node) for node in free}
+        # What does not hear, or is not heard, is no replica.
+        new = {node: home for node, home in new.items()
+               if all(self._delay({node: home}, place) < inf for place in self.subscribers)}  # fmt: skip
+        best = self._best({node: self._candidate({**self.hosts, node: home}, node) for node, home in new.items()})
         if best is None:
             return None
         node, after = best

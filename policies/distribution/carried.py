@@ -65,6 +65,17 @@ class Carried:
                     found[link] = found.get(link, 0.0) + amount * times
         return found
 
+    @property
+    def bytes_by_ends(self) -> dict[tuple[str, str], float]:
+        """Bytes a second that are sent from a site for another one, whatever ways they take, by (from, to)."""
+        found: dict[tuple[str, str], float] = {}
+        for stream in self._all():
+            amount = self._situation.measures.flow(stream)
+            for (origin, target), times in self._ways(stream).items():
+                if origin != target and times * amount:
+                    found[origin, target] = found.get((origin, target), 0.0) + amount * times
+        return found
+
     def _all(self) -> dict[Stream, int]:
         """By stream that crosses any, how many links it crosses."""
         reading = self._situation.reading

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import combinations
-from math import comb
+from math import comb, inf
 from typing import Final, NamedTuple, TypeAlias
 
 from detectors.cutting.graph import DetectorGraph
@@ -116,6 +116,11 @@ class Choice:
         def made(chosen: tuple[str, ...]) -> Candidate:
             return self.candidate(action, way, chosen, there)
 
+        if count > 1 or there:
+            # What does not hear, or is not heard, is no replica.
+            nodes = [node for node in nodes if self._on(way, node, "").delay < inf]
+            if len(nodes) < count and len(there) < self.policy.replicas:
+                raise too_few(self.policy, (*there, *nodes))
         if count <= 1:
             yield from (self.candidate(action, way, (node,), there) for node in nodes)
             return

@@ -299,6 +299,11 @@ class Situation:
         """Bytes a second that each link carries now, by (from site, to site)."""
         return self._carried.bytes_by_link
 
+    @property
+    def bytes_by_ends(self) -> dict[tuple[str, str], float]:
+        """Bytes a second that are sent from a site for another one, whatever ways they take, by (from, to)."""
+        return self._carried.bytes_by_ends
+
 
 def _put(table: dict[str, Any], name: str, entry: Any) -> None:
     if entry is None:

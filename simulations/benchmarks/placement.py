@@ -190,7 +190,7 @@ def _tried(seed: int, most: int, metrics: tuple[Metric, ...], limit: float) -> T
         known = instance.with_ways(anew.plans)
         every = {**placed, SETTLED: settled, REPLANNED: anew}
         costs = {name: evaluate(known, each.detectors) for name, each in every.items()}
-        best = optimum(known, metric, seconds=limit)
+        best = optimum(known, metric, known=[each.detectors for each in every.values()], seconds=limit)
         figure = best.cost.by(metric)
         rows.append(
             Compared(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from middleware.errors import DistcedError
 from middleware.protocol import DetectorEntry, HintEntry
 from policies.distribution.measures import hosting
-from policies.distribution.policy import NAMED
+from policies.distribution.policy import NAMED, Policy
 from simulations.placement.by_policy import Placed, place_all, settle
 from simulations.placement.evaluating import OWN, Cost, Metric, evaluate, gap
 from simulations.placement.instance import Instance
@@ -72,7 +72,7 @@ class Analysis:
 
     Attributes:
         instance: the problem.
-        options: the named policies, what was planned anew, and the optimum, which is the last.
+        options: the named policies, further ones, what was planned anew, and the optimum, which is the last.
         refused: policies that cannot do it, and why.
         best: the optimum.
         advice: by pattern.
@@ -90,16 +90,24 @@ class Analysis:
         return hints_of(self.instance, self.best.detectors)
 
 
-def analyse(instance: Instance, metric: Metric, *, seconds: float = SECONDS, tell: Tell = lambda _: None) -> Analysis:
+def analyse(
+    instance: Instance,
+    metric: Metric,
+    *,
+    further: Iterable[Policy] = (),
+    seconds: float = SECONDS,
+    tell: Tell = lambda _: None,
+) -> Analysis:
     """Compare what policies would do with the best there is.
 
     Args:
+        further: policies beside the named ones.
         seconds: how long the solver may look.
         tell: what is being done.
     """
     placed: dict[str, Placed] = {}
     refused: dict[str, DistcedError] = {}
-    for name, policy in NAMED.items():
+    for name, policy in {**NAMED, **{each.text: each for each in further}}.items():
         tell(f"placing by {name}")
         try:
             placed[name] = place_all(instance, policy)
@@ -113,7 +121,7 @@ def analyse(instance: Instance, metric: Metric, *, seconds: float = SECONDS, tel
         instance = instance.with_ways(anew.plans)
         placed[REPLANNED] = anew
     tell("looking for the optimum")
-    best = optimum(instance, metric, seconds=seconds)
+    best = optimum(instance, metric, known=[each.detectors for each in placed.values()], seconds=seconds)
     figure = best.cost.by(metric)
     costs = {name: evaluate(instance, each.detectors) for name, each in placed.items()}
     options = [
@@ -135,10 +143,6 @@ def _advice(instance: Instance, options: list[Option], best: Optimum) -> list[Ad
     found = []
     for number, (root, asked) in enumerate(zip(instance.space.roots, instance.space.asked, strict=True)):
         entry, figures = best.detectors[root], instance.foreseen[root]
-        reads = instance.space.whole(root).compiled.automaton.type_names()
-        events = sum(told.often for stream, told in instance.streams.items() if reads is None or stream.type in reads)
-        read = instance.space.named(instance.space.whole(root))
-        events += sum(instance.foreseen[other].rate for other in read)
         found.append(
             Advice(
                 asked.name,
@@ -149,7 +153,7 @@ def _advice(instance: Instance, options: list[Option], best: Optimum) -> list[Ad
                 "" if nearest is None else nearest.name,
                 () if nearest is None else tuple(hosting(nearest.detectors[root])),
                 figures.rate,
-                figures.rate / events if events else 0.0,
+                instance.selectivity(root),
                 best.cost.delays[number],
             )
         )

@@ -12,7 +12,7 @@ came about: loads of parts and of wholes would not compare.
 A `Counting` takes the events of a history in the order of consumption, in stretches: all days one after the other, or
 one day with some time before it that is not counted (`lead`), so that what began before midnight is found. Counts of
 days are added up (`counts`). Days apart from one another miss what lasts longer than the lead; a pattern without a
-window may.
+window may (`days`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Days of a history counted apart from one another, several at once: one after the other here, or by tasks of Spark.
 
 A `DayTask` is all that a task needs: paths and texts, from which it makes the patterns anew, so that nothing but a few
-strings travels to a worker, and counts travel back. What began before midnight is found as far as the lead goes: the
-end of the day before is read, and not counted. Columns of a day through `mapInArrow` were rejected: engines need all
-events of a day in order, in one place, and reading the files of a day is a thousandth of detecting in them.
+strings travels to a worker, and counts travel back. What began before midnight is found as far as the lead goes: so
+much before the day is read, and not counted, as long as a match of any detector may last (`simulations.replay.reach`).
+Columns of a day through `mapInArrow` were rejected: engines need all events of a day in order, in one place, and
+reading the files of a day is a thousandth of detecting in them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from detectors.compilation import Compiled
 from detectors.engines import EngineName
 from detectors.pattern_source import PatternSource, compile_source
 from middleware.errors import DistcedError
@@ -26,11 +28,13 @@ from middleware.timestamps import DAY, MINUTE
 from policies.topology.model import Place
 from simulations.placement.counting import Counting
 from simulations.placement.counts import Counts, total
-from simulations.placement.measuring import days_of, kinds_of, registry_of, wanted_types
-from simulations.placement.space import Asked, space_of
+from simulations.placement.measuring import kinds_of, opened, registry_of, span_of, wanted_types
+from simulations.placement.space import Asked, Space, space_of
+from simulations.replay.reach import reach_of
 
 LEAD: Final = 10 * MINUTE
-"""How much of the day before is read, unless it is said, ns."""
+"""How much before a day is read at the least, ns: some matches may last for any time, and instances are touched, and
+records tell of events, for longer than a match lasts."""
 
 Spread: TypeAlias = Callable[[Callable[[int], bytes], Sequence[int]], Iterable[bytes]]
 """Has a function done for each of several days, in any order."""
@@ -45,7 +49,6 @@ class DayTask:
         patterns: a pattern, or the text of a pattern file.
         name: of the file; empty for a single pattern.
         sources: the types that each source publishes.
-        lead: ns.
     """
 
     root: str
@@ -53,36 +56,58 @@ class DayTask:
     name: str
     sources: Mapping[str, tuple[str, ...]]
     engine: EngineName = "stepwise"
-    lead: int = LEAD
+
+    def space(self, history: History) -> Space:
+        """What the patterns may be made of; who wants them makes no difference to what they do."""
+        compiled = compile_source(PatternSource(self.patterns, self.name), registry_of(history)).compiled
+        return space_of([Asked(str(number), each, (Place("site", ""),)) for number, each in enumerate(compiled)])
 
     def __call__(self, day: int) -> bytes:
         """The counts of a day, counted from 1 January 1970, as JSON."""
         history = History(Path(self.root))
-        compiled = compile_source(PatternSource(self.patterns, self.name), registry_of(history)).compiled
-        # Who wants them makes no difference to what they do.
-        space = space_of([Asked(str(number), each, (Place("site", ""),)) for number, each in enumerate(compiled)])
+        space = self.space(history)
         types = wanted_types(space)
-        first, last = history.first, history.until(types)
-        if first is None or last is None:
-            return msgspec.json.encode(Counts())
+        first, last = span_of(history, types)
         # The first day begins with its first event, the last one ends where the history does.
         begin = max(first - 1, day * DAY - 1) if day > first // DAY else first - 1
         end = min(last, (day + 1) * DAY - 1)
         counting = Counting(space, self.sources, kinds_of(history), engine=self.engine)
         if day > first // DAY:
-            before = max(first - 1, begin - self.lead)
+            before = max(first - 1, begin - lead_of(space))
             counting.take(list(events_of_history(history, types, before + 1, begin)), before, begin, counted=False)
         counting.take(list(events_of_history(history, types, begin + 1, end)), begin, end)
         return msgspec.json.encode(counting.counts)
 
 
 def count_days(task: DayTask, spread: Spread = map) -> Counts:
-    """Count every day from the first to the last on which there is anything, and add them up."""
-    history = History(Path(task.root))
-    days = days_of(history, None)
-    if not days:
-        raise DistcedError("a history without events", given=task.root, advice="record some: distced record")
-    return total(msgspec.json.decode(each, type=Counts) for each in spread(task, range(days[0], days[-1] + 1)))
+    """Count every day from the first event to as far as was heard of what is read, and add them up."""
+    history = opened(Path(task.root))
+    first, last = span_of(history, wanted_types(task.space(history)))
+    days = range(first // DAY, last // DAY + 1)
+    return total(msgspec.json.decode(each, type=Counts) for each in spread(task, days))
+
+
+def lead_of(space: Space) -> int:
+    """How much before a day is read, ns: as long as a match of any detector may last."""
+    patterns = [space.whole(root).compiled for root in space.roots]
+    reaches = [
+        reach_of([each, *_read_by(each, patterns)]) for each in (space.whole(name).compiled for name in space.ways)
+    ]
+    return max(LEAD, *(each for each in reaches if each is not None))
+
+
+def _read_by(pattern: Compiled, patterns: Sequence[Compiled]) -> list[Compiled]:
+    """The patterns whose composite events another reads, and those that they read."""
+    found: list[Compiled] = []
+    waiting = [pattern]
+    while waiting:
+        names = waiting.pop().names()
+        for each in patterns:
+            output = each.automaton.output
+            if output is not None and output.type_name in names and each is not pattern and each not in found:
+                found.append(each)
+                waiting.append(each)
+    return found
 
 
 def on_spark(master: str = "local[*]") -> Spread:

@@ -11,7 +11,8 @@ over the nodes. A detector with two hosts outlives either; one that reads a part
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import isfinite
 from typing import Final, Literal, TypeAlias, get_args
 
 from middleware.errors import DistcedError
@@ -48,6 +49,7 @@ class Cost:
         uses: the same as shares of capacities, where these are known.
         lost: the share of composite events that is lost with a node, mean over the nodes.
         overloaded: the nodes that would have more to do than they can.
+        traffic: bytes a second that are sent from a site for another one, by (from site, to site).
     """
 
     links: Mapping[tuple[str, str], float]
@@ -56,6 +58,7 @@ class Cost:
     uses: Mapping[str, float]
     lost: float
     overloaded: tuple[str, ...]
+    traffic: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
     @property
     def bytes(self) -> float:
@@ -66,6 +69,11 @@ class Cost:
     def delay(self) -> float:
         """ns, mean over patterns."""
         return mean(self.delays)
+
+    @property
+    def unheard(self) -> int:
+        """How many patterns have subscribers that never hear of them: there is no way to their detector, or from it."""
+        return sum(not isfinite(each) for each in self.delays)
 
     @property
     def peak(self) -> float:
@@ -100,6 +108,7 @@ def evaluate(instance: Instance, detectors: Detectors) -> Cost:
         uses,
         _lost(instance, situation),
         overloaded,
+        situation.bytes_by_ends,
     )
 
 

@@ -140,6 +140,17 @@ class Instance:
         pairs = zip(self.space.roots, self.space.asked, strict=True)
         return tuple(place for root, asked in pairs if root == name for place in asked.subscribers)
 
+    def reads(self, name: str) -> float:
+        """Events a second that a detector reads as a whole, composite ones that it reads by their type included."""
+        types = self.space.whole(name).compiled.automaton.type_names()
+        events = sum(told.often for stream, told in self.streams.items() if types is None or stream.type in types)
+        return events + sum(self.foreseen[other].rate for other in self.space.named(self.space.whole(name)))
+
+    def selectivity(self, name: str) -> float:
+        """Composite events of a detector for each event that it reads; 0 where it reads none."""
+        events = self.reads(name)
+        return self.foreseen[name].rate / events if events else 0.0
+
     def hint(self, name: str, nodes: tuple[str, ...] = (), parts: tuple[str, ...] | None = None) -> HintEntry:
         """What nodes are told of a detector."""
         return HintEntry(nodes, parts, self.foreseen.get(name))

@@ -6,6 +6,7 @@ Pure functions over `Counts`; a rate is a mean over the time that was counted.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Final, TypeAlias
 
 from detectors.engines import EngineName, Kinds
@@ -44,9 +45,8 @@ def measured(
         sources: as `located`.
         tell: how far it is, in days.
     """
-    types, begin, last = wanted_types(space), history.first, history.until(wanted_types(space))
-    if begin is None or last is None:
-        raise DistcedError("a history without events", given=str(history.root), advice="record some: distced record")
+    types = wanted_types(space)
+    begin, last = span_of(history, types)
     kinds = kinds_of(history)
     counting = Counting(space, types_of(sources), kinds, engine=engine)
     days = days_of(history, types)
@@ -58,6 +58,25 @@ def measured(
         done = until
     tell("days", len(days), len(days))
     return counting.counts
+
+
+def opened(root: Path) -> History:
+    """The history in a folder.
+
+    Raises:
+        DistcedError: where there is none, or it has no events; of patterns over them nothing could be said.
+    """
+    history = History(root)
+    span_of(history, None)
+    return history
+
+
+def span_of(history: History, types: Iterable[str] | None) -> tuple[int, int]:
+    """What is counted: from the first event of a history until as far as was heard of these types, ns."""
+    first, last = history.first, history.until(types)
+    if first is None or last is None:
+        raise DistcedError("a history without events", given=str(history.root), advice="record some: distced record")
+    return first, max(first, last)
 
 
 def days_of(history: History, types: Iterable[str] | None) -> list[int]:
@@ -131,7 +150,15 @@ def streams_of(counts: Counts) -> dict[Stream, Told]:
 
 def instance_of(counts: Counts, space: Space, topology: Topology, sources: Mapping[str, SourceEntry]) -> Instance:
     """The placement problem of patterns in a network with the figures of a history."""
-    return Instance(topology, space, foreseen_of(counts, space), streams_of(counts), sources)
+    wanted = wanted_types(space)
+    # Who has said nothing is not taken to say what is usual.
+    silent = {
+        Stream("event", type_name, source): Told(0.0, 0.0)
+        for source, entry in sources.items()
+        for type_name in entry.types
+        if wanted is None or type_name in wanted
+    }
+    return Instance(topology, space, foreseen_of(counts, space), {**silent, **streams_of(counts)}, sources)
 
 
 def located(published: Mapping[str, Sequence[str]], topology: Topology) -> dict[str, SourceEntry]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from functools import cached_property
 from math import inf
 
 from detectors.cutting.graph import DetectorPlan
@@ -12,7 +13,7 @@ from policies.distribution.measures import flow_of
 from policies.distribution.reading import Stream
 from simulations.placement.evaluating import Metric
 from simulations.placement.instance import Instance
-from simulations.placement.nearness import Nearness
+from simulations.placement.nearness import Beside, Nearness
 from simulations.placement.programme import Programme, Solved
 
 
@@ -21,15 +22,25 @@ class Model:
 
     Attributes:
         nodes: those that are looked at.
-        hosts: how many each detector is to have.
+        hosts: how many each detector is to have, where it reaches as many.
     """
 
-    def __init__(self, instance: Instance, near: Nearness, metric: Metric, *, every_node: bool = False) -> None:
+    def __init__(
+        self, instance: Instance, near: Nearness, metric: Metric, *, every_node: bool = False, apart: bool = True
+    ) -> None:
+        """
+        Args:
+            every_node: look at all nodes, where else some stand for all.
+            apart: have hosts of one detector at sites of their own, where there are enough.
+        """
         self.instance = instance
         self.near = near
         self.metric = metric
         self.every_node = every_node
+        self.apart = apart
         self.programme = Programme()
+        # Of each subscription in what ways it may be heard, and what has to stand where for that.
+        self._heard: list[dict[Hashable, Beside]] = []
         self.hosts = min(2, len(near.nodes)) if metric == "reliability" else 1
         self.ways = self._ways()
         self.nodes = self._nodes()
@@ -57,17 +68,35 @@ class Model:
     def _nodes(self) -> Sequence[str]:
         near = self.near
         if self.metric == "load":
-            return sorted(near.nodes, key=lambda node: (-near.capacity(node), node))[: len(self.ways)]
+            nodes = sorted(near.nodes, key=lambda node: (-near.capacity(node), node))
+            return nodes if self._is_parted else nodes[: len(self.ways)]
         if self.metric == "latency" or self.every_node:
             return near.nodes
         # Of each site as many as there are to be hosts, those that can do the most.
         return near.representatives(self.hosts)
+
+    def hosts_of(self, name: str) -> int:
+        """How many a detector is to have."""
+        return min(self.hosts, len(self.near.able(name)))
+
+    def reaches(self, host: str, node: str) -> bool:
+        """Whether what is found on one node comes to another one."""
+        return self.near.links(self.near.site(host), self.near.site(node)) < inf
 
     def load(self, plan: DetectorPlan) -> float:
         """Instances touched a second by a way of a detector."""
         foreseen = self.instance.foreseen[plan.id]
         load = foreseen.load(plan.parts)
         return foreseen.loads[""] if load is None else load
+
+    @cached_property
+    def _is_parted(self) -> bool:
+        """Whether there are nodes that do not reach one another, or some detector."""
+        near = self.near
+        sites = {near.site(node) for node in near.nodes}
+        return any(len(near.able(name)) < len(near.nodes) for name in self.ways) or any(
+            near.links(one, other) == inf for one in sites for other in sites
+        )
 
     # Which ways are taken, and where.
 
@@ -78,15 +107,15 @@ class Model:
             for way in range(len(plans)):
                 programme.variable(("z", name, way), whole=True)
                 for node in self.nodes:
-                    programme.variable(("y", name, way, node), whole=True)
+                    programme.variable(("y", name, way, node), whole=True, upper=float(node in self.near.able(name)))
                     programme.row([(("y", name, way, node), 1.0), (("z", name, way), -1.0)], most=0.0)
                 hosted = [(("y", name, way, node), 1.0) for node in self.nodes]
                 most = 0.0 if self.metric in ("load", "reliability") else inf
-                programme.row([*hosted, (("z", name, way), -float(self.hosts))], least=0.0, most=most)
+                programme.row([*hosted, (("z", name, way), -float(self.hosts_of(name)))], least=0.0, most=most)
             programme.row([*((("z", name, way), 1.0) for way in range(len(plans))), (("u", name), -1.0)], 0.0, 0.0)
             if name in roots:
                 programme.row([(("u", name), 1.0)], 1.0, 1.0)
-            if self.hosts > 1:
+            if self.hosts_of(name) > 1 and self.apart:
                 self._apart(name)
         for name, way, plan in self._every():
             for part in plan.parts:
@@ -96,7 +125,8 @@ class Model:
         """Hosts at sites of their own, as far as there are as many."""
         sites: dict[str, list[str]] = {}
         for node in self.nodes:
-            sites.setdefault(self.near.site(node), []).append(node)
+            if node in self.near.able(name):
+                sites.setdefault(self.near.site(node), []).append(node)
         if len(sites) >= self.hosts:
             for nodes in sites.values():
                 self.programme.row([term for node in nodes for term in self._at(name, node)], most=1.0)
@@ -155,12 +185,13 @@ class Model:
                 for name, ways in _by_name(reading).items():
                     terms = [(("y", name, way, node), -1.0) for way in ways]
                     programme.row([(("R", part, node), 1.0), *terms], least=0.0)
-                for host in self.nodes:
+                hosts = [host for host in self.nodes if self.reaches(host, node)]
+                for host in hosts:
                     programme.variable(("f", part, host, node), flow * near.links(near.site(host), near.site(node)))
                     told = [(each, -factor) for each, factor in self._at(part, host)]
                     programme.row([(("f", part, host, node), 1.0), *told], most=0.0)
-                heard = [(("f", part, host, node), 1.0) for host in self.nodes]
-                programme.row([*heard, (("R", part, node), -float(self.hosts))], 0.0, 0.0)
+                heard = [(("f", part, host, node), 1.0) for host in hosts]
+                programme.row([*heard, (("R", part, node), -float(self.hosts_of(part)))], 0.0, 0.0)
 
     def _listening(self) -> None:
         """What subscribers hear, and from where."""
@@ -179,7 +210,8 @@ class Model:
                     programme.row([(("q", root), 1.0), (("z", name, way), -1.0)], least=0.0)
             for home, count in self.instance.listeners(root).items():
                 site = self.instance.empty.site_of_home(home)
-                for host in self.nodes:
+                hosts = [host for host in self.nodes if host in near.able(root)]
+                for host in hosts:
                     links = near.links(near.site(host), site)
                     programme.variable(("g", root, home, host), flow * count * links)
                     told = [(each, -factor) for each, factor in self._at(root, host)]
@@ -188,20 +220,26 @@ class Model:
                         programme.variable(("e", root, home, host), more * count * links)
                         loud = [(("g", root, home, host), -1.0), (("q", root), -1.0)]
                         programme.row([(("e", root, home, host), 1.0), *loud], least=-1.0)
-                heard = [(("g", root, home, host), 1.0) for host in self.nodes]
-                programme.row(heard, float(self.hosts), float(self.hosts))
+                heard = [(("g", root, home, host), 1.0) for host in hosts]
+                programme.row(heard, float(self.hosts_of(root)), float(self.hosts_of(root)))
 
     # Delays, loads.
 
     def _delays(self) -> None:
         programme, space = self.programme, self.instance.space
         for place, (root, asked) in enumerate(zip(space.roots, space.asked, strict=True)):
+            share = 1.0 / len(asked.subscribers) / len(space.asked)
             for number, subscriber in enumerate(asked.subscribers):
-                for node in self.nodes:
-                    delay = self.near.delay(space.whole(root), node, subscriber)
-                    programme.variable(("x", place, number, node), delay / len(asked.subscribers) / len(space.asked))
-                    programme.row([(("x", place, number, node), 1.0), (("y", root, 0, node), -1.0)], most=0.0)
-                programme.row([(("x", place, number, node), 1.0) for node in self.nodes], 1.0, 1.0)
+                heard: dict[Hashable, Beside] = {}
+                for node in (each for each in self.nodes if each in self.near.able(root)):
+                    for way, (delay, beside) in enumerate(self.near.delays(space.whole(root), node, subscriber)):
+                        name = ("x", place, number, node, way)
+                        heard[name] = beside | {(root, node)}
+                        programme.variable(name, delay * share)
+                        for other, host in heard[name]:
+                            programme.row([(name, 1.0), (("y", other, 0, host), -1.0)], most=0.0)
+                programme.row([(name, 1.0) for name in heard], 1.0, 1.0)
+                self._heard.append(heard)
 
     def _peak(self) -> None:
         programme = self.programme
@@ -209,28 +247,44 @@ class Model:
         for node in self.nodes:
             terms = [(("y", name, way, node), self.load(plan)) for name, way, plan in self._every()]
             programme.row([*terms, ("peak", -self.near.capacity(node))], most=0.0)
+        for name, way, plan in self._every() if self._is_parted else ():
+            # What it reads stands where it can be heard.
+            for other in (*plan.parts, *self.instance.space.named(plan)):
+                for node in self.nodes:
+                    for host in self.nodes:
+                        if not self.reaches(host, node):
+                            programme.row([(("y", name, way, node), 1.0), *self._at(other, host)], most=1.0)
 
     # What comes of it.
 
-    def solve(self, seconds: float, tolerance: float) -> Solved:
-        """Solve it."""
-        solved = self.programme.solve(seconds, tolerance)
-        if solved is None:
-            raise DistcedError(
-                "the nodes together cannot do what the patterns ask for",
-                given=f"{sum(self.load(self.ways[name][0]) for name in dict.fromkeys(self.instance.space.roots)):,.0f}"
-                " instances a second",
-                allowed=f"{sum(map(self.near.capacity, self.near.nodes)):,.0f}",
-                advice="add a node, or raise capacities",
-            )
-        return solved
+    def solve(self, seconds: float, tolerance: float) -> Solved | None:
+        """Solve it; None where there is no placement."""
+        return self.programme.solve(seconds, tolerance)
+
+    def too_much(self) -> DistcedError:
+        """Why there is none."""
+        loads = [self.load(self.ways[name][0]) for name in dict.fromkeys(self.instance.space.roots)]
+        capacities = [self.near.capacity(node) for node in self.near.nodes]
+        advice = "add a node, or raise capacities"
+        if self.metric == "latency":
+            advice += "; by another metric patterns may be cut"
+        return DistcedError(
+            "the nodes cannot do what the patterns ask for",
+            given=f"{sum(loads) * self.hosts:,.0f} instances a second, the largest pattern {max(loads):,.0f}",
+            allowed=f"{sum(capacities):,.0f} on all nodes, {max(capacities):,.0f} on one",
+            advice=advice,
+        )
 
     def bound(self, solved: Solved) -> float:
         """The least figure that any placement may have by the metric."""
         if self.metric == "reliability":
-            # With the only node everything is lost.
-            return 0.0 if self.hosts > 1 else 1.0
-        return solved.bound
+            # With the only node that reaches it a pattern is lost.
+            space, nodes = self.instance.space, self.near.situation.nodes
+            rates = [self.instance.foreseen[name].rate for name in space.roots]
+            weights = rates if any(rates) else [1.0] * len(rates)
+            pairs = zip(space.roots, weights, strict=True)
+            return sum(weight for name, weight in pairs if self.hosts_of(name) == 1) / sum(weights) / len(nodes)
+        return max(solved.bound, 0.0)
 
     def crowded(self, solved: Solved) -> bool:
         """Whether a node that stands for its site has been given more than it can do."""
@@ -245,7 +299,6 @@ class Model:
 
     def placement(self, solved: Solved) -> dict[str, DetectorEntry]:
         """The entries of the detectors."""
-        text = "max-reliability" if self.hosts > 1 else ""
         found, used = {}, set(self.instance.space.roots)
         # Readers before their parts, of which only those are made that somebody reads.
         for name in reversed(list(self.ways)):
@@ -255,6 +308,7 @@ class Model:
             plan = self.ways[name][way]
             used.update(plan.parts)
             nodes = tuple(node for node in self.nodes if self._hosts(solved, name, way, node))
+            text = "max-reliability" if self.metric == "reliability" and len(nodes) > 1 else ""
             found[name] = self.instance.entry(plan, nodes, distribution=text)
         return self.instance.heard(found)
 
@@ -262,12 +316,12 @@ class Model:
         if self.metric != "latency":
             return solved.chosen(("y", name, way, node))
         # A copy that serves nobody is not made.
-        return any(
-            solved.chosen(("x", place, number, node))
-            for place, root in enumerate(self.instance.space.roots)
-            if root == name
-            for number in range(len(self.instance.space.asked[place].subscribers))
-        )
+        return (name, node) in self._serving(solved)
+
+    def _serving(self, solved: Solved) -> Beside:
+        """What has to stand where, so that everybody hears as soon as the programme says."""
+        soonest = (max(each, key=lambda name: solved.values.get(name, 0.0)) for each in self._heard)
+        return frozenset().union(*(each[name] for each, name in zip(self._heard, soonest, strict=True)))
 
 
 def _by_name(reading: Iterable[tuple[str, int]]) -> dict[str, list[int]]:

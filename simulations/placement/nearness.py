@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
+from itertools import product
 from math import inf
+from typing import Final, NamedTuple, TypeAlias
 
 from detectors.cutting.graph import DetectorPlan
 from middleware.errors import DistcedError
@@ -14,6 +16,24 @@ from policies.distribution.estimating import streams_of
 from policies.distribution.reading import Stream, inputs
 from policies.topology.model import Place
 from simulations.placement.instance import Instance
+
+MOST: Final = 20
+"""From so many places a pattern on a node may hear what it reads by its type, where capacities are known."""
+
+Beside: TypeAlias = frozenset[tuple[str, str]]
+"""Detectors, and the nodes they are on."""
+
+
+class _Heard(NamedTuple):
+    """When something is heard of what was found.
+
+    Attributes:
+        after: ns after the event.
+        beside: what has to stand where for that.
+    """
+
+    after: float
+    beside: Beside
 
 
 class Nearness:
@@ -32,27 +52,39 @@ class Nearness:
              for name in instance.space.roots if instance.space.publishes(name)}
         )  # fmt: skip
         self.limited = self.situation.knows_capacity
+        self._able: dict[str, frozenset[str]] = {}
         self._streams: dict[str, tuple[Stream, ...]] = {}
-        self._arrivals: dict[tuple[str, str], float] = {}
+        self._arrivals: dict[tuple[str, str], list[_Heard]] = {}
 
     @cached_property
     def nodes(self) -> tuple[str, ...]:
-        """Those that reach every source that is read and every subscriber."""
-        situation, space = self.situation, self.instance.space
-        sites = {situation.site_of(place) for asked in space.asked for place in asked.subscribers}
-        homes = {
+        """Those that any of the detectors may stand on."""
+        return tuple(sorted(frozenset().union(*(self.able(name) for name in self.instance.space.ways))))
+
+    def able(self, name: str) -> frozenset[str]:
+        """The nodes that a detector may stand on: they reach every source that it reads, and every subscriber."""
+        if name not in self._able:
+            situation = self.situation
+            homes = self._homes(name)
+            sites = {situation.site_of(place) for place in self.instance.subscribers(name)}
+            self._able[name] = frozenset(
+                node
+                for node in situation.nodes
+                if all(self.links(home, self.site(node)) < inf for home in homes)
+                and all(self.links(self.site(node), site) < inf for site in sites)
+            )
+        return self._able[name]
+
+    def _homes(self, name: str) -> set[str]:
+        """The sites of the sources that a detector reads, and of those of what it reads by its type."""
+        space, situation = self.instance.space, self.situation
+        found = {
             situation.site_of_home(home)
-            for name in space.roots
             for stream in self.streams(space.whole(name))
             if stream.kind == "event"
             for home in situation.homes_of(stream, "")
         }
-        return tuple(
-            node
-            for node in sorted(situation.nodes)
-            if all(self.links(home, self.site(node)) < inf for home in homes)
-            and all(self.links(self.site(node), site) < inf for site in sites)
-        )
+        return found.union(*(self._homes(other) for other in space.named(space.whole(name))))
 
     def representatives(self, count: int) -> tuple[str, ...]:
         """So many nodes of each site, those that can do the most."""
@@ -90,37 +122,60 @@ class Nearness:
         return self.situation.measures.flow(stream)
 
     def links_to(self, stream: Stream, node: str) -> float:
-        """How many links such a stream crosses on its way to a node."""
+        """How many links such a stream crosses on its way to a node; none where there is no way."""
         situation, site = self.situation, self.site(node)
-        return sum(self.links(situation.site_of_home(home), site) for home in situation.homes_of(stream, site))
+        links = (self.links(situation.site_of_home(home), site) for home in situation.homes_of(stream, site))
+        return sum(each for each in links if each < inf)
 
     # Delays.
 
-    def delay(self, plan: DetectorPlan, node: str, subscriber: Place) -> float:
-        """ns from the last event of a match until a subscriber hears of it, of a whole pattern on a node."""
-        home = self.situation.home_of_node(node)
-        return self._arrival(plan, node) + self.situation.to_place(home, subscriber)
+    def delays(self, plan: DetectorPlan, node: str, subscriber: Place) -> Iterable[tuple[float, Beside]]:
+        """ns from the last event of a match until a subscriber hears of it, of a whole pattern on a node; for each way
+        in which what it reads by its type may stand."""
+        way = self.situation.to_place(self.situation.home_of_node(node), subscriber)
+        for heard in self._arrivals_of(plan, node):
+            yield heard.after + way, heard.beside
 
-    def _arrival(self, plan: DetectorPlan, node: str) -> float:
-        """ns until what a detector on a node finds is at the server of its site."""
+    def _arrivals_of(self, plan: DetectorPlan, node: str) -> list[_Heard]:
+        """When what a detector on a node finds is at the server of its site."""
         key = (plan.id, node)
         if key not in self._arrivals:
-            situation = self.situation
-            heard = list(self._heard(plan, node))
-            self._arrivals[key] = waited(heard) + situation.to_node(situation.home_of_node(node), node)
+            situation, measures = self.situation, self.situation.measures
+            sources, others = inputs(self.streams(plan))
+            own = []
+            for source, types in sources:
+                rate = sum(measures.rate(source, each) for each in types)
+                own.append(Input(from_source(situation, source, node), rate, sizes.HEARTBEATS + rate))
+            told = [(measures.of(each).rate, measures.told(each, read=True) or sizes.HEARTBEATS) for each in others]
+            home = situation.to_node(situation.home_of_node(node), node)
+            few = max(round(MOST ** (1 / len(others))), 1) if others else 1
+            self._arrivals[key] = [
+                _Heard(
+                    waited([*own, *(Input(each.after, *often) for each, often in zip(chosen, told, strict=True))])
+                    + home,
+                    frozenset().union(*(each.beside for each in chosen)),
+                )
+                for chosen in product(*(self._soonest(other, node, few) for other in others))
+            ]
         return self._arrivals[key]
 
-    def _heard(self, plan: DetectorPlan, node: str) -> Iterable[Input]:
-        measures = self.situation.measures
-        sources, others = inputs(self.streams(plan))
-        for source, types in sources:
-            rate = sum(measures.rate(source, each) for each in types)
-            yield Input(from_source(self.situation, source, node), rate, sizes.HEARTBEATS + rate)
-        for other in others:
-            whole = self.instance.space.whole(other)
-            # From where it would be the soonest.
-            way = min(
-                self._arrival(whole, each) + self.situation.to_node(self.situation.home_of_node(each), node)
-                for each in self.nodes
-            )
-            yield Input(way, measures.of(other).rate, measures.told(other, read=True) or sizes.HEARTBEATS)
+    def _soonest(self, other: str, node: str, most: int) -> list[_Heard]:
+        """When a detector on a node hears what another one has found, from where that is the soonest.
+
+        Where nodes are full, it may have to be from elsewhere; beyond `most` places it is from anywhere, no sooner.
+        """
+        situation, whole = self.situation, self.instance.space.whole(other)
+        every = sorted(
+            (
+                _Heard(
+                    heard.after + situation.to_node(situation.home_of_node(each), node), heard.beside | {(other, each)}
+                )
+                for each in self.able(other)
+                if self.links(self.site(each), self.site(node)) < inf
+                for heard in self._arrivals_of(whole, each)
+            ),
+            key=lambda heard: (heard.after, sorted(heard.beside)),
+        )
+        if not self.limited:
+            return every[:1]
+        return every if len(every) <= most else [*every[:most], _Heard(every[most].after, frozenset())]

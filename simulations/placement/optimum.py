@@ -5,7 +5,7 @@ a time. Here all are decided about at once, as a mixed-integer programme. *d* is
 (`space`), *n* a node, *s* a stream.
 
     z[d,w] ∈ {0,1}         d is detected in way w;  Σ_w z[d,w] = 1 for the patterns asked for, u[d] ∈ [0,1] for parts
-    y[d,w,n] ∈ {0,1}       it is on n;              y <= z,  Σ_n y[d,w,n] >= z[d,w]
+    y[d,w,n] ∈ {0,1}       it is on n;              y <= z,  Σ_n y[d,w,n] >= z[d,w];  n hears what d reads, and is heard
     u[p] >= z[d,w]         where w reads the part p
     Σ load[d,w] y[d,w,n] <= capacity[n]             where capacities are known
 
@@ -16,16 +16,18 @@ a time. Here all are decided about at once, as a mixed-integer programme. *d* is
     Σ_m g[d,l,m] = 1       whoever listens at l hears d from m, g <= y[d,·,m]      flow[d] · links(m → l)
     e[d,l,m] >= g + u' - 1 a pattern that others read as a part tells more, u' >= z of those   more[d] · links(m → l)
 
-*Latency*: ns until subscribers hear, mean over patterns: Σ x[l,d,n] · delay[d,n,l] with Σ_n x = 1 and x <= y. Patterns
-stay whole: what comes through a part comes no sooner than what is read where it comes from. A pattern that reads what
-another publishes is taken to hear that from where it would be the soonest, so there the bound may not be reached.
+*Latency*: ns until subscribers hear, mean over patterns: Σ x[l,d,n,h] · delay[d,n,l,h] with Σ_n,h x = 1 and x <= y.
+Patterns stay whole: what comes through a part comes no sooner than what is read where it comes from. *h* says where
+that stands what the pattern reads by its type: x <= y[p,m] for each such p, on m. Without capacities only that from
+where it is heard the soonest is looked at, else as many as `nearness.MOST`: beyond these the bound may not be reached,
+and then nothing is proven.
 
 *Load*: the least P with Σ load[d,w] y[d,w,n] <= P · capacity[n]. No more nodes are needed than there are detectors, and
 of nodes that can do more none is worse; so only as many are looked at, those that can do the most.
 
-*Reliability*: as bandwidth, with two hosts for each detector (Σ_n y = 2 z), at two sites where there are two, each
-reader hearing both (Σ_m f = 2 r). Then nothing is lost with any one node; of all such placements it is the one with the
-fewest bytes.
+*Reliability*: as bandwidth, with two hosts for each detector (Σ_n y = 2 z), at two sites where there are two and all
+fits, each reader hearing both (Σ_m f = 2 r). Then nothing is lost with any one node; of all such placements it is the
+one with the fewest bytes.
 
 The equations for r, f and g are those of uncapacitated facility location, whose relaxation is nearly whole. To bound f
 by y + r - 1 instead was rejected: its relaxation is 0. Nodes at one site read and send alike, so for bytes one at each
@@ -35,7 +37,7 @@ site stands for all, as long as what is put there fits on one of them; else all 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from middleware.errors import DistcedError
@@ -44,6 +46,7 @@ from simulations.placement.evaluating import Cost, Metric, evaluate
 from simulations.placement.instance import Instance
 from simulations.placement.model import Model
 from simulations.placement.nearness import Nearness
+from simulations.placement.programme import OutOfTimeError
 
 SECONDS = 60.0
 """How long the solver may look."""
@@ -75,24 +78,63 @@ class Optimum:
     rows: int
 
 
-def optimum(instance: Instance, metric: Metric, *, seconds: float = SECONDS, tolerance: float = TOLERANCE) -> Optimum:
+def optimum(
+    instance: Instance,
+    metric: Metric,
+    *,
+    known: Iterable[Mapping[str, DetectorEntry]] = (),
+    seconds: float = SECONDS,
+    tolerance: float = TOLERANCE,
+) -> Optimum:
     """The best placement by a metric.
 
+    Args:
+        known: placements that are known already; the best of them counts where time runs out before a better one is
+            found.
+        seconds: how long the solver may look.
+
     Raises:
-        DistcedError: where there is none: no node reaches everybody, or together they can do too little.
+        DistcedError: where there is none: no node reaches all that a pattern needs, or together they can do too little.
+        OutOfTimeError: where none was found in time, and none is known.
     """
     began = time.perf_counter()
     near = Nearness(instance)
-    if not near.nodes:
-        raise DistcedError("no node reaches all sources and subscribers", advice="add a link, or a node on their side")
+    for name in instance.space.roots:
+        if not near.able(name):
+            raise DistcedError("no node reaches all sources and subscribers of a pattern",
+                               given=instance.space.whole(name).compiled.text,
+                               advice="add a link, or a node on their side")  # fmt: skip
     model = Model(instance, near, metric)
-    solved = model.solve(seconds, tolerance)
-    if model.crowded(solved):
-        # What is at a site does not fit on one node of it.
-        model = Model(instance, near, metric, every_node=True)
+    placements: list[Mapping[str, DetectorEntry]] = []
+    bound, proven = 0.0, False
+    try:
         solved = model.solve(seconds, tolerance)
-    detectors = model.placement(solved)
-    cost = evaluate(instance, detectors)
-    return Optimum(
-        metric, detectors, cost, model.bound(solved), solved.proven, time.perf_counter() - began, *model.programme.size
+        if solved is not None and model.crowded(solved):
+            # What is at a site does not fit on one node of it.
+            model = Model(instance, near, metric, every_node=True)
+            solved = model.solve(seconds, tolerance)
+        if solved is None and metric == "reliability":
+            # Nor does all fit with the two hosts at sites of their own.
+            model = Model(instance, near, metric, every_node=True, apart=False)
+            solved = model.solve(seconds, tolerance)
+        if solved is None:
+            raise model.too_much()
+        placements.append(model.placement(solved))
+        bound, proven = model.bound(solved), solved.proven
+    except OutOfTimeError:
+        placements += known
+        if not placements:
+            raise
+    else:
+        if not proven:
+            placements += known
+    detectors, cost = min(
+        ((each, evaluate(instance, each)) for each in placements), key=lambda each: _rank(each[1], metric)
     )
+    if metric == "latency" and cost.delay > bound * (1 + 10 * tolerance):
+        proven = False
+    return Optimum(metric, detectors, cost, bound, proven, time.perf_counter() - began, *model.programme.size)
+
+
+def _rank(cost: Cost, metric: Metric) -> tuple[int, float, float]:
+    return cost.unheard + len(cost.overloaded), cost.by(metric), cost.bytes

@@ -15,12 +15,12 @@ from middleware.history.history import History
 from middleware.history.reading import events_of_history
 from middleware.protocol import SourceEntry
 from policies.distribution.hint_files import write_hints
-from policies.distribution.policy import NAMED
+from policies.distribution.policy import parse_policy
 from policies.explaining.deployment import subscribers_of
 from policies.topology.files import load_topology
 from policies.topology.model import Place
 from policies.topology.topology import Topology
-from simulations.placement.analysing import OPTIMUM, Analysis, analyse, hints_of
+from simulations.placement.analysing import OPTIMUM, REPLANNED, Analysis, analyse, hints_of
 from simulations.placement.counts import Counts
 from simulations.placement.days import DayTask, count_days, on_spark
 from simulations.placement.evaluating import OWN, Metric
@@ -28,6 +28,7 @@ from simulations.placement.measuring import (
     instance_of,
     located,
     measured,
+    opened,
     registry_of,
     sources_of,
     types_of,
@@ -40,12 +41,16 @@ from simulations.placement.what_if import LOOK, SETTLE, Recorded, Replayed, repl
 WITHIN: Final = 0.1
 """Within what share of what is measured on a link the prediction should be."""
 
+PLANNED: Final = (REPLANNED, OPTIMUM)
+"""Placements that are no policy's; nodes come to them by hints."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What was asked for; the names are those of the options.
 
     Attributes:
+        candidates: what is simulated, too: policies, or other placements that are compared.
         spark: the master that days are counted on; empty for this process, one after the other.
     """
 
@@ -58,15 +63,18 @@ class Wanted:
     out: Path | None = None
     picture: Path | None = None
     what_if: bool = False
+    candidates: tuple[str, ...] = ()
     seed: int = 0
     solver: float = 60.0
     spark: str = ""
+    figures: bool = False
     as_json: bool = False
 
 
 def place(wanted: Wanted) -> int:
     """Analyse; 0 unless a simulation was off by more than a tenth on some link."""
-    history, topology = History(wanted.history), load_topology(wanted.topology)
+    history, topology = opened(wanted.history), load_topology(wanted.topology)
+    policies = [parse_policy(each, where="--candidate") for each in wanted.candidates if each not in PLANNED]
     patterns = compile_source(read_source(wanted.patterns), registry_of(history))
     names = [
         each.publishes.name if each.publication.output is not None else f"pattern {number}"
@@ -82,11 +90,13 @@ def place(wanted: Wanted) -> int:
     with console.status("counting") as status:
         counts = _counts(wanted, patterns.source, history, space, sources, status.update)
         instance = instance_of(counts, space, topology, sources)
-        found = analyse(instance, wanted.metric, seconds=wanted.solver, tell=status.update)
+        found = analyse(instance, wanted.metric, further=policies, seconds=wanted.solver, tell=status.update)
         replayed = []
-        if wanted.what_if:
+        candidates = [OWN[wanted.metric], OPTIMUM] if wanted.what_if else []
+        candidates += [each.text for each in policies] + [each for each in PLANNED if each in wanted.candidates]
+        if candidates:
             recorded = _recorded(history, space, sources)
-            for name in (OWN[wanted.metric], OPTIMUM):
+            for name in dict.fromkeys(candidates):
                 status.update(f"simulating {name}")
                 replayed += _replay(found, recorded, name, wanted.seed)
     if wanted.out is not None:
@@ -102,7 +112,7 @@ def place(wanted: Wanted) -> int:
     if wanted.as_json:
         print_json(as_dict(found, counts, replayed))
     else:
-        show(output(), found, counts, replayed)
+        show(output(), found, counts, replayed, figures=wanted.figures)
     show_notes([*patterns.notes, *(f"{each.where}: {each.error}" for each in history.problems)])
     return 0 if all(each.settled and each.worst <= WITHIN for each in replayed) else 1
 
@@ -161,7 +171,7 @@ def _replay(found: Analysis, recorded: Recorded, name: str, seed: int) -> list[R
     option = next((each for each in found.options if each.name == name), None)
     if option is None:
         return []
-    policy = name if name in NAMED else OWN[found.metric]
+    policy = OWN[found.metric] if name in PLANNED else name
     instance = found.instance
     run = replay(recorded, instance.space, instance.topology, policy, name=name,
                  hints=hints_of(instance, option.detectors), seed=seed)  # fmt: skip

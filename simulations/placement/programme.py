@@ -13,6 +13,10 @@ from math import inf
 from middleware.errors import DistcedError
 
 
+class OutOfTimeError(DistcedError):
+    """The solver has found nothing in the time it was given."""
+
+
 @dataclass(frozen=True, slots=True)
 class Solved:
     """What came of a programme.
@@ -88,7 +92,8 @@ class Programme:
             tolerance: by what share of it the best may be better.
 
         Raises:
-            DistcedError: where scipy is missing, or nothing was found in time.
+            DistcedError: where scipy is missing.
+            OutOfTimeError: where nothing was found in time.
         """
         try:
             from scipy.optimize import Bounds, LinearConstraint, milp
@@ -111,7 +116,7 @@ class Programme:
         if found.status == 2:
             return None
         if found.x is None:
-            raise DistcedError(
+            raise OutOfTimeError(
                 "no placement was found in time", given=f"{seconds:g} s", advice="give it more time, or fewer patterns"
             )
         values = {name: float(found.x[number]) for name, number in self._numbers.items() if found.x[number] > 1e-9}

@@ -49,9 +49,9 @@ def replan(instance: Instance, placed: Placed, metric: Metric) -> Placed:
 
 
 def _worth(instance: Instance, placed: Placed, metric: Metric) -> tuple[int, float, float]:
-    """How many nodes have more to do than they can, the figure, and the bytes."""
+    """How many patterns are not heard and how many nodes have more to do than they can, the figure, and the bytes."""
     cost = evaluate(instance, placed.detectors)
-    return len(cost.overloaded), cost.by(metric), cost.bytes
+    return cost.unheard + len(cost.overloaded), cost.by(metric), cost.bytes
 
 
 def _better(worth: tuple[int, float, float]) -> tuple[int, float, float]:

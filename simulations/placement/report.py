@@ -16,13 +16,20 @@ from policies.distribution.reasons import show_figure, show_rate, show_time
 from policies.explaining.text import SHORT
 from policies.topology.drawing.overlay import Hosted, Overlay
 from simulations.placement.analysing import Advice, Analysis, Option
+from simulations.placement.counted import counted_as_dict, show_counted
 from simulations.placement.counts import Counts
-from simulations.placement.evaluating import Cost, Metric
+from simulations.placement.evaluating import Metric
 from simulations.placement.what_if import LEAST, Replayed
 
 
-def show(console: Console, found: Analysis, counts: Counts, replayed: Sequence[Replayed] = ()) -> None:
-    """For people: a table of policies, advice for each pattern, and the simulations."""
+def show(
+    console: Console, found: Analysis, counts: Counts, replayed: Sequence[Replayed] = (), *, figures: bool = False
+) -> None:
+    """For people: a table of policies, advice for each pattern, and the simulations.
+
+    Args:
+        figures: whether what was counted, and what sites send to one another, is shown as well.
+    """
     instance, best = found.instance, found.best
     limited = instance.empty.knows_capacity
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
@@ -33,11 +40,11 @@ def show(console: Console, found: Analysis, counts: Counts, replayed: Sequence[R
     for each in found.options:
         cost = each.cost
         cells = [
-            show_metric(cost, found.metric, limited),
+            show_cost(cost.by(found.metric), found.metric, limited),
             "" if each is found.options[-1] else show_gap(each, found.metric),
             show_rate(cost.bytes),
             show_time(cost.delay),
-            show_peak(cost, limited),
+            show_cost(cost.peak, "load", limited),
             f"{cost.lost:.1%}",
         ]
         standing = places(each.detectors)
@@ -47,7 +54,7 @@ def show(console: Console, found: Analysis, counts: Counts, replayed: Sequence[R
     console.print(table)
     for name, error in found.refused.items():
         console.print(f"{name}: {error}", markup=False)
-    proven = "proven" if best.proven else f"not proven in time: none is below {best.bound:.6g}"
+    proven = "proven" if best.proven else f"not proven: none is below {show_cost(best.bound, found.metric, limited)}"
     console.print(
         f"\n{counts.events:,} events in {show_time(counts.duration)}; {len(instance.space.ways)} detectors to choose "
         f"from; the optimum by {found.metric} took {best.seconds:.1f} s, {proven}\n",
@@ -55,27 +62,29 @@ def show(console: Console, found: Analysis, counts: Counts, replayed: Sequence[R
     )
     for advice in found.advice:
         console.print(advice_text(advice), markup=False, soft_wrap=True)
+    if figures:
+        console.print()
+        show_counted(console, instance, best.cost)
     for run in replayed:
         console.print()
         _show_replayed(console, run)
 
 
-def show_metric(cost: Cost, metric: Metric, limited: bool) -> str:
-    """The figure of a metric."""
+def show_cost(figure: float, metric: Metric, limited: bool) -> str:
+    """The figure of a metric.
+
+    Args:
+        limited: whether capacities are known, so that a load is a share.
+    """
     match metric:
         case "bandwidth":
-            return show_rate(cost.bytes)
+            return show_rate(figure)
         case "latency":
-            return show_time(cost.delay)
+            return show_time(figure)
         case "load":
-            return show_peak(cost, limited)
+            return f"{show_figure(figure * 100)} %" if limited else f"{show_figure(figure)}/s"
         case _:
-            return f"{cost.lost:.1%}"
-
-
-def show_peak(cost: Cost, limited: bool) -> str:
-    """How much the busiest node is used."""
-    return f"{show_figure(cost.peak * 100)} %" if limited else f"{show_figure(cost.peak)}/s"
+            return f"{figure:.1%}"
 
 
 def show_gap(option: Option, metric: Metric) -> str:
@@ -114,6 +123,7 @@ def as_dict(found: Analysis, counts: Counts, replayed: Sequence[Replayed] = ()) 
         "metric": found.metric,
         "events": counts.events,
         "duration_ns": counts.duration,
+        **counted_as_dict(found.instance),
         "optimum": {
             "proven": found.best.proven,
             "bound": found.best.bound,
@@ -165,6 +175,9 @@ def _option(option: Option, metric: Metric) -> dict[str, Any]:
         "overloaded": list(cost.overloaded),
         "reasons": list(option.reasons),
         "links": [{"from": origin, "to": target, "bytes": amount} for (origin, target), amount in cost.links.items()],
+        "traffic": [
+            {"from": origin, "to": target, "bytes": amount} for (origin, target), amount in cost.traffic.items()
+        ],
         "loads": {node: load for node, load in cost.loads.items() if load},
         "detectors": [
             {"id": name, "pattern": entry.pattern, "nodes": list(hosting(entry)), "parts": list(entry.parts)}

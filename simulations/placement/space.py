@@ -96,6 +96,15 @@ class Space:
         output = self.whole(name).compiled.automaton.output
         return "" if output is None else output.type_name
 
+    def made_of(self, root: str) -> frozenset[str]:
+        """A detector, and those that it may be made of."""
+        found, waiting = {root}, [root]
+        while waiting:
+            for plan in self.ways[waiting.pop()].values():
+                waiting += [part for part in plan.parts if part not in found]
+                found.update(plan.parts)
+        return frozenset(found)
+
     @property
     def parts(self) -> frozenset[str]:
         """The detectors that others may read as parts."""

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from detectors.compilation import compile_pattern
+from detectors.pattern_source import PatternSource, compile_source
 from middleware.errors import DistcedError
 from middleware.events import Event
 from middleware.history.history import History
 from middleware.history.writing import HistoryWriter
-from middleware.timestamps import DAY, SECOND
+from middleware.timestamps import DAY, HOUR, MINUTE, SECOND
 from simulations.placement.counts import Counts
 from simulations.placement.days import DayTask, count_days, on_spark
-from simulations.placement.measuring import located, measured, types_of
+from simulations.placement.measuring import located, measured, registry_of, types_of
 from simulations.placement.space import Asked, space_of
 from tests.placements import START
 from tests.simulations.test_placement_counting import HERE, ROOMS
@@ -43,6 +43,46 @@ def test_days_apart_are_as_days_in_a_row(task: DayTask) -> None:
     assert (apart.events, apart.duration) == (row.events, row.duration)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "pause"),
+    [
+        ("[A] ; [B] within 25min", 20 * MINUTE),
+        ("([A], [B <= {B, T}]) @ T = 25min", 20 * MINUTE),
+        # What reads it reaches as far as both; and over a day without any event.
+        ("[A] ; [B] within 25min -> Pair()\n[Pair] ; [B] within 30h -> Late()", 20 * MINUTE),
+        ("[A] ; [B] within 50h", 26 * HOUR),
+    ],
+)
+def test_matches_that_last_long_over_midnight(tmp_path: Path, pattern: str, pause: int) -> None:
+    midnight = (START // DAY + 1) * DAY
+    first = midnight - 15 * MINUTE
+    at = [first, first + pause, first + pause + 25 * HOUR]
+    events = [
+        Event(name, hi, hi, name.lower(), place, {}) for place, (name, hi) in enumerate(zip("ABB", at, strict=True))
+    ]
+    HistoryWriter(tmp_path / "history", "test").write(events, None)
+    task = DayTask(str(tmp_path / "history"), pattern, "p.pattern", {"a": ("A",), "b": ("B", "C")})
+    apart, row = count_days(task), in_a_row(task)
+    assert any(found(row).values())
+    assert found(apart) == found(row)
+    assert (apart.events, apart.duration) == (row.events, row.duration)
+
+
+def test_from_the_first_event_as_far_as_was_heard(tmp_path: Path) -> None:
+    """Days without events count, those after it was heard no more do not, whatever else was recorded then."""
+    midnight = (START // DAY + 1) * DAY
+    heard = [Event(name, midnight + at, midnight + at, name.lower(), at, {}) for at, name in enumerate("AB")]
+    other = [Event("D", midnight + day * DAY, midnight + day * DAY, "d", day, {}) for day in (1, 5)]
+    writer = HistoryWriter(tmp_path / "history", "one")
+    writer.write(heard, midnight + 2 * DAY)
+    writer.note(["A", "B"], midnight + 2 * DAY)
+    HistoryWriter(tmp_path / "history", "two").write(other, None)
+    task = DayTask(str(tmp_path / "history"), PATTERN, "", {"a": ("A",), "b": ("B", "C")})
+    apart, row = count_days(task), in_a_row(task)
+    assert apart.duration == row.duration == 2 * DAY + 1
+    assert (found(apart), apart.streams, apart.events) == (found(row), row.streams, row.events)
+
+
 def test_a_history_without_events(tmp_path: Path) -> None:
     HistoryWriter(tmp_path / "history", "test")
     with pytest.raises(DistcedError, match="a history without events"):
@@ -59,7 +99,8 @@ def test_on_spark(task: DayTask) -> None:
 
 def in_a_row(task: DayTask) -> Counts:
     history = History(Path(task.root))
-    space = space_of([Asked("q", compile_pattern(PATTERN), (HERE,))])
+    compiled = compile_source(PatternSource(task.patterns, task.name), registry_of(history)).compiled
+    space = space_of([Asked("q", each, (HERE,)) for each in compiled])
     sources = located({"a": ("A",), "b": ("B",)}, ROOMS)
     assert types_of(sources) == task.sources
     return measured(history, space, sources)

@@ -12,6 +12,7 @@ from middleware.timestamps import SECOND
 from policies.distribution.adapting import DWELL, MARGIN, Move, is_better, reconsider
 from policies.distribution.policy import NAMED, Policy, parse_policy
 from policies.distribution.situation import Situation
+from policies.topology.files import parse_topology
 from policies.topology.model import Place
 from tests.policies.deployments import policies, random_situation, seeds, situation_of
 from tests.policies.test_suggesting import EAST, LINE, WEST
@@ -150,6 +151,29 @@ def test_missing_replicas_are_made_at_once() -> None:
     assert again.kind == "copy"
     # With one node there is nobody to have it.
     assert asked(on("w"), NAMED["max-reliability"], after=1, nodes=("w",)) is None
+
+
+def test_a_copy_hears_the_sources_and_is_heard() -> None:
+    """A node that nothing comes to adds no bytes, and is no replica."""
+    text = """
+        allow_partitions = true
+        [sites.west]
+        [sites.island]
+        [nodes.w]
+        site = "west"
+        [nodes.i]
+        site = "island"
+        [publishers.p]
+        site = "west"
+        types = ["A", "B"]
+        [subscribers.s]
+        site = "west"
+    """
+    situation = situation_of(parse_topology(text))
+    entry = DetectorEntry("w", "[A] ; [B]", "guaranteed", ("A", "B"), readers={"": 1})
+    situation.changed("detector", "d", entry)
+    listeners = [Place("subscriber", "s")]
+    assert reconsider(NAMED["max-reliability"], situation, "d", listeners, Hints(), 0, DWELL) is None
 
 
 def test_replicas_beyond_their_number_go() -> None:

@@ -29,6 +29,7 @@ from simulations.placement.counting import Counting, count, frame_size
 from simulations.placement.counts import Counts, add, total
 from simulations.placement.measuring import (
     foreseen_of,
+    instance_of,
     located,
     measured,
     registry_of,
@@ -146,6 +147,16 @@ def test_counts_are_added_in_any_order() -> None:
     assert add(one, Counts()) == one
     assert add(one, other).events == 4
     assert add(one, other).stream("A", "a").events == 2
+
+
+def test_who_is_silent_publishes_nothing() -> None:
+    """Nothing is made up for a source that had nothing to say, or that the history does not know."""
+    space = _space("[A] ; [B]")
+    sources = located({"b": ("B", "C")}, ROOMS)
+    counts = count(space, [_event("B", 1), _event("C", 2)], types_of(sources), START, START + 10 * SECOND)
+    instance = instance_of(counts, space, ROOMS, sources)
+    rates = {(source, name): instance.empty.measures.rate(source, name) for source, name in (("a", "A"), ("b", "B"))}
+    assert rates == {("a", "A"): 0.0, ("b", "B"): 0.1}
 
 
 def test_how_often_something_is_said() -> None:

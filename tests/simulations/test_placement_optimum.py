@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
+from detectors.compilation import compile_pattern
 from middleware.errors import DistcedError
+from policies.distribution.measures import hosting
 from policies.distribution.policy import NAMED
-from policies.topology.model import BrokerNode
+from policies.topology.files import parse_topology
+from policies.topology.model import BrokerNode, Place
 from policies.topology.topology import Topology
 from simulations.benchmarks.placement import random_instance
+from simulations.placement import report
+from simulations.placement.analysing import analyse
 from simulations.placement.by_policy import place_all, settle
-from simulations.placement.evaluating import METRICS, Cost, evaluate, gap, parse_metrics
-from simulations.placement.instance import Instance
+from simulations.placement.counts import Counts
+from simulations.placement.evaluating import METRICS, Cost, Metric, evaluate, gap, parse_metrics
+from simulations.placement.instance import Instance, expected_figures
 from simulations.placement.optimum import optimum
+from simulations.placement.programme import OutOfTimeError
 from simulations.placement.replanning import replan
+from simulations.placement.space import Asked, space_of
 from tests.placements import all_placements, instance_of_texts, small_instance
 
 seeds = st.integers(0, 10_000)
@@ -69,7 +79,7 @@ def test_no_node_is_given_more_than_it_can_do(seed: int) -> None:
     costs = [evaluate(limited, each) for each in all_placements(limited)]
     possible = [cost.bytes for cost in costs if not cost.overloaded]
     if not possible:
-        with pytest.raises(DistcedError, match="cannot do what the patterns ask for"):
+        with pytest.raises(DistcedError, match="the nodes cannot do what the patterns ask for"):
             optimum(limited, "bandwidth")
         return
     best = optimum(limited, "bandwidth")
@@ -119,6 +129,126 @@ def test_what_others_read_by_its_type_counts() -> None:
     costs = [evaluate(named, each) for each in all_placements(named)]
     best = optimum(named, "bandwidth")
     assert best.cost.bytes == pytest.approx(min(cost.bytes for cost in costs), rel=1e-3)
+
+
+@settings(max_examples=12, deadline=None)
+@given(seeds, st.sampled_from([0.0, 1.05, 1.6]))
+def test_delays_of_what_others_read_by_its_type(seed: int, room: float) -> None:
+    """It stands where its readers hear it the soonest, as far as there is room; several subscribers each."""
+    topology = small_instance(seed, patterns=1).topology
+    texts = ["[A where v > 8] ; [B where v > 8] -> Rare()", "[Rare] ; [A where v > 8]"]
+    everybody = tuple(each.place for each in topology.subscribers.values())
+    space = space_of([Asked(text, compile_pattern(text), everybody) for text in texts])
+    instance = Instance(topology, space, expected_figures(topology, space), {})
+    if room:
+        instance = _limited(instance, room * max(instance.foreseen[root].loads[""] for root in space.roots))
+    each_whole = _whole(instance)
+    costs = [evaluate(instance, each) for hosts in (1, 2) for each in all_placements(each_whole, hosts)]
+    # With one more host of each than any of these placements has it may be better still.
+    least = min(cost.delay for cost in costs if not room or not cost.overloaded)
+    best = optimum(instance, "latency")
+    assert best.proven
+    assert not (room and best.cost.overloaded)
+    assert best.bound * (1 - 1e-3) <= best.cost.delay <= least * (1 + 1e-3)
+
+
+def test_two_hosts_at_one_site_where_another_has_no_room() -> None:
+    """Better than none."""
+    topology = parse_topology(
+        """
+        [sites.here]
+        [sites.there]
+        [nodes.a]
+        site = "here"
+        capacity = 10
+        [nodes.b]
+        site = "here"
+        capacity = 10
+        [nodes.c]
+        site = "there"
+        capacity = 0.01
+        [publishers.p]
+        site = "here"
+        types = ["A", "B"]
+        rates = { A = 1, B = 1 }
+        [[links]]
+        between = ["here", "there"]
+        latency = "1ms"
+        """
+    )
+    space = space_of([Asked("q", compile_pattern("[A] ; [B]"), (Place("site", "here"),))])
+    instance = Instance(topology, space, expected_figures(topology, space), {})
+    best = optimum(instance, "reliability")
+    assert best.cost.lost == 0
+    assert set(hosting(best.detectors[space.roots[0]])) == {"a", "b"}
+
+
+def test_a_solver_that_runs_out_of_time() -> None:
+    """What policies have found counts then, so none is better than what is taken for the optimum."""
+    instance = random_instance(5, 50)
+    with pytest.raises(OutOfTimeError, match="no placement was found in time"):
+        optimum(instance, "bandwidth", seconds=1e-6)
+    found = analyse(instance, "bandwidth", seconds=1e-6)
+    assert not found.best.proven
+    assert min(each.gap for each in found.options) == 0.0
+    assert found.best.cost.by("bandwidth") == min(each.cost.bytes for each in found.options)
+    console = Console(file=io.StringIO(), width=200)
+    report.show(console, found, Counts())
+    assert "not proven: none is below" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+PARTED = """
+allow_partitions = true
+[sites.here]
+[sites.near]
+[sites.there]
+[nodes.a]
+site = "here"
+[nodes.b]
+site = "near"
+[nodes.far]
+site = "there"
+[publishers.p]
+site = "here"
+types = ["A", "B"]
+rates = { A = 1, B = 1 }
+[publishers.q]
+site = "there"
+types = ["C"]
+rates = { C = 1 }
+[[links]]
+between = ["here", "near"]
+latency = "1ms"
+"""
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_sites_that_do_not_reach_each_other(metric: Metric) -> None:
+    """Each pattern where it hears its sources and is heard, by policies, planned anew, and the optimum."""
+    topology = parse_topology(PARTED)
+    here, near, there = (Place("site", name) for name in ("here", "near", "there"))
+    asked = [
+        Asked("left", compile_pattern("[A] ; [B] -> Left()"), (near,)),
+        Asked("more", compile_pattern("[Left] ; [A]"), (here, near)),
+        Asked("right", compile_pattern("[C] ; [C]"), (there,)),
+    ]
+    space = space_of(asked)
+    instance = Instance(topology, space, expected_figures(topology, space), {})
+    found = analyse(instance, metric)
+    # Of one pattern there is no second node; so the policy of two hosts can do nothing for it.
+    assert set(found.refused) == {"max-reliability"}
+    for option in found.options:
+        assert option.gap >= -1e-9
+        for name, root in zip(("left", "more", "right"), space.roots, strict=True):
+            nodes = set(hosting(option.detectors[root]))
+            assert nodes <= ({"far"} if name == "right" else {"a", "b"}), option.name
+    left = set(hosting(found.best.detectors[space.roots[0]]))
+    assert left == {"a", "b"} if metric == "reliability" else left
+    assert found.best.proven
+    # What neither side has both of.
+    space = space_of([Asked("both", compile_pattern("[A] ; [C]"), (near,))])
+    with pytest.raises(DistcedError, match="no node reaches all sources and subscribers"):
+        optimum(Instance(topology, space, expected_figures(topology, space), {}), metric)
 
 
 def test_gaps() -> None:

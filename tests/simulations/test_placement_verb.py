@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,14 +17,19 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
+from detectors.running import run
 from middleware.errors import DistcedError
+from middleware.history.history import History
+from middleware.history.reading import events_of_history
 from middleware.history.writing import HistoryWriter
 from middleware.protocol import DetectorEntry, HintEntry
 from middleware.timestamps import SECOND
 from policies.distribution.hint_files import read_hint_file, write_hints
 from policies.distribution.measures import hosting
 from policies.distribution.policy import NAMED
+from policies.topology.files import load_topology
 from policies.topology.generating import random_topology
+from policies.topology.model import Place
 from policies.topology.topology import Topology
 from policies.topology.writing import topology_as_toml
 from simulations.benchmarks.console import bench
@@ -89,6 +95,7 @@ def test_the_verb(folder: Path, metric: str, tmp_path: Path) -> None:
     assert all(each["settled"] and not each["refused"] and each["worst"] <= 0.1 for each in told["what_if"])
     assert all(each["measured"] > 0 for each in told["what_if"])
     best = told["options"][-1]
+    assert sum(each["bytes"] for each in best["links"]) >= sum(each["bytes"] for each in best["traffic"]) > 0
     hints = read_hint_file(out)
     assert {name: list(each.nodes) for name, each in hints.items()} == {
         each["id"]: each["nodes"] for each in best["detectors"]
@@ -103,11 +110,65 @@ def test_for_people(folder: Path) -> None:
         assert word in text
 
 
+def test_what_if_with_candidates(folder: Path) -> None:
+    """Policies of one's choice: a named one, a point in the design space, and what was planned anew."""
+    point = "none none publishers"
+    options = ("--candidate", "min-load", "--candidate", "planned anew", "--candidate", point)
+    code, text = placed(folder, "--near", "site-1", "--json", *options)
+    told = json.loads(text)
+    assert [each["policy"] for each in told["what_if"]] == ["min-load", point, "planned anew"]
+    assert code == 0, told["what_if"]
+    assert [each["policy"] for each in told["options"]] == [*NAMED, point, "planned anew", "optimum"]
+    with pytest.raises(DistcedError, match="no distribution policy of this name"):
+        placed(folder, "--near", "site-1", "--candidate", "min-lode")
+
+
+def test_what_the_history_says(folder: Path) -> None:
+    """Rates by source, selectivity of every sub-pattern, and what sites send to one another, as counted by hand."""
+    history = History(folder / "history")
+    begin, last = (history.first or 0) - 1, history.until(("A", "B", "C")) or 0
+    events = list(events_of_history(history, None, begin, last))
+    seconds = (last - begin) / SECOND
+    _, text = placed(folder, "--near", "site-1", "--json")
+    told = json.loads(text)
+    streams = {(each["source"], each["type"]): each["rate"] for each in told["sources"]}
+    assert streams == {
+        key: pytest.approx(count / seconds)
+        for key, count in Counter((each.source, each.type) for each in events).items()
+    }
+    pair, met = (next(each for each in told["sub_patterns"] if each["of"] == [name] and "C" not in each["text"])
+                 for name in ("Alarm", "Met"))  # fmt: skip
+    read = sum(each.type in "AB" for each in events)
+    found = len(run("[A as x where v > 7] ; [B where k == x.k and v > 5] within 2s", events, types=TYPES))
+    assert pair["rate"] == met["rate"] == pytest.approx(found / seconds)
+    assert pair["selectivity"] == pytest.approx(found / read)
+    assert pair["events_read"] == pytest.approx(read / seconds)
+    assert [each["of"] for each in told["sub_patterns"]] == [["Met"], ["Alarm"], ["Worse"], ["Alarm"]]
+    # What comes to a site comes over links, each byte as often as its way has links.
+    topology = load_topology(folder / "topology.toml")
+    for option in told["options"]:
+        links = sum(each["bytes"] for each in option["links"])
+        ways = [topology.path(Place("site", each["from"]), Place("site", each["to"])) for each in option["traffic"]]
+        sent = [each["bytes"] * len(way.hops) for each, way in zip(option["traffic"], ways, strict=True)]
+        assert sum(sent) == pytest.approx(links)
+    _, shown = placed(folder, "--near", "site-1", "--figures")
+    for word in ("publisher-3", "sub-pattern", "selectivity", "optimum, from", "to site-1"):
+        assert word in shown
+
+
 def test_who_subscribes_has_to_be_said(folder: Path) -> None:
     with pytest.raises(DistcedError, match="who subscribes makes a difference"):
         placed(folder)
     with pytest.raises(DistcedError, match="there is no pattern of this name"):
         placed(folder, "--subscriber", "Mett=subscriber-1")
+
+
+def test_a_history_without_events(folder: Path, tmp_path: Path) -> None:
+    """Said of the history, not of the types that it has not."""
+    HistoryWriter(tmp_path / "empty", "test", TYPES)
+    for options in ((), ("--spark", "local[1]")):
+        with pytest.raises(DistcedError, match="a history without events"):
+            placed(folder, "--near", "site-1", "--history", str(tmp_path / "empty"), *options)
 
 
 def test_files_of_hints(tmp_path: Path) -> None:
