@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from detectors.compilation import Compiled, types_read
 from detectors.engines import EngineName
@@ -26,9 +27,11 @@ from simulations.replay.reach import reach_of
 from simulations.replay.replaying import HistoryReplay
 from simulations.replay.runners import Inline
 from tests.columnar import _patterns
-from tests.generate import make_events
+from tests.generate import TYPES, make_events
 
 FAR = 2**62
+ODD = (1.0, -0.0, True, False, "1", 2**53, 2.0**53, 2**53 + 1, 2**63 - 1, 1.5)
+"""Values of a key of which some are equal and others only look alike."""
 
 
 def replay_differs(seed: int) -> tuple[int, str]:
@@ -130,29 +133,59 @@ def _days(tables: Sequence[Any]) -> list[list[Any]]:
     return [days[day] for day in sorted(days)]
 
 
+def _odd(random: Random, event: Event) -> Event:
+    """The same event, or one whose values are of other kinds, or missing."""
+    attributes = dict(event.attributes)
+    if random.random() < 0.2:
+        attributes["k"] = random.choice(ODD)
+    if random.random() < 0.1:
+        attributes["v"] = random.choice((0.0, -0.0, 2.0, None))
+    if random.random() < 0.1:
+        del attributes["k"]
+    return replace(event, attributes=attributes)
+
+
+def _recorded(random: Random, patterns: Sequence[Compiled], events: Sequence[Event]) -> list[Event]:
+    """Some of the composite events that are found in these, as a recorder keeps those of live detection; the patterns
+    find them again, so that they are read twice."""
+    if random.random() < 0.5:
+        return []
+    found = whole(patterns, events, max(each.hi for each in events))
+    return [replace(each, events=(), records=()) for each in found if each.type in TYPES and random.random() < 0.5]
+
+
 def disk_differs(seed: int, folder: Path) -> tuple[int, str]:
     """The same through files, as `distced replay` does it, in days of 16 ns; the caller sees to that."""
     random = Random(seed)
     patterns = _patterns(random, late=False)
     events = make_events(random, random.randrange(1, 40), span=random.choice((6, 20, 60)))
     events = list({each.id: each for each in events}.values())
+    events = [_odd(random, each) for each in events] + _recorded(random, patterns, events)
     for part in range(3):
         HistoryWriter(folder / "h", "test").write(events[part::3])
-    way: Way | None = random.choice((None, "parts"))
+    way: Way | None = random.choice((None, "parts", "parts", "key", "time"))
     least = random.choice((1, 5, 100))
     cores = random.randint(1, 3)
     until = random.choice((None, max(each.hi for each in events) - 3))
+    begin = random.choice((None, None, 3))
     made = None
     while made is None:
         try:
             made = HistoryReplay(
-                patterns, History(folder / "h"), folder / "w", cores=cores, least=least, way=way, until=until
+                patterns,
+                History(folder / "h"),
+                folder / "w",
+                cores=cores,
+                least=least,
+                way=way,
+                begin=begin,
+                until=until,
             )
         except DistcedError as error:
             assert "cannot be replayed in this way" in str(error)
             way = None
     made.perform(Inline())
     end = max(each.hi for each in events) if until is None else until
-    expected = whole(made.patterns, [each for each in events if each.hi <= end], end)
+    expected = whole(made.patterns, [each for each in events if (begin or -FAR) <= each.hi <= end], end)
     assert seen(list(made)) == seen(expected), (seed, [each.way for each in made.plan.groups])
     return len(expected), "".join(each.way[0] for each in made.plan.groups)

@@ -117,13 +117,7 @@ class TableBatch(Batch):
         tied[same] = tied[same + 1] = True
         places = np.flatnonzero(tied)
         rows = order[places]
-        ranks = _joined(
-            [
-                np.full(len(each), COMPOSITE if "constituents" in each.schema.names else PRIMITIVE)
-                for each in self.tables
-            ],
-            np.int64,
-        )
+        ranks = _joined([_ranks(each) for each in self.tables], np.int64)
         by_name = np.empty(len(self._sources), np.int64)
         by_name[sorted(range(len(self._sources)), key=self._sources.__getitem__)] = np.arange(len(self._sources))
         high, low = (_joined([each[limb] for each in self._numbers], np.uint64) for limb in range(_LIMBS))
@@ -222,6 +216,13 @@ def _coded(columns: Iterable[Any]) -> tuple[list[str], Ints]:
             codes = np.asarray(pc.fill_null(coded.indices, 0)).astype(np.int64, copy=False)
             parts.append(mapped[codes] if len(mapped) else np.zeros(len(codes), np.int64))
     return list(names), _joined(parts, np.int64)
+
+
+def _ranks(table: Any) -> Ints:
+    """Of each event whether it is primitive or composite; a type may have both."""
+    if "constituents" not in table.schema.names:
+        return np.full(len(table), PRIMITIVE)
+    return np.where(np.asarray(pc.is_valid(table["constituents"])), COMPOSITE, PRIMITIVE)
 
 
 def _digits(column: Any) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:

@@ -39,15 +39,15 @@ def key_of_group(patterns: Sequence[Compiled]) -> tuple[tuple[str, ...], str]:
 
 def _hindrance(patterns: Sequence[Compiled], name: str) -> str | None:
     """Why events of two values of an attribute may have to do with one another; None if they have not."""
-    published = {each.automaton.output.type_name: each for each in patterns if each.automaton.output is not None}
+    # Several patterns may publish one type.
+    outputs = [each.automaton.output for each in patterns if each.automaton.output is not None]
     for each in patterns:
         for thinning in each.thinnings:
             if name not in thinning.by:
                 return f"{thinning.type_name} is thinned, and not by {name}"
-        for type_name in each.names() & published.keys():
-            output = published[type_name].automaton.output
-            given = dict(output.attributes) if output is not None else {}
-            value = given.get(name)
-            if not (isinstance(value, Field) and value.variable is not None and value.attribute == name):
-                return f"{type_name} does not carry {name}"
+        for output in outputs:
+            value = dict(output.attributes).get(name)
+            carried = isinstance(value, Field) and value.variable is not None and value.attribute == name
+            if output.type_name in each.names() and not carried:
+                return f"{output.type_name} does not carry {name}"
     return None

@@ -37,12 +37,10 @@ _LENGTH: Final = 8
 
 def writers_of(graph: DetectorGraph, plan: DetectorPlan) -> tuple[str, ...]:
     """The detectors whose composite events one reads: those of its parts, and those that publish a type it names."""
-    published = {
-        each.compiled.automaton.output.type_name: each.id
-        for each in graph.plans.values()
-        if each.compiled.automaton.output is not None
-    }
-    named = (published[name] for name in sorted(plan.compiled.names()) if name in published)
+    # Several patterns may publish one type.
+    names = plan.compiled.names()
+    outputs = ((each.id, each.compiled.automaton.output) for each in graph.plans.values() if each.id != plan.id)
+    named = (identity for identity, output in outputs if output is not None and output.type_name in names)
     return tuple(dict.fromkeys((*plan.parts, *named)))
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from detectors.automata.automaton import Automaton, Relative, State, TimeOfDay, Timer, timer_type
 from detectors.compilation import Compiled
+from detectors.stepwise.findings import may_repeat
 from middleware.sets.expressions import FALSE, TRUE
 from middleware.timestamps import DAY, HOUR
 from simulations.replay.constituents import may_lack_constituents
@@ -37,8 +38,9 @@ def _reach(pattern: Compiled, patterns: Sequence[Compiled]) -> int | None:
         and each.automaton.output.type_name in pattern.names()
     ]
     before = reach_of_read(read, patterns)
-    # A thinned type is its first event of an interval, so that a slice begins with an interval.
-    every = max((each.every for each in pattern.thinnings), default=0)
+    # A thinned type is its first event of an interval, so that a slice begins with an interval; one may build on
+    # another.
+    every = sum(each.every for each in pattern.thinnings)
     return None if own is None or before is None else own + before + every
 
 
@@ -47,8 +49,17 @@ def reach_of_read(read: Sequence[Compiled], patterns: Sequence[Compiled]) -> int
     was told long ago and is not told again."""
     if any(may_lack_constituents(each.plain) for each in read):
         return None
-    reaches = [_reach(each, patterns) for each in read]
+    reaches = [_reach_of_told(each, patterns) for each in read]
     return None if None in reaches else max((each for each in reaches if each is not None), default=0)
+
+
+def _reach_of_told(pattern: Compiled, patterns: Sequence[Compiled]) -> int | None:
+    """The same for a pattern whose composite events are read, each the first time that it is found: where one may be
+    found again, with another end, whatever it is made of lies no further back than a match lasts."""
+    reach, own = _reach(pattern, patterns), longest(pattern.automaton)
+    if reach is None or own is None:
+        return None
+    return reach + own if may_repeat(pattern.automaton) else reach
 
 
 def longest(automaton: Automaton) -> int | None:

@@ -12,18 +12,20 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
+from textwrap import dedent
 from typing import Any
 
 from detectors.compilation import Compiled
 from detectors.pattern_source import PatternSource, compile_source
 from detectors.running import Replay, replay
 from middleware.errors import DistcedError
-from middleware.events import Event
+from middleware.events import CompositeEvent, Event
 from middleware.eventtypes import TypeRegistry
 from middleware.history import History, HistoryWriter
 from middleware.mapping import load_mapping
 from middleware.recorded import read_events
 from middleware.timestamps import DAY, HOUR, MINUTE
+from simulations.replay.plan import WAYS, Way
 from simulations.replay.replaying import HistoryReplay, Progress
 from simulations.replay.runners import Inline, Task
 from tests.replaying import seen
@@ -40,7 +42,7 @@ PATTERNS = """
 
 
 def patterns(text: str = PATTERNS) -> tuple[Compiled, ...]:
-    return compile_source(PatternSource(text, "patterns"), None).compiled
+    return compile_source(PatternSource(dedent(text).strip(), "patterns"), None).compiled
 
 
 def some_events(count: int = 3000, seed: int = 3) -> list[Event]:
@@ -95,6 +97,41 @@ def test_from_and_to(tmp_path: Path, begin: int | None, until: int | None) -> No
     made.perform(Inline())
     kept = [each for each in events if (begin or 0) <= each.hi <= (until or 99 * DAY)]
     assert seen(list(made)) == run(patterns(), kept, until)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_several_patterns_that_publish_one_type(tmp_path: Path, way: Way) -> None:
+    random = Random(1)
+    events = [Event(random.choice("ABCD"), n, n, "s", n, {"k": n % 2, "v": n % 3}) for n in range(300)]
+    both = patterns(
+        """
+        [A as x] ; [B] within 5ns by k -> P(k = x.v)
+        [C as x] ; [B] within 5ns by k -> P(k = x.k)
+        [P] ; [D] within 5ns by k -> Q()
+        """
+    )
+    history = history_of(tmp_path / "h", events)
+    try:
+        made = HistoryReplay(both, history, tmp_path / "w", cores=2, least=20, way=way)
+    except DistcedError:
+        assert way == "key"
+        return
+    made.perform(Inline())
+    assert seen(list(made)) == run(both, events)
+    assert min(made.found[place] for place in range(3)) > 3
+
+
+def test_a_type_with_primitive_and_composite_events(tmp_path: Path) -> None:
+    """Of one instant the primitive ones come first, whatever they are called."""
+    events = [
+        CompositeEvent("A", 5, 5, "c", 1, {}, constituents=(("s", 1),)),
+        Event("A", 5, 5, "z", 1, {}),
+    ]
+    given = patterns("[A][A] -> P()")
+    made = HistoryReplay(given, history_of(tmp_path / "h", events, parts=1), tmp_path / "w", cores=1)
+    made.perform(Inline())
+    assert [each.constituents for each in made] == [(("z", 1), ("c", 1))]
+    assert seen(list(made)) == run(given, events)
 
 
 def test_time_goes_on_as_far_as_recorders_have_heard(tmp_path: Path) -> None:

@@ -78,6 +78,24 @@ def test_an_interval_of_a_thinned_type_comes_on_top() -> None:
     assert reach_of([pattern]) == MINUTE + 5 * SECOND
 
 
+def test_intervals_of_thinned_types_that_build_on_one_another_add_up() -> None:
+    (pattern,) = of_file("type S = A every 1min\ntype R = S every 2min\n[R] ; [B] within 5s -> P()")
+    assert reach_of([pattern]) == 3 * MINUTE + 5 * SECOND
+
+
+def test_what_may_be_found_again_reaches_back_to_the_first_time() -> None:
+    patterns = of_file(
+        """
+        [X as x] ; [A] ; [B where v == x.v] within 5s -> P()
+        ~[X as x] ; [A] ; ~[B where v == x.v] within 5s -> Again()
+        ([P], [T <= {T, C}]) @ T=3s -> Q()
+        ([Again], [T <= {T, C}]) @ T=3s -> R()
+        """
+    )
+    assert reach_of((patterns[0], patterns[2])) == 8 * SECOND
+    assert reach_of((patterns[1], patterns[3])) == 13 * SECOND
+
+
 def test_what_reads_one_another_stays_together() -> None:
     patterns = of_file(
         """
@@ -100,6 +118,7 @@ KEYED = [
     ("[A as x] ; [B] by (k, j) -> P(k = x.k)\n[P] ; [C] by (j, k) -> Q()", ("k",), ""),
     ("[A as x] ; [B] by k -> P(k = x.j)\n[P] ; [C] by k -> Q()", (), "P does not carry k"),
     ("[A as x] ; [B] by k -> P(k = x.k + 1)\n[P] ; [C] by k -> Q()", (), "P does not carry k"),
+    ("[A as x] by k -> P(k = x.j)\n[B as y] by k -> P(k = y.k)\n[P] ; [C] by k -> Q()", (), "P does not carry k"),
     ("[A as x] ; [B] by k -> P(k = x.k)\n[P] ; [C] by j -> Q()", (), "the patterns have no key in common"),
     ("type S = A every 1min by k\n[S] ; [B] by k -> P()", ("k",), ""),
     ("type S = A every 1min by j\n[S] ; [B] by k -> P()", (), "A is thinned, and not by k"),
