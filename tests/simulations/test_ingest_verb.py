@@ -20,7 +20,7 @@ EVENTS = b"type,time,source,seq\nA,2,s,1\n"
 @pytest.mark.parametrize(
     ("options", "said"),
     (
-        ({"history": "r.csv/h"}, "cannot write the history"),
+        ({"history": "r.csv/h"}, "no folder for a history can be made here"),
         ({"name": "a/b"}, "not a name for a recorder: a/b"),
         ({"master": "sprak"}, "allowed: local"),
         ({"rejected": "r.csv"}, "would replace a recording"),
