@@ -73,6 +73,16 @@ def seen(found: Sequence[CompositeEvent]) -> list[tuple[Any, ...]]:
     ]
 
 
+def made_of(found: Sequence[CompositeEvent]) -> list[tuple[Any, ...]]:
+    """What composite events are made of, in order: of each constituent all there is. What is null is as if absent."""
+    return [(each.id, [_all_of(event) for event in each.events]) for each in sorted(found, key=lambda event: event.key)]
+
+
+def _all_of(event: Event) -> tuple[Any, ...]:
+    attributes = sorted((name, repr(value)) for name, value in event.attributes.items() if value is not None)
+    return (event.id, event.type, event.lo, event.hi, attributes)
+
+
 def _tables(random: Random, events: Sequence[Event], group: Sequence[Compiled]) -> list[Any]:
     """Events as tables of one type each, some of them cut, in any order, some events twice; with what is read alone."""
     types = types_read(group)
@@ -168,6 +178,7 @@ def disk_differs(seed: int, folder: Path) -> tuple[int, str]:
     cores = random.randint(1, 3)
     until = random.choice((None, max(each.hi for each in events) - 3))
     begin = random.choice((None, None, 3))
+    with_events = random.random() < 0.3
     made = None
     while made is None:
         try:
@@ -180,6 +191,7 @@ def disk_differs(seed: int, folder: Path) -> tuple[int, str]:
                 way=way,
                 begin=begin,
                 until=until,
+                with_events=with_events,
             )
         except DistcedError as error:
             assert "cannot be replayed in this way" in str(error)
@@ -187,5 +199,10 @@ def disk_differs(seed: int, folder: Path) -> tuple[int, str]:
     made.perform(Inline())
     end = max(each.hi for each in events) if until is None else until
     expected = whole(made.patterns, [each for each in events if (begin or -FAR) <= each.hi <= end], end)
-    assert seen(list(made)) == seen(expected), (seed, [each.way for each in made.plan.groups])
+    found = list(made)
+    assert seen(found) == seen(expected), (seed, [each.way for each in made.plan.groups])
+    if with_events:
+        assert made_of(found) == made_of(expected), (seed, [each.way for each in made.plan.groups])
+    else:
+        assert not any(each.events for each in found)
     return len(expected), "".join(each.way[0] for each in made.plan.groups)

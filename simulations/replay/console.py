@@ -38,6 +38,9 @@ def replay(
         str, typer.Option(metavar="URL", help="Spark's master, sc://… for Spark Connect, or inline: without Spark.")
     ] = "local[*]",
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write composite events here.")] = None,
+    with_events: Annotated[
+        bool, typer.Option("--events", help="Give the constituents too, not only their ids.", show_default=False)
+    ] = False,
     native: Annotated[bool, typer.Option("--native", help="Write lines that are read again as events.")] = False,
     consumption: ConsumptionOption = Consumption.ORDERED,
     engine: Annotated[
@@ -72,6 +75,7 @@ def replay(
             way=None if way is None else way.value,
             master=master,
             out=out,
+            with_events=with_events,
             native=native,
             consumption="epoch" if consumption == Consumption.EPOCH else "ordered",
             engine=engine.value,

@@ -16,11 +16,13 @@ def names_in(patterns: Sequence[Compiled]) -> frozenset[str]:
     return frozenset().union(*map(_texts, parts))
 
 
-def columns_read(names: frozenset[str], columns: Iterable[str]) -> list[str]:
-    """Those of the columns that patterns with these names may look at."""
+def columns_read(names: frozenset[str] | None, columns: Iterable[str]) -> list[str]:
+    """Those of the columns that patterns with these names may look at; all for None."""
     from middleware.recorded.native import PREFIX
     from middleware.recorded.tables import WHOLE
 
+    if names is None:
+        return list(columns)
     return [name for name in columns if name in _ALWAYS or name.removeprefix(WHOLE).removeprefix(PREFIX) in names]
 
 

@@ -15,7 +15,6 @@ from typing import IO, Final
 
 import pyarrow as pa
 
-from detectors.compilation import Compiled
 from detectors.cutting.graph import DetectorGraph, DetectorPlan
 from detectors.detector import Detected, Detector
 from middleware.events import CompositeEvent, Event, EventId, OpenGap, OrderKey
@@ -24,7 +23,6 @@ from middleware.timestamps import DAY, INSTANT_MIN
 from middleware.wire import Frame, decode, encode
 from policies.detection import Guaranteed
 from simulations.replay.batches import TableBatch
-from simulations.replay.names import names_in
 from simulations.replay.plan import Slice
 from simulations.replay.tasks import FOUND, Done, leave, write_found
 from simulations.replay.units import Trouble, Unit, days_of, read
@@ -66,7 +64,8 @@ class Part:
     Attributes:
         number: of the task.
         stage: it is performed when all tasks of earlier stages are done.
-        patterns: of the group: what they read of an event may be bound in one part and read in another.
+        names: those in the patterns of the group, whose columns are read: what one part binds another may look at. None
+            for all columns, so that constituents are told whole.
         records: whether others read it as part of a pattern.
         source: under which its composite events are those of a pattern that was asked for; empty if it is none.
         writers: the detectors it reads, with the numbers of their tasks.
@@ -77,7 +76,7 @@ class Part:
     number: int
     group: int
     stage: int
-    patterns: tuple[Compiled, ...]
+    names: frozenset[str] | None
     plan: DetectorPlan
     records: bool
     source: str
@@ -108,12 +107,11 @@ class Part:
         troubles: list[Trouble] = []
         found: dict[EventId, CompositeEvent] = {}
         by_day = {each[0].day: each for each in days_of(self.units)}
-        names = names_in(self.patterns)
         consumed = repeated = 0
         part = self._told(self.number).with_suffix(".part")
         with part.open("wb") as file:
             for end in self.days:
-                events, again = self._events(by_day.get(day_of(end), ()), names, troubles)
+                events, again = self._events(by_day.get(day_of(end), ()), troubles)
                 consumed, repeated = consumed + len(events), repeated + again
                 detected = [detector.receive(_HISTORY, events, end, 0)]
                 for writer, frames in told.items():
@@ -125,7 +123,7 @@ class Part:
         part.replace(self._told(self.number))
         answered = [each for each in found.values() if each.hi <= self.wanted.until] if self.source else []
         with self.found.open("wb") as file:
-            write_found(file, sorted(answered, key=_order))
+            write_found(file, sorted(answered, key=_order), whole=self.names is None)
         done = Done(consumed, repeated, len(answered), clock() - started, tuple(troubles))
         leave(self.found.with_suffix(".json"), done)
         return done
@@ -133,11 +131,11 @@ class Part:
     def _told(self, number: int) -> Path:
         return Path(self.work) / TOLD / f"{number}.frames"
 
-    def _events(self, units: Iterable[Unit], names: frozenset[str], troubles: list[Trouble]) -> tuple[list[Event], int]:
+    def _events(self, units: Iterable[Unit], troubles: list[Trouble]) -> tuple[list[Event], int]:
         tables = []
         for unit in units:
             try:
-                table = read(unit, names, self.wanted.begin, self.wanted.until)
+                table = read(unit, self.names, self.wanted.begin, self.wanted.until)
             except (OSError, pa.ArrowException) as error:
                 troubles.append(Trouble(unit.path, str(error), unit.rows))
                 continue

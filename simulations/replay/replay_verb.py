@@ -49,6 +49,7 @@ class Asked:
     way: Way | None
     master: str
     out: Path | None
+    with_events: bool
     native: bool
     consumption: Consumption
     engine: EngineName
@@ -75,12 +76,16 @@ def replay_patterns(asked: Asked) -> int:
             by=asked.by,
             way=asked.way,
             engine=asked.engine,
+            with_events=asked.with_events,
         )
         if asked.plan_only:
             _show_plan(replay, runner, asked)
             return 0
         started = time.perf_counter()
-        with writing_found(asked.out, native=asked.native) as write, progress_bars(asked.out) as bars:
+        with (
+            writing_found(asked.out, native=asked.native, with_events=asked.with_events) as write,
+            progress_bars(asked.out) as bars,
+        ):
             dealing = bars.add_task("dealing out", total=1, visible=bool(replay.dealing))
             detecting = bars.add_task("detecting", total=1)
 

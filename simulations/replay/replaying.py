@@ -19,6 +19,7 @@ from middleware.errors import DistcedError
 from middleware.events import CompositeEvent, EventId, OrderKey
 from middleware.history.history import History, HistoryFile, Problem
 from middleware.timestamps import INSTANT_MIN
+from simulations.replay.names import names_in
 from simulations.replay.parts import TOLD, Part, days_between, stages_of, writers_of
 from simulations.replay.plan import LEAST, GroupPlan, ReplayPlan, Slice, Way, plan_of
 from simulations.replay.reach import reach_of
@@ -69,6 +70,7 @@ class HistoryReplay(Iterable[CompositeEvent]):
         way: Way | None = None,
         engine: EngineName = "auto",
         least: int = LEAST,
+        with_events: bool = False,
     ) -> None:
         """
         Args:
@@ -77,6 +79,8 @@ class HistoryReplay(Iterable[CompositeEvent]):
             begin, until: of the `hi` of events, ns, both included. Time goes on until the last event at most, or until
                 where recorders have heard.
             by, way, engine, least: as in `plan_of` and `make_engine`.
+            with_events: composite events have the events they are made of, and not their ids alone; all columns are
+                read for it.
         """
         self.patterns = tuple({each.automaton.canonical_id: each for each in patterns}.values())
         self.history = history
@@ -96,6 +100,7 @@ class HistoryReplay(Iterable[CompositeEvent]):
         self._units = {str(file.path): self._units_of(file) for file in files}
         self._files = files
         self._engine = engine
+        self._with_events = with_events
         self.dealing = self._dealing(cores)
         self.detecting = self._detecting()
 
@@ -148,10 +153,14 @@ class HistoryReplay(Iterable[CompositeEvent]):
     def _units_of(self, file: HistoryFile) -> tuple[Unit, ...]:
         return tuple(units_of(file))
 
+    def _names(self, group: GroupPlan) -> frozenset[str] | None:
+        """Those in the patterns of a group, whose columns are read; None for all columns."""
+        return None if self._with_events else names_in([self.patterns[place] for place in group.patterns])
+
     def _dealing(self, cores: int) -> list[Dealing]:
         """Tasks that deal out what groups need by key; neighbours in time together."""
         groups = tuple(
-            (number, tuple(self.patterns[place] for place in group.patterns), group.types, group.by, group.slots)
+            (number, self._names(group), group.types, group.by, group.slots)
             for number, group in enumerate(self.plan.groups)
             if group.way == "key"
         )
@@ -177,7 +186,7 @@ class HistoryReplay(Iterable[CompositeEvent]):
             patterns = tuple(self.patterns[place] for place in group.patterns)
             files = [each for each in self._files if group.types is None or each.type in group.types]
             if group.graph is not None:
-                made += self._parts(number, patterns, group.graph, group.slices[0], len(made))
+                made += self._parts(number, self._names(group), group.graph, group.slices[0], len(made))
                 continue
             for wanted in group.slices:
                 mine = [each for each in files if each.note.last >= wanted.begin and each.note.first <= wanted.until]
@@ -185,14 +194,13 @@ class HistoryReplay(Iterable[CompositeEvent]):
                 rows = group.events // group.tasks
                 for slot in range(group.slots):
                     dealt = slot if group.way == "key" else None
-                    task = Detecting(
-                        str(self.work), len(made), number, patterns, units, wanted, dealt, self._engine, rows
-                    )
-                    made.append(task)
+                    where = (str(self.work), len(made), number)
+                    what = (patterns, self._names(group), units, wanted, dealt)
+                    made.append(Detecting(*where, *what, self._engine, rows))
         return made
 
     def _parts(
-        self, group: int, patterns: tuple[Compiled, ...], graph: DetectorGraph, wanted: Slice, first: int
+        self, group: int, names: frozenset[str] | None, graph: DetectorGraph, wanted: Slice, first: int
     ) -> list[Part]:
         """A task for each detector of a graph."""
         stages = stages_of(graph)
@@ -211,7 +219,7 @@ class HistoryReplay(Iterable[CompositeEvent]):
                     numbers[identity],
                     group,
                     stages[identity],
-                    patterns,
+                    names,
                     plan,
                     graph.records(identity),
                     source,
@@ -231,6 +239,7 @@ class HistoryReplay(Iterable[CompositeEvent]):
                 "patterns": [each.automaton.canonical_id for each in self.patterns],
                 "texts": [each.text for each in self.patterns],
                 "groups": [_described(each) for each in self.plan.groups],
+                "with_events": self._with_events,
                 "files": blake2b(
                     msgspec.json.encode([(str(each.path), each.rows, each.bytes) for each in self._files])
                 ).hexdigest(),

@@ -26,9 +26,8 @@ import pyarrow as pa
 from detectors.compilation import Compiled
 from detectors.engines import EngineName
 from detectors.packing import pack_seq, unpack_seq
-from middleware.events import CompositeEvent
+from middleware.events import CompositeEvent, Event
 from simulations.replay.detecting import Counts, detect
-from simulations.replay.names import names_in
 from simulations.replay.plan import Slice
 from simulations.replay.units import Trouble, Unit, days_of, deal, dealt, read
 
@@ -61,12 +60,13 @@ class Dealing:
     """Some units are dealt out by the keys of groups.
 
     Attributes:
-        groups: for each, its number, its patterns, its types, by what it is dealt, into how many.
+        groups: for each, its number, the names in its patterns (`Detecting.names`), its types, by what it is dealt, and
+            into how many.
     """
 
     work: str
     units: tuple[Unit, ...]
-    groups: tuple[tuple[int, tuple[Compiled, ...], frozenset[str] | None, tuple[str, ...], int], ...]
+    groups: tuple[tuple[int, frozenset[str] | None, frozenset[str] | None, tuple[str, ...], int], ...]
     begin: int
     until: int
 
@@ -88,17 +88,16 @@ class Dealing:
         """Do it."""
         started, consumed = clock(), 0
         troubles: list[Trouble] = []
-        names = {number: names_in(patterns) for number, patterns, *_ in self.groups}
         for unit in self.units:
             done = Path(self.work) / DEALT / f"{unit.name}.json"
             if done.exists():
                 continue
             trouble: tuple[Trouble, ...] = ()
-            for number, _, types, by, slots in self.groups:
+            for number, names, types, by, slots in self.groups:
                 if types is not None and unit.type not in types:
                     continue
                 try:
-                    table = read(unit, names[number], self.begin, self.until)
+                    table = read(unit, names, self.begin, self.until)
                 except (OSError, pa.ArrowException) as error:
                     trouble = (Trouble(unit.path, str(error), unit.rows),)
                     break
@@ -117,6 +116,7 @@ class Detecting:
     Attributes:
         number: of the task.
         group: of the patterns.
+        names: those in the patterns, whose columns are read; None for all columns, so that constituents are told whole.
         slot: which of what was dealt out; None where the history is read.
     """
 
@@ -124,6 +124,7 @@ class Detecting:
     number: int
     group: int
     patterns: tuple[Compiled, ...]
+    names: frozenset[str] | None
     units: tuple[Unit, ...]
     wanted: Slice
     slot: int | None
@@ -164,7 +165,7 @@ class Detecting:
             )
             for stretch in stretches:
                 found += len(stretch)
-                write_found(file, stretch)
+                write_found(file, stretch, whole=self.names is None)
         part.replace(self.found)
         done = Done(counts.consumed, counts.repeated, found, clock() - started, tuple(troubles))
         leave(self._done, done)
@@ -172,12 +173,11 @@ class Detecting:
 
     def _days(self, troubles: list[Trouble]) -> Iterator[Sequence[Any]]:
         """The tables of each day; of several days together where there is little in them."""
-        names = names_in(self.patterns)
         tables: list[Any] = []
         for units in days_of(self.units):
             for unit in units:
                 try:
-                    table = self._table(unit, names)
+                    table = self._table(unit)
                 except (OSError, pa.ArrowException) as error:
                     troubles.append(Trouble(unit.path, str(error), unit.rows))
                     continue
@@ -189,9 +189,9 @@ class Detecting:
         if tables:
             yield tables
 
-    def _table(self, unit: Unit, names: frozenset[str]) -> Any:
+    def _table(self, unit: Unit) -> Any:
         if self.slot is None:
-            return read(unit, names, self.wanted.begin, self.wanted.until)
+            return read(unit, self.names, self.wanted.begin, self.wanted.until)
         path = Path(self.work) / DEALT / str(self.group) / f"{unit.name}.arrow"
         # What could not be read was said when it was dealt.
         return dealt(path, self.slot) if path.exists() else None
@@ -204,22 +204,14 @@ def leave(path: Path, done: Done) -> None:
     part.replace(path)
 
 
-def write_found(file: IO[bytes], found: Sequence[CompositeEvent]) -> None:
-    """Write composite events, in a form that is exact."""
+def write_found(file: IO[bytes], found: Sequence[CompositeEvent], *, whole: bool) -> None:
+    """Write composite events, in a form that is exact.
+
+    Args:
+        whole: with the events that they are made of.
+    """
     if found:
-        rows = [
-            (
-                each.type,
-                each.lo,
-                each.hi,
-                each.source,
-                pack_seq(each.seq),
-                each.attributes,
-                [(source, pack_seq(seq)) for source, seq in each.constituents],
-            )
-            for each in found
-        ]
-        content = _encode(rows)
+        content = _encode([_packed(each, whole) for each in found])
         file.write(len(content).to_bytes(_LENGTH, "big") + content)
 
 
@@ -227,9 +219,26 @@ def read_found(path: Path) -> Iterator[CompositeEvent]:
     """What a task has found, in order."""
     with path.open("rb") as file:
         while head := file.read(_LENGTH):
-            for name, lo, hi, source, seq, attributes, constituents in _decode(file.read(int.from_bytes(head, "big"))):
-                ids = tuple((each, unpack_seq(number)) for each, number in constituents)
-                yield CompositeEvent(name, lo, hi, source, unpack_seq(seq), attributes, constituents=ids)
+            for packed in _decode(file.read(int.from_bytes(head, "big"))):
+                yield _unpacked(packed)
+
+
+def _packed(event: Event, whole: bool) -> tuple[Any, ...]:
+    own = (event.type, event.lo, event.hi, event.source, pack_seq(event.seq), event.attributes)
+    if not isinstance(event, CompositeEvent):
+        return own
+    constituents = [(source, pack_seq(seq)) for source, seq in event.constituents]
+    return (*own, constituents, [_packed(each, whole) for each in event.events] if whole else [])
+
+
+def _unpacked(packed: Sequence[Any]) -> Any:
+    name, lo, hi, source, seq, attributes, *rest = packed
+    own = (name, lo, hi, source, unpack_seq(seq), attributes)
+    if not rest:
+        return Event(*own)
+    constituents, events = rest
+    ids = tuple((each, unpack_seq(number)) for each, number in constituents)
+    return CompositeEvent(*own, constituents=ids, events=tuple(map(_unpacked, events)))
 
 
 _LENGTH: Final = 8

@@ -76,11 +76,11 @@ def units_of(file: HistoryFile) -> list[Unit]:
     return found
 
 
-def read(unit: Unit, names: frozenset[str], begin: int, until: int) -> Any:
+def read(unit: Unit, names: frozenset[str] | None, begin: int, until: int) -> Any:
     """The events of a unit with `begin <= hi <= until`; a table of pyarrow.
 
     Args:
-        names: those in the patterns (`names_in`), so that only columns are read that they may look at.
+        names: those in the patterns (`names_in`), so that only columns are read that they may look at; None for all.
     """
     with parquet.ParquetFile(unit.path) as file:
         metadata = file.metadata

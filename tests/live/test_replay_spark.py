@@ -120,7 +120,7 @@ def distced(*arguments: object) -> subprocess.CompletedProcess[str]:
 def test_a_master_that_is_not_there(history: History) -> None:
     failed = distced("replay", "[A]", "--history", history.root, "--master", "no-such-cluster://x")
     assert failed.returncode != 0
-    assert "Spark did not start" in failed.stderr
+    assert "not a master of Spark" in failed.stderr
     assert "no-such-cluster://x" in failed.stderr
     assert "Traceback" not in failed.stderr
 

@@ -28,7 +28,7 @@ from middleware.timestamps import DAY, HOUR, MINUTE
 from simulations.replay.plan import WAYS, Way
 from simulations.replay.replaying import HistoryReplay, Progress
 from simulations.replay.runners import Inline, Task
-from tests.replaying import seen
+from tests.replaying import made_of, seen
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 
@@ -241,11 +241,15 @@ def test_recordings(tmp_path: Path, name: str) -> None:
     text = (folder / f"{name}.pattern").read_text()
     given = compile_source(PatternSource(text, name), TypeRegistry(mapping.types)).compiled
     HistoryWriter(tmp_path / "h", "test", mapping.types).write(events)
-    made = HistoryReplay(given, History(tmp_path / "h"), tmp_path / "w", cores=2, least=5_000)
-    made.perform(Inline())
-    found = list(made)
-    assert seen(found) == seen(list(replay(given, events, types=mapping.types)[0]))
-    assert found
+    expected = list(replay(given, events, types=mapping.types)[0])
+    for with_events in (False, True):
+        work = tmp_path / f"w{with_events}"
+        made = HistoryReplay(given, History(tmp_path / "h"), work, cores=2, least=5_000, with_events=with_events)
+        made.perform(Inline())
+        found = list(made)
+        assert seen(found) == seen(expected)
+        assert found
+    assert made_of(found) == made_of(expected)
 
 
 def distced(*arguments: object) -> subprocess.CompletedProcess[str]:
