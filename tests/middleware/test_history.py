@@ -228,6 +228,18 @@ def test_a_file_where_a_history_should_be(tmp_path: Path) -> None:
         HistoryWriter(tmp_path / "thesis.tex" / "h", "test")
 
 
+def test_small_files_are_on_the_disk_before_they_have_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: int) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr("os.fsync", fails)
+    with pytest.raises(HistoryError, match="no space left"):
+        HistoryWriter(tmp_path / "h", "test")
+    assert not (tmp_path / "h" / "history.json").exists()
+
+
 def test_two_that_make_a_history_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever comes second finds what the first has made, and not a folder of somebody else."""
     real, root = Path.iterdir, tmp_path / "h"
