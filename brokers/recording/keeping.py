@@ -290,7 +290,7 @@ class Keeper:
         """Events of a source have come."""
         self.counts["events"] += len(events)
         released = self.policy.receive(source, events, watermark, now)
-        again = [each.id for each in released.late if each.id in self.runs]
+        again = {each.id for each in released.late if each.id in self.runs}
         if again:
             late = [each for each in released.late if each.id not in again]
             released = replace(released, late=late, duplicates=released.duplicates + len(again))

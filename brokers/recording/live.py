@@ -31,7 +31,7 @@ from brokers.recording.wishes import Append, Wish, Write
 from middleware.bus import Bus, BusState, Message
 from middleware.clock import Clock, SystemClock
 from middleware.connections import Connections, home_name
-from middleware.errors import BusError, HistoryError
+from middleware.errors import BusError, DistcedError, HistoryError
 from middleware.history import History, HistoryWriter
 from middleware.history.late import write_late
 from middleware.history.layout import RecorderNote
@@ -119,36 +119,38 @@ class LiveRecorder:
         self._noted: tuple[Any, ...] | None = None
         try:
             keeper, self._earlier = self._remembered(types)
-        except HistoryError:
+            self.recorder = Recorder(
+                name,
+                self.clock.now(),
+                keeper,
+                types=types,
+                flush_every=flush_every,
+                flush_events=flush_events,
+                root=root,
+                home=home_name(home, url),
+            )
+            will = self.recorder.will()
+            self.connections = Connections(
+                url,
+                home,
+                client_id=self._client_id,
+                clock=self.clock,
+                will=Message(will.topic, will.payload, will.qos, will.retain),
+                on_state=self._state_changed,
+                # Whole seconds, and not less than asked for.
+                session_expiry=min(-(-keep // SECOND), LONGEST),
+                hold_acknowledgements=True,
+            )
+        except DistcedError:
             self._journal.close()
             raise
-        self.recorder = Recorder(
-            name,
-            self.clock.now(),
-            keeper,
-            types=types,
-            flush_every=flush_every,
-            flush_events=flush_events,
-            root=root,
-            home=home_name(home, url),
-        )
-        will = self.recorder.will()
-        self.connections = Connections(
-            url,
-            home,
-            client_id=self._client_id,
-            clock=self.clock,
-            will=Message(will.topic, will.payload, will.qos, will.retain),
-            on_state=self._state_changed,
-            # Whole seconds, and not less than asked for.
-            session_expiry=min(-(-keep // SECOND), LONGEST),
-            hold_acknowledgements=True,
-        )
         self.bus = self.connections.main
         # The buses take turns with the recorder.
         self._turn = threading.Lock()
         self._outlets: dict[str, Outlet] = {}
         self._settling: set[str] = set()
+        # Of which nothing could be acknowledged, as the journal could not be written.
+        self._unsettled: set[str] = set()
         self._unusable: set[str] = set()
         self._lost: set[str] = set()
         self._started = self._stopped = False
@@ -328,7 +330,9 @@ class LiveRecorder:
                 self._journal.sync()
             except HistoryError as error:
                 self._failed(error)
+                self._unsettled.add(home)
                 return
+            self._unsettled.discard(home)
         bus.acknowledge(mark)
 
     def _tick(self) -> None:
@@ -338,6 +342,8 @@ class LiveRecorder:
         if self.problem is not None and self.clock.now() >= self._again_at:
             with self._turn:
                 self._write_all()
+        # The server may send nothing more before, so that nothing else would.
+        if self.problem is None and self._unsettled:
             for home, bus in self.connections.all().items():
                 bus.call_soon(partial(self._settle, home, bus))
 

@@ -109,7 +109,7 @@ def record_until(wanted: Wanted) -> int:
         finally:
             recorder.stop()
     status = recorder.status()
-    _summarise(status, wanted)
+    summarise(status, as_json=wanted.as_json)
     return 1 if status["problem"] else 0
 
 
@@ -158,7 +158,7 @@ def status_line(status: Mapping[str, Any], rate: float, now: int) -> Text:
         for what in ("late", "duplicates", "dead_letters", "gaps")
         if status[what]
     ]
-    if waiting and status["holding"]:
+    if waiting and status["holding"] and not status["problem"]:
         parts.append((f"for {few(status['holding'])}", "dim"))
     if not status["connected"]:
         parts.append(("not connected", "bold red"))
@@ -217,8 +217,9 @@ def _tell_beginning(recorder: LiveRecorder, name: str, wanted: Wanted) -> None:
     messages().print(f"{name} records {what} of {server} into {wanted.history}{again}; Ctrl-C ends it", style="dim")
 
 
-def _summarise(status: Mapping[str, Any], wanted: Wanted) -> None:
-    if wanted.as_json:
+def summarise(status: Mapping[str, Any], *, as_json: bool) -> None:
+    """Say at the end what came of it."""
+    if as_json:
         print_json({"event": "done", **status}, indent=None)
         return
     written, files, watermark = status["written"], status["files"], status["watermark"]
@@ -232,10 +233,11 @@ def _summarise(status: Mapping[str, Any], wanted: Wanted) -> None:
     console.print(", ".join(parts), style="bold")
     notes = []
     if status["waiting"]:
-        notes.append(
-            f"{status['waiting']:,} events are not stable yet, for {few(status['holding'])} may still publish before "
-            "them; they are kept, and written when this recorder is started again"
-        )
+        why = f"not stable yet, for {few(status['holding'])} may still publish before that"
+        if status["problem"]:
+            why = "not written"
+        events = f"{status['waiting']:,} event{'s' * (status['waiting'] != 1)}"
+        notes.append(f"{events} {why}: kept, and written when this recorder is started again")
     if status["problem"]:
         notes.append(str(status["problem"]))
     show_notes(notes)

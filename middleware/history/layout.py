@@ -14,6 +14,7 @@ there leaves them out.
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Final
@@ -162,7 +163,11 @@ def make_history(root: Path) -> None:
 def write_whole(path: Path, content: bytes) -> None:
     """Write a small file; it appears whole or not at all."""
     part = path.with_name(_part(path.name))
-    part.write_bytes(content)
+    with part.open("wb") as file:
+        file.write(content)
+        file.flush()
+        # Else a power failure might leave an empty file under the name.
+        os.fsync(file.fileno())
     part.replace(path)
 
 

@@ -41,7 +41,7 @@ def read_table(file: HistoryFile, columns: Iterable[str] | None = None) -> Any:
     """
     pyarrow = import_pyarrow()
     try:
-        with pyarrow.parquet.ParquetFile(file.path) as opened:
+        with pyarrow.parquet.ParquetFile(file.path, page_checksum_verification=True) as opened:
             wanted = None if columns is None else [name for name in columns if name in opened.schema_arrow.names]
             return opened.read(columns=wanted)
     except (OSError, pyarrow.ArrowException) as error:

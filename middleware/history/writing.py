@@ -88,9 +88,11 @@ class HistoryWriter:
         part = path.with_name(f".{path.name}.part")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            # With checksums, for what a disk has changed is to be no event of another time.
             pyarrow.parquet.write_table(
-                table.replace_schema_metadata(metadata), part, compression="zstd", row_group_size=ROW_GROUP
-            )
+                table.replace_schema_metadata(metadata), part, compression="zstd", row_group_size=ROW_GROUP,
+                write_page_checksum=True,
+            )  # fmt: skip
             part.replace(path)
         except (OSError, pyarrow.ArrowException) as error:
             raise HistoryError("cannot write the history", given=str(path), advice=str(error)) from None

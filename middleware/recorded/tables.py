@@ -115,7 +115,8 @@ class ParquetRows:
         pyarrow = import_pyarrow()
         # Parquet is read from its end, which a packed file cannot do.
         packed = self._path.suffix.lower() == ".gz"
-        return pyarrow.parquet.ParquetFile(pyarrow.BufferReader(source.read()) if packed else source)
+        whole = pyarrow.BufferReader(source.read()) if packed else source
+        return pyarrow.parquet.ParquetFile(whole, page_checksum_verification=True)
 
 
 @contextmanager

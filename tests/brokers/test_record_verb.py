@@ -9,7 +9,7 @@ import pytest
 
 from brokers.directory import Directory
 from brokers.recording.journal import Journal
-from brokers.recording.verb import Rate, check_types, few, status_line
+from brokers.recording.verb import Rate, check_types, few, status_line, summarise
 from middleware.errors import HistoryError, TypeRegistryError
 from middleware.eventtypes import derive, event_type
 from middleware.protocol import DetectorEntry
@@ -38,13 +38,26 @@ STATUS: dict[str, Any] = {
             "3 dead letters, 4 gaps",
         ),
         (
-            {"connected": False, "problem": "the disk is full"},
-            "recording: 2 events/s, 1,200 written, 0 waiting, watermark 2 s behind, not connected, the disk is full",
+            {"connected": False, "problem": "the disk is full", "waiting": 3},
+            "recording: 2 events/s, 1,200 written, 3 waiting, watermark 2 s behind, not connected, the disk is full",
         ),
     ],
 )
 def test_how_it_goes_on_one_line(changes: dict[str, Any], text: str) -> None:
     assert status_line(STATUS | changes, 2.0, 12 * SECOND).plain == text
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({}, "1,200 events written in 3 files, complete until 1970-01-01T00:00:10Z"),
+        ({"waiting": 1}, "note: 1 event not stable yet, for s may still publish before that: kept, and written when"),
+        ({"waiting": 5, "problem": "the disk is full"}, "note: 5 events not written: kept, and written when"),
+    ],
+)
+def test_what_is_said_at_the_end(changes: dict[str, Any], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    summarise(STATUS | changes, as_json=False)
+    assert text in capsys.readouterr().err
 
 
 def test_the_rate_is_that_of_late() -> None:

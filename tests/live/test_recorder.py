@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -17,11 +18,12 @@ import pytest
 pytest.importorskip("pyarrow", reason="a history needs the extra distced[tables]")
 
 from brokers.live import LiveNode
+from brokers.recording.journal import Journal
 from brokers.recording.live import LiveRecorder
 from brokers.server import Server
 from middleware.bus import Bus
 from middleware.client import Client
-from middleware.errors import HistoryError
+from middleware.errors import BusError, HistoryError
 from middleware.events import CompositeEvent, Event
 from middleware.eventtypes import event_type
 from middleware.history import History, events_of_history
@@ -227,6 +229,10 @@ def test_one_recorder_of_a_name_at_a_time(mosquitto: Server, root: str, history:
         with pytest.raises(HistoryError, match="a recorder of this name is at work: r"):
             LiveRecorder(mosquitto.url, history, "r", types=["A"], root=root)
         LiveRecorder(mosquitto.url, history, "other", types=["A"], root=root).stop()
+    # One that could not be made is none.
+    for _ in range(2):
+        with pytest.raises(BusError, match="not a client id"):
+            LiveRecorder(mosquitto.url, history, "of\ntwo lines", types=["A"], root=root)
 
 
 def test_a_journal_that_is_damaged_is_said_and_not_taken_for_none(mosquitto: Server, root: str, history: Path) -> None:
@@ -285,6 +291,33 @@ def test_sessions_are_kept_as_long_as_can_be_said(mosquitto: Server, root: str, 
     for keep in (SECOND // 2, 200 * 365 * 86_400 * SECOND):
         with LiveRecorder(mosquitto.url, history, f"r{keep}", types=["A"], root=root, keep=keep) as recorder:
             assert recorder.wait_announced(10)
+
+
+def test_it_goes_on_when_the_journal_can_be_written_again(
+    mosquitto: Server, root: str, client: Client, history: Path, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More than the server sends before something is acknowledged; and it is the history that is written first."""
+    monkeypatch.setattr("brokers.recording.live.AGAIN_EVERY", 3600 * SECOND)
+    sync, full = Journal.sync, threading.Event()
+
+    def sync_or_fail(journal: Journal) -> None:
+        if full.is_set():
+            raise HistoryError("the disk is full")
+        sync(journal)
+
+    monkeypatch.setattr(Journal, "sync", sync_or_fail)
+    with LiveRecorder(mosquitto.url, history, "r", types=["A"], root=root, flush_every=SECOND // 5) as recorder:
+        assert recorder.wait_announced(10)
+        source = client.source("s", ["A"], watermark=0)
+        full.set()
+        for n in range(1, 1201):
+            source.publish(source.create("A", n, k=n), watermark=n)
+        # The server has sent as many as it sends before any is acknowledged.
+        eventually(lambda: recorder.status()["problem"] is not None and recorder.status()["events"] >= 1000)
+        assert client.flush()
+        full.clear()
+        eventually(lambda: recorder.status()["written"] == 1200)
+    assert len(recorded(history)) == 1200
 
 
 def test_sources_wait_for_recorders(

@@ -173,6 +173,24 @@ def test_pages_that_are_broken_show_while_reading(tmp_path: Path) -> None:
     assert len(problems) == 1
 
 
+def test_a_byte_that_has_changed_is_said_and_not_taken_for_what_was_written(tmp_path: Path) -> None:
+    texts = [Event("A", n, n, "s", n, {"x": chr(300 + 7 * n) * 3}) for n in range(200)]
+    (path,) = HistoryWriter(tmp_path / "h", "test").write(texts)
+    whole = path.read_bytes()
+    begin = parquet.read_metadata(path).row_group(0).column(0).dictionary_page_offset
+    end = max(
+        column.data_page_offset + column.total_compressed_size
+        for column in map(parquet.read_metadata(path).row_group(0).column, range(6))
+    )
+    for place in range(begin, min(end, len(whole) - 12), 97):
+        content = bytearray(whole)
+        content[place] ^= 128
+        path.write_bytes(content)
+        history, problems = History(tmp_path / "h"), []
+        found = list(events_of_history(history, on_problem=problems.append))
+        assert found == texts or problems or history.problems
+
+
 def test_days_without_anything(tmp_path: Path) -> None:
     writer = HistoryWriter(tmp_path / "h", "test")
     assert History(tmp_path / "h").missing_days() == []
@@ -226,6 +244,18 @@ def test_a_file_where_a_history_should_be(tmp_path: Path) -> None:
         HistoryWriter(tmp_path / "thesis.tex", "test")
     with pytest.raises(HistoryError, match=r"no folder for a history can be made here: .*thesis.tex/h"):
         HistoryWriter(tmp_path / "thesis.tex" / "h", "test")
+
+
+def test_small_files_are_on_the_disk_before_they_have_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: int) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr("os.fsync", fails)
+    with pytest.raises(HistoryError, match="no space left"):
+        HistoryWriter(tmp_path / "h", "test")
+    assert not (tmp_path / "h" / "history.json").exists()
 
 
 def test_two_that_make_a_history_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
