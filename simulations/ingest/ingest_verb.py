@@ -166,6 +166,10 @@ def _lines(outcome: Outcome) -> Iterator[Text]:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in what.rejected.items())
         where = "" if outcome.recording is None else f": {outcome.recording.rejected}"
         yield Text.assemble(("  ! ", "bold yellow"), f"set aside: {reasons}", (where, "dim"))
+    if "id" in what.rejected:
+        yield Text(
+            "    id: other events have it; recordings that share their sources need --count-on and a new history", "dim"
+        )
     for jump in what.jumps[:_SHOWN]:
         times = "once" if jump.times == 1 else f"{jump.times:,} times"
         most = "" if jump.times == 1 else "at most "

@@ -6,18 +6,17 @@ be let in; and it calls them for keys that have no rows, whose pattern may be wa
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
-import msgspec
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from detectors.compilation import Compiled
 from middleware.events import CompositeEvent
 from middleware.recorded.arrow_form import DIGITS, constituents_text
-from middleware.recorded.writer import json_line
 from simulations.streaming.columns import EVENT, EventColumns
 from simulations.streaming.key_state import KeyDetection, due_at, pack_events, unpack_events
 from simulations.streaming.keys import stream_reach
@@ -81,17 +80,13 @@ class Detection(StatefulProcessor):
 
 def row_of(event: CompositeEvent) -> Any:
     """A composite event as a row."""
-    attributes = msgspec.json.decode(json_line(event), type=_Attributes).attributes
     return Row(
         type=event.type,
         source=event.source,
         seq=Decimal(event.seq),
         lo=event.lo,
         hi=event.hi,
-        attributes=bytes(attributes).decode(),
+        # With Infinity, as in JSON lines.
+        attributes=json.dumps(event.attributes, ensure_ascii=False, separators=(",", ":")),
         constituents=constituents_text(event),
     )
-
-
-class _Attributes(msgspec.Struct):
-    attributes: msgspec.Raw

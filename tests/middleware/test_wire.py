@@ -187,7 +187,7 @@ NOT_SENT: list[tuple[str, dict[str, Any], str]] = [
     ("a watermark beyond 64 bits", {"events": [], "watermark": 2**63}, "beyond 64 bits"),
     ("both kinds", {"events": [composite(), Event("A", 1, 2, "s", 3, {})]}, "row 1"),
     ("the other kind", {"events": [Event("A", 1, 2, "s", 3, {})], "kind": "c"}, "a primitive event"),
-    ("97 bits", {"events": [composite(seq=2**96)]}, "not to be put"),
+    ("97 bits", {"events": [composite(seq=2**96)]}, "of 96 bits"),
     ("an id without source", {"events": [composite(constituents=(("", 1),))]}, "id of an event"),
 ]  # fmt: skip
 

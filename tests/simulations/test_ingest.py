@@ -331,6 +331,9 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     said = capsys.readouterr().err
     assert "it was in the history before" in said
     assert "set aside: 1 attribute" in said
+    (tmp_path / "next.csv").write_text("room,time,celsius\na,86401,20\n")
+    assert command("next.csv", as_json=False) == 0
+    assert "need --count-on" in capsys.readouterr().err
     assert command("none.csv", as_json=False) == 1
     assert "none.csv" in capsys.readouterr().err
 

@@ -143,6 +143,25 @@ def test_a_history_as_a_stream(tmp_path: Path, session: Any) -> None:
     assert len(expected) == len(run(text, [*events, end]))
 
 
+def test_odd_values_of_a_key(tmp_path: Path, session: Any) -> None:
+    random = Random(3)
+    values = [1, 1.0, True, "1", "é'\"\\", None, float("inf"), -0.0, 0, 2**53 + 1, float(2**53)]
+    events = []
+    for number in range(120):
+        attributes = {"k": random.choice(values), "x": random.choice((float("inf"), 1))}
+        events.append(Event("AB"[number % 2], HOUR + number, HOUR + number, "s", number, attributes))
+    end = Event("End", 2 * HOUR, 2 * HOUR, "s", 120, {})
+    (tmp_path / "in").mkdir()
+    put(tmp_path / "in", 0, [json_line(event) for event in events])
+    put(tmp_path / "in", 1, [json_line(end)])
+    stream = session.readStream.schema(JSON_LINES).option("maxFilesPerTrigger", 1).json(str(tmp_path / "in"))
+    (pattern,) = compiled_patterns("[A as a] [B as b] by k -> Out(k = a.k, x = a.x, y = b.x)", None)
+    run_to_end(detect_stream(stream, [pattern], watermark="1s"), tmp_path)
+    found = found_in(tmp_path)
+    assert len(found) > 20
+    assert found == told([pattern], events, passed((2 * HOUR - SECOND) // MILLISECOND))
+
+
 def test_forms_of_attributes(session: Any) -> None:
     attributes = {"room": "FE02", "n": 3, "x": 0.5, "on": True, "none": None}
     expected = without_nulls([Event("A", 1_000, 2_000, "s", 7, attributes)])
