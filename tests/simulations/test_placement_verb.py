@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 from detectors.running import run
 from middleware.errors import DistcedError
+from middleware.events import Event
 from middleware.history.history import History
 from middleware.history.reading import events_of_history
 from middleware.history.writing import HistoryWriter
@@ -27,7 +28,7 @@ from middleware.timestamps import SECOND
 from policies.distribution.hint_files import read_hint_file, write_hints
 from policies.distribution.measures import hosting
 from policies.distribution.policy import NAMED
-from policies.topology.files import load_topology
+from policies.topology.files import load_topology, parse_topology
 from policies.topology.generating import random_topology
 from policies.topology.model import Place
 from policies.topology.topology import Topology
@@ -246,6 +247,38 @@ def test_links_as_predicted(policy: str, seed: int) -> None:
     assert where(found.detectors) == where(wanted.detectors)
     assert found.measured > 0
     assert found.worst <= 0.1, far_off(found)
+
+
+@pytest.mark.parametrize("name", ["p", "a thermometer with a rather long name, in room 4711"])
+def test_links_where_little_happens(name: str) -> None:
+    """Almost nothing but heartbeats, which are as long as the names in them; B is not published while it is looked."""
+    text = """
+        [sites.here]
+        [sites.there]
+        [nodes.n]
+        site = "there"
+        [publishers."NAME"]
+        site = "here"
+        types = ["A", "B"]
+        [publishers.q]
+        site = "here"
+        types = ["C"]
+        [subscribers.s]
+        site = "there"
+        [[links]]
+        between = ["here", "there"]
+        latency = "1ms"
+    """
+    topology = parse_topology(text.replace("NAME", name))
+    space = space_of_texts(["[A, B, C where v > 6] ; [A, B, C where v > 8]"], topology, Random(0))
+    events = []
+    for second in range(0, 50, 5):
+        hi = START + second * SECOND + 1
+        events.append(Event("B" if second == 5 else "A", hi, hi, name, second, {"k": 1, "v": second % 10}))
+    sources = located(published(topology), topology)
+    found = replay(Recorded(events, TYPES, sources, START), space, topology, "min-bandwidth")
+    assert found.settled
+    assert found.worst <= 0.05, far_off(found)
 
 
 def test_the_benchmark(tmp_path: Path) -> None:
