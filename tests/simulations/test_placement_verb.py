@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 import typer
+from click.testing import Result
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -39,11 +40,12 @@ from simulations.console import bench, place
 from simulations.experiments.comparing import scenario_of
 from simulations.network.running import Simulation
 from simulations.network.scenarios import random_patterns
+from simulations.placement import report
 from simulations.placement.analysing import hints_of
 from simulations.placement.by_policy import place_all
 from simulations.placement.counting import count
 from simulations.placement.measuring import instance_of, located, types_of
-from simulations.placement.what_if import Recorded, Replayed, replay
+from simulations.placement.what_if import LinkCompared, Recorded, Replayed, replay
 from tests.placements import START, TYPES, kinds, published, random_events, space_of_texts, used
 
 PATTERNS = """
@@ -66,14 +68,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def placed(folder: Path, *options: str) -> tuple[int, str]:
+    result = run_verb(folder, *options)
+    if result.exception is not None:
+        raise result.exception
+    return int(result.return_value or 0), result.stdout
+
+
+def run_verb(folder: Path, *options: str) -> Result:
     app = typer.Typer()
     app.command()(place)
     given = ("--history", "history", "--topology", "topology.toml", "--patterns", "p.pattern")
     paths = [str(folder / each) if number % 2 else each for number, each in enumerate(given)]
-    result = CliRunner().invoke(app, [*paths, *options], standalone_mode=False)
-    if result.exception is not None:
-        raise result.exception
-    return int(result.return_value or 0), result.stdout
+    return CliRunner().invoke(app, [*paths, *options], standalone_mode=False)
 
 
 @pytest.mark.parametrize("metric", ["bandwidth", "latency", "load", "reliability"])
@@ -169,6 +175,19 @@ def test_a_history_without_events(folder: Path, tmp_path: Path) -> None:
     for options in ((), ("--spark", "local[1]")):
         with pytest.raises(DistcedError, match="a history without events"):
             placed(folder, "--near", "site-1", "--history", str(tmp_path / "empty"), *options)
+
+
+def test_what_cannot_be_written_comes_last(folder: Path, tmp_path: Path) -> None:
+    """Counting takes long: what it has found is shown all the same."""
+    result = run_verb(folder, "--near", "site-1", "--picture", str(tmp_path / "none" / "picture.svg"))
+    assert "cannot write the picture" in str(result.exception)
+    assert "optimum" in result.stdout
+
+
+def test_what_was_predicted_where_nothing_came_is_json() -> None:
+    run = Replayed("p", {}, (LinkCompared("a", "b", 0.0, 500.0),), 30.0, True)
+    told = json.loads(json.dumps(report._replayed(run), allow_nan=False))
+    assert told["worst"] is None
 
 
 def test_files_of_hints(tmp_path: Path) -> None:
