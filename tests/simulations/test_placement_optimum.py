@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import io
 from dataclasses import replace
 from random import Random
 
 import pytest
+import scipy.optimize
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
@@ -182,6 +184,23 @@ def test_two_hosts_at_one_site_where_another_has_no_room() -> None:
     best = optimum(instance, "reliability")
     assert best.cost.lost == 0
     assert set(hosting(best.detectors[space.roots[0]])) == {"a", "b"}
+
+
+def test_the_solver_writes_nothing_where_results_go(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """HiGHS does now and then, past Python, and what follows may be JSON."""
+
+    def talking(*given: object, **more: object) -> object:
+        ctypes.CDLL(None).puts(b"HighsMipSolverData")
+        return milp(*given, **more)
+
+    milp = scipy.optimize.milp
+    monkeypatch.setattr(scipy.optimize, "milp", talking)
+    assert optimum(small_instance(3), "bandwidth").proven
+    ctypes.CDLL(None).fflush(None)
+    print("result")
+    assert capfd.readouterr().out == "result\n"
 
 
 def test_everybody_listens_to_the_nearest_host() -> None:
