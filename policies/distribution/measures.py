@@ -41,7 +41,7 @@ class Measures:
         loads: entries of the directory, by node; whoever changes them, or what is read, says so (`forget`).
         expected: what detectors were expected to do when they were placed, by id.
         foreseen: what a history says that detectors do, by id, whether they run or not; whoever changes it says so.
-        streams: the same of streams of primitive events.
+        streams: the same of streams of primitive events and heartbeats.
     """
 
     def __init__(self, reading: Reading, loads: dict[str, LoadEntry], topology: Topology | None) -> None:
@@ -159,7 +159,7 @@ class Measures:
         """Bytes a second of a stream on a link."""
         known = self._flows.get(stream)
         if known is None:
-            if stream.kind == "heartbeat":
+            if stream.kind == "heartbeat" and stream not in self.streams:
                 publishers = 1 if stream.name else self._publishers_at_directory()
                 known = publishers * sizes.HEARTBEATS * (sizes.HEARTBEAT + sizes.MESSAGE)
             elif stream.kind == "composite" and (foreseen := self.unmeasured(stream.name)) is not None:

@@ -107,6 +107,7 @@ def _streams(instance: Instance) -> list[dict[str, Any]]:
             "bytes": flow_of(told),
         }
         for stream, told in sorted(instance.streams.items(), key=lambda each: (each[0].name, each[0].type))
+        if stream.kind == "event"
     ]
 
 

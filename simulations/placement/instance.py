@@ -38,7 +38,7 @@ class Instance:
         topology: the network.
         space: the patterns, and what they may be made of.
         foreseen: what each detector would do, by id.
-        streams: how much there is of each stream of primitive events.
+        streams: how much there is of each stream of primitive events and heartbeats, as far as it is known.
         sources: who publishes, by name; None for the publishers of the topology.
     """
 
@@ -143,7 +143,11 @@ class Instance:
     def reads(self, name: str) -> float:
         """Events a second that a detector reads as a whole, composite ones that it reads by their type included."""
         types = self.space.whole(name).compiled.automaton.type_names()
-        events = sum(told.often for stream, told in self.streams.items() if types is None or stream.type in types)
+        events = sum(
+            told.often
+            for stream, told in self.streams.items()
+            if stream.kind == "event" and (types is None or stream.type in types)
+        )
         return events + sum(self.foreseen[other].rate for other in self.space.named(self.space.whole(name)))
 
     def selectivity(self, name: str) -> float:

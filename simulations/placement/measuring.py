@@ -15,9 +15,11 @@ from middleware.eventtypes import TypeRegistry
 from middleware.history.history import History
 from middleware.history.layout import day_number
 from middleware.history.reading import events_of_history
-from middleware.protocol import Foreseen, SourceEntry, Told
+from middleware.protocol import Foreseen, Heartbeat, SourceEntry, Told, encode
 from middleware.timestamps import DAY, SECOND
-from policies.distribution.reading import Stream
+from middleware.topics import administration_topic
+from policies.distribution import sizes
+from policies.distribution.reading import AT_DIRECTORY, Stream
 from policies.topology.errors import TopologyError
 from policies.topology.topology import Topology
 from simulations.placement.counting import Counting, frame_size
@@ -158,7 +160,23 @@ def instance_of(counts: Counts, space: Space, topology: Topology, sources: Mappi
         for type_name in entry.types
         if wanted is None or type_name in wanted
     }
-    return Instance(topology, space, foreseen_of(counts, space), {**silent, **streams_of(counts)}, sources)
+    streams = {**heartbeats_of(sources), **silent, **streams_of(counts)}
+    return Instance(topology, space, foreseen_of(counts, space), streams, sources)
+
+
+def heartbeats_of(sources: Mapping[str, SourceEntry]) -> dict[Stream, Told]:
+    """The same of heartbeats, which are as long as the names in them."""
+    found: dict[Stream, Told] = {}
+    for source, entry in sources.items():
+        publisher = entry.publisher or source
+        # A client is called as it is in the simulator; an instant of the present has 19 digits.
+        topic = administration_topic("heartbeat", f"publisher-{publisher}")
+        size = len(encode(Heartbeat((source,), 2**62))) + len(topic.encode())
+        # At the server of the directory those of everybody are heard.
+        stream = Stream("heartbeat", entry.home, publisher) if entry.home else AT_DIRECTORY
+        known = found.get(stream, Told(0.0, 0.0))
+        found[stream] = Told(known.size + size * sizes.HEARTBEATS, known.often + sizes.HEARTBEATS)
+    return found
 
 
 def located(published: Mapping[str, Sequence[str]], topology: Topology) -> dict[str, SourceEntry]:

@@ -26,11 +26,20 @@ class Model:
     """
 
     def __init__(
-        self, instance: Instance, near: Nearness, metric: Metric, *, every_node: bool = False, apart: bool = True
+        self,
+        instance: Instance,
+        near: Nearness,
+        metric: Metric,
+        *,
+        every_node: bool = False,
+        apart: bool = True,
+        nearest: bool = False,
     ) -> None:
         """
         Args:
             every_node: look at all nodes, where else some stand for all.
+            nearest: have everybody listen to the nearest of several hosts; else it is to the one from where it takes
+                the fewest bytes, which is hardly ever another.
             apart: have hosts of one detector at sites of their own, where there are enough.
         """
         self.instance = instance
@@ -38,6 +47,7 @@ class Model:
         self.metric = metric
         self.every_node = every_node
         self.apart = apart
+        self.nearest = nearest
         self.programme = Programme()
         # Of each subscription in what ways it may be heard, and what has to stand where for that.
         self._heard: list[dict[Hashable, Beside]] = []
@@ -192,6 +202,10 @@ class Model:
                     programme.row([(("f", part, host, node), 1.0), *told], most=0.0)
                 heard = [(("f", part, host, node), 1.0) for host in hosts]
                 programme.row([*heard, (("R", part, node), -float(self.hosts_of(part)))], 0.0, 0.0)
+                for place, host in enumerate(ordered := near.nearest(hosts, near.site(node)) if self.nearest else ()):
+                    nearer = [(("f", part, each, node), 1.0) for each in ordered[: place + 1]]
+                    there = [(each, -factor) for each, factor in self._at(part, host)]
+                    programme.row([*nearer, *there, (("R", part, node), -1.0)], least=-1.0)
 
     def _listening(self) -> None:
         """What subscribers hear, and from where."""
@@ -222,6 +236,9 @@ class Model:
                         programme.row([(("e", root, home, host), 1.0), *loud], least=-1.0)
                 heard = [(("g", root, home, host), 1.0) for host in hosts]
                 programme.row(heard, float(self.hosts_of(root)), float(self.hosts_of(root)))
+                for place, host in enumerate(ordered := near.nearest(hosts, site) if self.nearest else ()):
+                    nearer = [(("g", root, home, each), 1.0) for each in ordered[: place + 1]]
+                    programme.row([*nearer, *((each, -factor) for each, factor in self._at(root, host))], least=0.0)
 
     # Delays, loads.
 

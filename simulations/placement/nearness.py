@@ -108,6 +108,16 @@ class Nearness:
         way = self.situation.network.way(origin, target)
         return inf if way is None else float(way.hops)
 
+    def nearest(self, hosts: Iterable[str], site: str) -> list[str]:
+        """Hosts of a detector in the order in which somebody at a site would listen to them."""
+        network, situation = self.situation.network, self.situation
+
+        def distance(node: str) -> tuple[float, str]:
+            way = network.way(self.site(node), site)
+            return inf if way is None else way.latency, situation.home_of_node(node)
+
+        return sorted(hosts, key=distance)
+
     # Streams.
 
     def streams(self, plan: DetectorPlan) -> tuple[Stream, ...]:

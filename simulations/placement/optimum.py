@@ -14,6 +14,8 @@ a time. Here all are decided about at once, as a mixed-integer programme. *d* is
     r[s,n] >= y[d,w,n]     n reads the stream s, once, whoever reads it there      flow[s] · links(home of s → n)
     Σ_m f[p,m,n] = r[p,n]  composite events of p are read by n from m, f <= y[p,·,m]   flow[p] · links(m → n)
     Σ_m g[d,l,m] = 1       whoever listens at l hears d from m, g <= y[d,·,m]      flow[d] · links(m → l)
+    Σ g[d,l,m'] >= y[d,·,m]  from the nearest of its hosts: over all m' as near as m; alike of f, where n reads p. Left
+                           out unless what is solved without it breaks it
     e[d,l,m] >= g + u' - 1 a pattern that others read as a part tells more, u' >= z of those   more[d] · links(m → l)
 
 *Latency*: ns until subscribers hear, mean over patterns: Σ x[l,d,n,h] · delay[d,n,l,h] with Σ_n,h x = 1 and x <= y.
@@ -90,7 +92,7 @@ def optimum(
 
     Args:
         known: placements that are known already; the best of them counts where time runs out before a better one is
-            found.
+            found, and where patterns fit on nodes cut and not as wholes.
         seconds: how long the solver may look.
 
     Raises:
@@ -117,16 +119,28 @@ def optimum(
             # Nor does all fit with the two hosts at sites of their own.
             model = Model(instance, near, metric, every_node=True, apart=False)
             solved = model.solve(seconds, tolerance)
-        if solved is None:
+        if solved is not None and metric == "bandwidth":
+            first = model.placement(solved)
+            if evaluate(instance, first).bytes > solved.objective * (1 + 10 * tolerance):
+                # Somebody listens to a nearer host than the one from where it takes the fewest bytes.
+                placements.append(first)
+                bound = model.bound(solved)
+                model = Model(instance, near, metric, every_node=model.every_node or near.limited, nearest=True)
+                solved = model.solve(seconds, tolerance)
+        if solved is not None:
+            placements.append(model.placement(solved))
+            bound, proven = model.bound(solved), solved.proven
+        elif metric == "latency":
+            # As wholes patterns do not fit, cut they may.
+            placements += (each for each in known if not any(_rank(evaluate(instance, each), metric)[:1]))
+        if not placements:
             raise model.too_much()
-        placements.append(model.placement(solved))
-        bound, proven = model.bound(solved), solved.proven
     except OutOfTimeError:
         placements += known
         if not placements:
             raise
     else:
-        if not proven:
+        if solved is not None and not proven:
             placements += known
     detectors, cost = min(
         ((each, evaluate(instance, each)) for each in placements), key=lambda each: _rank(each[1], metric)

@@ -99,6 +99,10 @@ def place(wanted: Wanted) -> int:
             for name in dict.fromkeys(candidates):
                 status.update(f"simulating {name}")
                 replayed += _replay(found, recorded, name, wanted.seed)
+    if wanted.as_json:
+        print_json(as_dict(found, counts, replayed))
+    else:
+        show(output(), found, counts, replayed, figures=wanted.figures)
     if wanted.out is not None:
         texts = {name: entry.pattern for name, entry in found.best.detectors.items()}
         write_hints(wanted.out, wanted.metric, texts, found.hints())
@@ -109,10 +113,6 @@ def place(wanted: Wanted) -> int:
             wanted.picture.write_text(topology_svg(topology, overlay_of(found)), encoding="utf-8")
         except OSError as error:
             raise DistcedError("cannot write the picture", given=str(wanted.picture), advice=str(error)) from None
-    if wanted.as_json:
-        print_json(as_dict(found, counts, replayed))
-    else:
-        show(output(), found, counts, replayed, figures=wanted.figures)
     show_notes([*patterns.notes, *(f"{each.where}: {each.error}" for each in history.problems)])
     return 0 if all(each.settled and each.worst <= WITHIN for each in replayed) else 1
 

@@ -6,7 +6,11 @@ found may be from the best. scipy is imported here alone, when something is solv
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+import ctypes
+import os
+import sys
+from collections.abc import Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
 
@@ -106,13 +110,14 @@ class Programme:
         matrix = csr_array((data, (rows, columns)), shape=(len(self._least), len(self._costs)))
         # Costs of about one, whatever they are counted in: solvers take what is too small for nothing.
         scale = max(map(abs, self._costs), default=1.0) or 1.0
-        found = milp(
-            [cost / scale for cost in self._costs],
-            integrality=self._whole,
-            bounds=Bounds([0.0] * len(self._upper), self._upper),
-            constraints=LinearConstraint(matrix, self._least, self._most),
-            options={"time_limit": seconds, "mip_rel_gap": tolerance},
-        )
+        with _silence():
+            found = milp(
+                [cost / scale for cost in self._costs],
+                integrality=self._whole,
+                bounds=Bounds([0.0] * len(self._upper), self._upper),
+                constraints=LinearConstraint(matrix, self._least, self._most),
+                options={"time_limit": seconds, "mip_rel_gap": tolerance},
+            )
         if found.status == 2:
             return None
         if found.x is None:
@@ -122,3 +127,27 @@ class Programme:
         values = {name: float(found.x[number]) for name, number in self._numbers.items() if found.x[number] > 1e-9}
         bound = found.mip_dual_bound if found.mip_dual_bound is not None else found.fun
         return Solved(values, found.fun * scale, min(bound, found.fun) * scale, found.status == 0)
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Nothing comes to standard output: HiGHS writes there now and then, whatever it is told, and JSON may follow."""
+    out = 1
+    libc = ctypes.CDLL(None)
+    sys.stdout.flush()
+    libc.fflush(None)
+    try:
+        kept = os.dup(out)
+    except OSError:
+        # There is none.
+        yield
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, out)
+    os.close(nowhere)
+    try:
+        yield
+    finally:
+        libc.fflush(None)
+        os.dup2(kept, out)
+        os.close(kept)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 from rich.console import Console
@@ -211,7 +212,8 @@ def _replayed(run: Replayed) -> dict[str, Any]:
         "policy": run.policy,
         "seconds": run.seconds,
         "settled": run.settled,
-        "worst": run.worst,
+        # Where something was predicted and nothing came, by no share.
+        "worst": run.worst if isfinite(run.worst) else None,
         "measured": run.measured,
         "predicted": run.predicted,
         "refused": dict(run.refused),

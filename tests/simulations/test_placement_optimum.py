@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import io
 from dataclasses import replace
 from random import Random
 
 import pytest
+import scipy.optimize
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
 from detectors.compilation import compile_pattern
 from middleware.errors import DistcedError
+from middleware.protocol import Foreseen, Told
 from policies.distribution.measures import hosting
 from policies.distribution.policy import NAMED
 from policies.topology.files import parse_topology
@@ -181,6 +184,82 @@ def test_two_hosts_at_one_site_where_another_has_no_room() -> None:
     best = optimum(instance, "reliability")
     assert best.cost.lost == 0
     assert set(hosting(best.detectors[space.roots[0]])) == {"a", "b"}
+
+
+def test_the_solver_writes_nothing_where_results_go(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """HiGHS does now and then, past Python, and what follows may be JSON."""
+
+    def talking(*given: object, **more: object) -> object:
+        ctypes.CDLL(None).puts(b"HighsMipSolverData")
+        return milp(*given, **more)
+
+    milp = scipy.optimize.milp
+    monkeypatch.setattr(scipy.optimize, "milp", talking)
+    assert optimum(small_instance(3), "bandwidth").proven
+    ctypes.CDLL(None).fflush(None)
+    print("result")
+    assert capfd.readouterr().out == "result\n"
+
+
+def test_everybody_listens_to_the_nearest_host() -> None:
+    """Nearest by latency, over more links than to another one: so many bytes are what the programme reckons with."""
+    text = """
+        [sites.one]
+        [sites.two]
+        [sites.three]
+        [sites.four]
+        [nodes.a]
+        site = "one"
+        [nodes.b]
+        site = "two"
+        [publishers.p]
+        site = "one"
+        types = ["A", "B"]
+        [[links]]
+        between = ["one", "two"]
+        latency = "200ms"
+        [[links]]
+        between = ["one", "three"]
+        latency = "50ms"
+        [[links]]
+        between = ["two", "four"]
+        latency = "1ms"
+        [[links]]
+        between = ["four", "three"]
+        latency = "1ms"
+    """
+    topology = parse_topology(text)
+    asked = [Asked("q", compile_pattern("[A] ; [B]"), tuple(Place("site", each) for each in ("one", "two", "three")))]
+    space = space_of(asked)
+    much = Told(10_000.0, 1.0)
+    foreseen = {space.roots[0]: Foreseen(1.0, much, much, much, {"": 1.0})}
+    instance = Instance(topology, space, foreseen, {})
+    costs = [evaluate(instance, each).bytes for hosts in (1, 2) for each in all_placements(instance, hosts)]
+    best = optimum(instance, "bandwidth")
+    assert best.proven
+    assert best.cost.bytes <= min(costs) * (1 + 1e-3)
+    assert best.bound == pytest.approx(best.cost.bytes, rel=1e-3)
+
+
+def test_patterns_that_fit_on_nodes_only_when_they_are_cut() -> None:
+    """By latency they would stay whole; what policies have made of them counts then."""
+    small = small_instance(3, patterns=1)
+    # Once it is cut, most of what there is to do is done by the part.
+    texts = ["[A where v > 8] ; [B] ; [A] ; [B where v > 8]"]
+    instance = instance_of_texts(texts, small.topology, Random(0))
+    loads = instance.foreseen[instance.space.roots[0]].loads
+    cut = [each for each in all_placements(instance) if any(entry.parts for entry in each.values())]
+    least = min(max(evaluate(instance, each).loads.values()) for each in cut)
+    assert least < loads[""]
+    limited = _limited(instance, (least + loads[""]) / 2)
+    found = analyse(limited, "latency")
+    assert not found.best.proven
+    assert not found.best.cost.overloaded
+    assert any(entry.parts for entry in found.best.detectors.values())
+    with pytest.raises(DistcedError, match="by another metric patterns may be cut"):
+        optimum(limited, "latency")
 
 
 def test_a_solver_that_runs_out_of_time() -> None:

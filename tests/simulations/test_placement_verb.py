@@ -14,11 +14,13 @@ from xml.etree import ElementTree
 
 import pytest
 import typer
+from click.testing import Result
 from rich.console import Console
 from typer.testing import CliRunner
 
 from detectors.running import run
 from middleware.errors import DistcedError
+from middleware.events import Event
 from middleware.history.history import History
 from middleware.history.reading import events_of_history
 from middleware.history.writing import HistoryWriter
@@ -27,7 +29,7 @@ from middleware.timestamps import SECOND
 from policies.distribution.hint_files import read_hint_file, write_hints
 from policies.distribution.measures import hosting
 from policies.distribution.policy import NAMED
-from policies.topology.files import load_topology
+from policies.topology.files import load_topology, parse_topology
 from policies.topology.generating import random_topology
 from policies.topology.model import Place
 from policies.topology.topology import Topology
@@ -39,11 +41,12 @@ from simulations.console import place
 from simulations.experiments.comparing import scenario_of
 from simulations.network.running import Simulation
 from simulations.network.scenarios import random_patterns
+from simulations.placement import report
 from simulations.placement.analysing import hints_of
 from simulations.placement.by_policy import place_all
 from simulations.placement.counting import count
 from simulations.placement.measuring import instance_of, located, types_of
-from simulations.placement.what_if import Recorded, Replayed, replay
+from simulations.placement.what_if import LinkCompared, Recorded, Replayed, replay
 from tests.placements import START, TYPES, kinds, published, random_events, space_of_texts, used
 
 PATTERNS = """
@@ -66,14 +69,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def placed(folder: Path, *options: str) -> tuple[int, str]:
+    result = run_verb(folder, *options)
+    if result.exception is not None:
+        raise result.exception
+    return int(result.return_value or 0), result.stdout
+
+
+def run_verb(folder: Path, *options: str) -> Result:
     app = typer.Typer()
     app.command()(place)
     given = ("--history", "history", "--topology", "topology.toml", "--patterns", "p.pattern")
     paths = [str(folder / each) if number % 2 else each for number, each in enumerate(given)]
-    result = CliRunner().invoke(app, [*paths, *options], standalone_mode=False)
-    if result.exception is not None:
-        raise result.exception
-    return int(result.return_value or 0), result.stdout
+    return CliRunner().invoke(app, [*paths, *options], standalone_mode=False)
 
 
 @pytest.mark.parametrize("metric", ["bandwidth", "latency", "load", "reliability"])
@@ -171,6 +178,19 @@ def test_a_history_without_events(folder: Path, tmp_path: Path) -> None:
             placed(folder, "--near", "site-1", "--history", str(tmp_path / "empty"), *options)
 
 
+def test_what_cannot_be_written_comes_last(folder: Path, tmp_path: Path) -> None:
+    """Counting takes long: what it has found is shown all the same."""
+    result = run_verb(folder, "--near", "site-1", "--picture", str(tmp_path / "none" / "picture.svg"))
+    assert "cannot write the picture" in str(result.exception)
+    assert "optimum" in result.stdout
+
+
+def test_what_was_predicted_where_nothing_came_is_json() -> None:
+    run = Replayed("p", {}, (LinkCompared("a", "b", 0.0, 500.0),), 30.0, True)
+    told = json.loads(json.dumps(report._replayed(run), allow_nan=False))
+    assert told["worst"] is None
+
+
 def test_files_of_hints(tmp_path: Path) -> None:
     hints = {"c1": HintEntry(("n",), ("c2",)), "c2": HintEntry()}
     write_hints(tmp_path / "hints.json", "load", {"c1": "[A]"}, hints)
@@ -247,6 +267,38 @@ def test_links_as_predicted(policy: str, seed: int) -> None:
     assert where(found.detectors) == where(wanted.detectors)
     assert found.measured > 0
     assert found.worst <= 0.1, far_off(found)
+
+
+@pytest.mark.parametrize("name", ["p", "a thermometer with a rather long name, in room 4711"])
+def test_links_where_little_happens(name: str) -> None:
+    """Almost nothing but heartbeats, which are as long as the names in them; B is not published while it is looked."""
+    text = """
+        [sites.here]
+        [sites.there]
+        [nodes.n]
+        site = "there"
+        [publishers."NAME"]
+        site = "here"
+        types = ["A", "B"]
+        [publishers.q]
+        site = "here"
+        types = ["C"]
+        [subscribers.s]
+        site = "there"
+        [[links]]
+        between = ["here", "there"]
+        latency = "1ms"
+    """
+    topology = parse_topology(text.replace("NAME", name))
+    space = space_of_texts(["[A, B, C where v > 6] ; [A, B, C where v > 8]"], topology, Random(0))
+    events = []
+    for second in range(0, 50, 5):
+        hi = START + second * SECOND + 1
+        events.append(Event("B" if second == 5 else "A", hi, hi, name, second, {"k": 1, "v": second % 10}))
+    sources = located(published(topology), topology)
+    found = replay(Recorded(events, TYPES, sources, START), space, topology, "min-bandwidth")
+    assert found.settled
+    assert found.worst <= 0.05, far_off(found)
 
 
 def test_the_benchmark(tmp_path: Path) -> None:
