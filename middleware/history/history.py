@@ -187,7 +187,7 @@ class History:
         for path in sorted((self.root / RECORDERS).glob("*.json")):
             try:
                 found[path.stem] = msgspec.json.decode(path.read_bytes(), type=RecorderNote)
-            except (OSError, msgspec.DecodeError) as error:
+            except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
                 where = path.relative_to(self.root).as_posix()
                 problem = HistoryError("what a recorder noted cannot be read", where=where, advice=str(error))
                 self.problems.append(Problem(where, problem))
@@ -225,7 +225,7 @@ def _noted(schema: Any, where: str) -> FileNote:
         )
     try:
         return msgspec.json.decode(noted, type=FileNote)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise HistoryError("a note that cannot be read", given=noted, where=where, advice=str(error)) from None
 
 

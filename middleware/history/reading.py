@@ -41,7 +41,7 @@ def read_table(file: HistoryFile, columns: Iterable[str] | None = None) -> Any:
     """
     pyarrow = import_pyarrow()
     try:
-        with pyarrow.parquet.ParquetFile(file.path) as opened:
+        with pyarrow.parquet.ParquetFile(file.path, page_checksum_verification=True) as opened:
             wanted = None if columns is None else [name for name in columns if name in opened.schema_arrow.names]
             return opened.read(columns=wanted)
     except (OSError, pyarrow.ArrowException) as error:
@@ -52,6 +52,10 @@ def _events(file: HistoryFile, on_problem: Callable[[Problem], None]) -> Iterato
     reader = EventReader(ParquetRows(file.path), None)
     try:
         yield from reader
+        rows = reader.counts["row"]
+        if rows < file.rows:
+            # A page whose head is damaged may be passed over without a word.
+            raise HistoryError("a file that cannot be read", given=f"{rows:,} rows", allowed=f"{file.rows:,}")
     except DistcedError as error:
         on_problem(Problem(str(file.path), error))
     for each in reader.rejected:

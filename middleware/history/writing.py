@@ -92,7 +92,12 @@ class HistoryWriter:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             pyarrow.parquet.write_table(
-                table.replace_schema_metadata(metadata), part, compression="zstd", row_group_size=ROW_GROUP
+                table.replace_schema_metadata(metadata),
+                part,
+                compression="zstd",
+                row_group_size=ROW_GROUP,
+                # Without them a bit that has changed may show as another value.
+                write_page_checksum=True,
             )
             part.replace(path)
         except OSError as error:

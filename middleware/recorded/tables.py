@@ -115,7 +115,8 @@ class ParquetRows:
         pyarrow = import_pyarrow()
         # Parquet is read from its end, which a packed file cannot do.
         packed = self._path.suffix.lower() == ".gz"
-        return pyarrow.parquet.ParquetFile(pyarrow.BufferReader(source.read()) if packed else source)
+        file = pyarrow.BufferReader(source.read()) if packed else source
+        return pyarrow.parquet.ParquetFile(file, page_checksum_verification=True)
 
 
 @contextmanager
@@ -183,5 +184,5 @@ def noted_types(schema: Any, name: str) -> Sequence[EventType] | None:
         return None
     try:
         return msgspec.json.decode(noted, type=list[EventType])
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise EventError("event types that cannot be read", given=noted, where=name, advice=str(error)) from None

@@ -102,9 +102,17 @@ class Spark(Runner):
             raise
         if failures:
             raise DistcedError(
-                "a task failed on Spark", given=str(failures[0])[-2000:],
+                f"a task failed on Spark: {_told(failures[0])}",
                 advice="what is done is kept; the same command goes on from there",
-            ) from failures[0]  # fmt: skip
+            ) from failures[0]
+
+
+def _told(error: BaseException) -> str:
+    """What a worker said last, or Spark first."""
+    lines = [each for each in str(error).splitlines() if each.strip()]
+    places = [place for place, each in enumerate(lines) if "Traceback (most recent call last)" in each]
+    raised = [each for each in lines[places[0] + 1 :] if not each.startswith(" ")] if places else lines
+    return (raised or lines or [type(error).__name__])[0].strip()[:1000]
 
 
 def _performer(folder: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
