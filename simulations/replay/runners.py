@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import socket
 import sys
 import threading
 import time
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
 
 from middleware.errors import DistcedError
 
@@ -26,6 +28,8 @@ class Task(Protocol):
 
 TASKS: Final = "tasks"
 LOG: Final = "spark.log"
+
+_CONNECT_PORT: Final = 15002
 
 _LOOK: Final = 0.2
 """Seconds between looks at what is done."""
@@ -70,11 +74,7 @@ class Spark(Runner):
         self._session = session
         self._folder = work / TASKS
         self.name = f"on Spark {session.version}"
-        try:
-            self.cores = int(session.sparkContext.defaultParallelism)
-        except Exception:
-            # Spark Connect does not say.
-            self.cores = int(session.conf.get("spark.sql.shuffle.partitions"))
+        self.cores = _cores(session)
 
     def perform(self, tasks: Sequence[Task], watch: Callable[[], None]) -> None:
         if not tasks:
@@ -105,6 +105,18 @@ class Spark(Runner):
                 f"a task failed on Spark: {_told(failures[0])}",
                 advice="what is done is kept; the same command goes on from there",
             ) from failures[0]
+
+
+def _cores(session: Any) -> int:
+    """How many tasks Spark performs at a time."""
+    if hasattr(session, "_jsparkSession"):
+        return int(session.sparkContext.defaultParallelism)
+    # Spark Connect does not say; into so many parts it cuts what nobody says more of.
+    from pyspark.sql.functions import spark_partition_id
+
+    parts = session.range(1 << 20).select(spark_partition_id().alias("part"))
+    ((last,),) = parts.agg({"part": "max"}).collect()
+    return int(last) + 1
 
 
 def _told(error: BaseException) -> str:
@@ -144,11 +156,16 @@ def session_of(master: str, log: Path) -> Any:
     builder = SparkSession.builder.appName("distced")
     if master.startswith("sc://"):
         try:
+            # The client tries for ten minutes before it says so.
+            address = urlsplit(master)
+            socket.create_connection((address.hostname or "", address.port or _CONNECT_PORT), timeout=10).close()
             return builder.remote(master).getOrCreate()
         except Exception as error:
             said = str(error).partition("\n")[0]
             raise DistcedError(
-                f"Spark Connect does not answer: {said}", given=master, advice="it needs pip install 'pyspark[connect]'"
+                f"Spark Connect does not answer: {said}",
+                given=master,
+                advice="is a server there? it needs pip install 'distced[connect]' besides",
             ) from None
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = {"spark.ui.enabled": "false", "spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false"}
