@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from middleware.errors import DistcedError, HistoryError
 from middleware.events import Event
+from middleware.eventtypes import EventType
 from middleware.history.history import History, HistoryFile, Problem, by_day
+from middleware.mapping.rejected import Rejected
 from middleware.recorded.reader import EventReader
+from middleware.recorded.rows import Row
 from middleware.recorded.tables import ParquetRows, import_pyarrow
 
 
@@ -31,6 +35,49 @@ def events_of_history(
                 if (begin is None or event.hi >= begin) and (end is None or event.hi <= end):
                     kept.setdefault(event.id, event)
         yield from sorted(kept.values(), key=_order)
+
+
+class HistoryReader(EventReader):
+    """The events of a history as those of a recording. Of a file that cannot be read all count as one row."""
+
+    def __init__(self, history: History) -> None:
+        super().__init__(_Named(str(history.root)), None)
+        self._history = history
+
+    @property
+    def types(self) -> tuple[EventType, ...]:
+        return tuple(self._history.types.values())
+
+    def __iter__(self) -> Iterator[Event]:
+        self.rejected, self.counts = [], Counter()
+        for problem in self._history.problems:
+            self._problem(problem)
+        for event in events_of_history(self._history, on_problem=self._problem):
+            self.counts["row"] += 1
+            self.counts["event"] += 1
+            yield event
+
+    def _problem(self, problem: Problem) -> None:
+        self.counts["row"] += 1
+        self._reject(Rejected(problem.where, "", "row", problem.error, problem.where))
+
+
+class _Named:
+    """Stands for the rows of a history, which are in its files."""
+
+    typed = True
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def columns(self) -> None:
+        return None
+
+    def rows(self) -> Iterator[Row]:
+        return iter(())
+
+    def types(self) -> None:
+        return None
 
 
 def read_table(file: HistoryFile, columns: Iterable[str] | None = None) -> Any:

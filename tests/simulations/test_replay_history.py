@@ -318,6 +318,8 @@ def test_the_verb(tmp_path: Path) -> None:
     shown = distced(*common, "--from", "1970-01-03T00:00:00Z")
     assert all(json.loads(line)["hi"] >= 2 * DAY for line in shown.stdout.splitlines())
     assert "Pair" in shown.stderr
+    of_a_day = distced(*common, "--to", "1970-01-03")
+    assert max(json.loads(line)["hi"] for line in of_a_day.stdout.splitlines()) > 2 * DAY
 
 
 def test_where_the_verb_works(tmp_path: Path) -> None:
@@ -379,6 +381,7 @@ HistoryReplay(patterns(), History({str(history.root)!r}), work, cores=2, least=2
         (("[A] ; [B]", "--history", "h", "--by", "k"), "cannot be replayed by this key"),
         (("[A] ; [B]", "--history", "h", "--from", "yesterday"), "not an instant: yesterday"),
         (("[A] ; [B]", "--history", "h", "--from", str(2**63)), "beyond 64 bits"),
+        (("[A] ; [B]", "--history", "h", "--from", "1970-01-03", "--to", "1970-01-02"), "an end before its beginning"),
     ],
 )
 def test_errors_of_the_verb(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
