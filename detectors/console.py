@@ -114,7 +114,9 @@ def run(
     recording: Annotated[
         Path,
         typer.Option(
-            "--input", metavar="FILE", help="Recorded events: .csv, .jsonl, .parquet, .log, .txt, .dat, each with .gz."
+            "--input",
+            metavar="FILE",
+            help="Recorded events: .csv, .jsonl, .parquet, .log, .txt, .dat, each with .gz; or a history.",
         ),
     ],
     mapping: Annotated[

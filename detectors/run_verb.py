@@ -10,14 +10,14 @@ from detectors.compilation import Consumption
 from detectors.engines import EngineName
 from detectors.found_output import opened_for_writing, progress_bars, writing_found
 from detectors.pattern_source import compile_source, read_source
-from detectors.running import Replay, declared_types, misfits
+from detectors.running import Replay, declared_types, misfits, reader_of
 from detectors.running_report import Summary
 from middleware.console_output import messages, print_json, show_notes
 from middleware.errors import DistcedError
 from middleware.eventtypes import TypeRegistry
 from middleware.mapping import load_mapping
 from middleware.mapping.rejected import rejected_line
-from middleware.recorded import EventReader, read_events
+from middleware.recorded import EventReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def run_patterns(wanted: Run) -> Summary:
     registry = wanted.registry or (None if declared is None else TypeRegistry(declared))
     patterns = compile_source(source, registry, consumption=wanted.consumption)
     show_notes(patterns.notes)
-    reader = read_events(wanted.recording, mapping)
+    reader = reader_of(wanted.recording, mapping)
     replay = Replay(patterns.compiled, reader, finish=wanted.finish, engine=wanted.engine)
     with (
         writing_found(wanted.out, native=wanted.native, with_events=wanted.with_events) as write,

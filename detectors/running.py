@@ -176,7 +176,7 @@ def run(
 
     Args:
         pattern: pattern text, the path of a pattern file, a pattern of `middleware.patterns`, or compiled patterns.
-        source: the path of a recording, a table of pandas, polars or Arrow, or events.
+        source: the path of a recording or of an event history, a table of pandas, polars or Arrow, or events.
         mapping: how rows become events, or the path of a mapping; without it they are in the native form.
         types: event types to check the patterns against. Without them those of the mapping are taken, or those a
             Parquet file or a table notes; where there are none either, types and attributes are taken as they stand.
@@ -214,7 +214,7 @@ def replay(
 def read(source: Source, mapping: Mapping | None = None) -> Iterable[Event]:
     """The events of a path, a table, or anything that gives events."""
     if isinstance(source, str | Path):
-        return read_events(source, mapping)
+        return reader_of(Path(source), mapping)
     if hasattr(source, "__arrow_c_stream__"):
         return events_of_table(source, mapping)
     if mapping is not None:
@@ -229,12 +229,28 @@ def read(source: Source, mapping: Mapping | None = None) -> Iterable[Event]:
     )
 
 
+def reader_of(path: Path, mapping: Mapping | None = None) -> EventReader:
+    """The events of a recording, or of the folder of an event history."""
+    if not path.is_dir():
+        return read_events(path, mapping)
+    if mapping is not None:
+        raise EventError(
+            "a mapping for an event history", advice="leave it out: what is in a history are events already"
+        )
+    from middleware.history.history import History
+    from middleware.history.reading import HistoryReader
+
+    return HistoryReader(History(path))
+
+
 def declared_types(source: Source, mapping: Mapping | None = None) -> tuple[EventType, ...] | None:
     """The event types that a mapping declares, or that were noted in a Parquet file or table; None where none are."""
     if mapping is not None:
         return mapping.types
     if isinstance(source, str | Path):
         path = Path(source)
+        if path.is_dir():
+            return None
         noted = ParquetRows(path).types() if format_of(path) == "parquet" else None
     elif hasattr(source, "__arrow_c_stream__"):
         noted = TableRows(source, "table").types()

@@ -23,9 +23,8 @@ from middleware.history.dropping import Dropping, before_day, drop, lies_before,
 from middleware.history.late import late_events, late_files
 from middleware.history.report import history_report
 from middleware.history.text import few, history_text, size
-from middleware.publish_verb import read_instant
 from middleware.recorded import json_line, write_events
-from middleware.timestamps import DAY
+from middleware.timestamps import DAY, instant_of
 
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
 
@@ -46,8 +45,8 @@ class Choice(msgspec.Struct, frozen=True):
 
 def choice(types: Iterable[str], sources: Iterable[str], begin: str | None, end: str | None) -> Choice:
     """What is asked for on a command line; an end that is a day includes it."""
-    first = None if begin is None else read_instant(begin)
-    last = None if end is None else read_instant(end)
+    first = None if begin is None else instant_of(begin)
+    last = None if end is None else instant_of(end)
     if end is not None and last is not None and _DAY.fullmatch(end):
         last += DAY - 1
     if first is not None and last is not None and first > last:

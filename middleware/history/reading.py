@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from middleware.errors import DistcedError, HistoryError
 from middleware.events import Event
+from middleware.eventtypes import EventType
 from middleware.history.history import History, HistoryFile, Problem, by_day
+from middleware.mapping.rejected import Rejected
 from middleware.recorded.reader import EventReader
+from middleware.recorded.rows import Row
 from middleware.recorded.tables import ParquetRows, import_pyarrow
 
 
@@ -33,6 +37,49 @@ def events_of_history(
         yield from sorted(kept.values(), key=_order)
 
 
+class HistoryReader(EventReader):
+    """The events of a history as those of a recording. Of a file that cannot be read all count as one row."""
+
+    def __init__(self, history: History) -> None:
+        super().__init__(_Named(str(history.root)), None)
+        self._history = history
+
+    @property
+    def types(self) -> tuple[EventType, ...]:
+        return tuple(self._history.types.values())
+
+    def __iter__(self) -> Iterator[Event]:
+        self.rejected, self.counts = [], Counter()
+        for problem in self._history.problems:
+            self._problem(problem)
+        for event in events_of_history(self._history, on_problem=self._problem):
+            self.counts["row"] += 1
+            self.counts["event"] += 1
+            yield event
+
+    def _problem(self, problem: Problem) -> None:
+        self.counts["row"] += 1
+        self._reject(Rejected(problem.where, "", "row", problem.error, problem.where))
+
+
+class _Named:
+    """Stands for the rows of a history, which are in its files."""
+
+    typed = True
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def columns(self) -> None:
+        return None
+
+    def rows(self) -> Iterator[Row]:
+        return iter(())
+
+    def types(self) -> None:
+        return None
+
+
 def read_table(file: HistoryFile, columns: Iterable[str] | None = None) -> Any:
     """The rows of a file as a table of pyarrow, with those of the columns that it has.
 
@@ -52,6 +99,10 @@ def _events(file: HistoryFile, on_problem: Callable[[Problem], None]) -> Iterato
     reader = EventReader(ParquetRows(file.path), None)
     try:
         yield from reader
+        rows = reader.counts["row"]
+        if rows < file.rows:
+            # A page whose head is damaged may be passed over without a word.
+            raise HistoryError("a file that cannot be read", given=f"{rows:,} rows", allowed=f"{file.rows:,}")
     except DistcedError as error:
         on_problem(Problem(str(file.path), error))
     for each in reader.rejected:

@@ -28,7 +28,7 @@ def replay(
         str | None, typer.Option("--from", metavar="INSTANT", help="Events from then on: 2026-11-21T08:00:00Z, or ns.")
     ] = None,
     until: Annotated[
-        str | None, typer.Option("--to", metavar="INSTANT", help="Events until then; else as far as the history goes.")
+        str | None, typer.Option("--to", metavar="INSTANT", help="Events until then, of a day its end.")
     ] = None,
     by: Annotated[
         str | None, typer.Option("--by", metavar="KEY", help="Cut the work by this attribute of the patterns' keys.")
@@ -62,15 +62,16 @@ def replay(
       distced replay '[Login as x] ; [Logout] by person within 8h' --history office --from 2026-11-21T00:00:00Z
       distced replay office.pattern --history office --plan
     """
-    from middleware.timestamps import instant_of
+    from middleware.history_verb import choice
     from simulations.replay.replay_verb import Asked, replay_patterns
 
+    wanted = choice((), (), begin, until)
     return replay_patterns(
         Asked(
             pattern=pattern,
             history=history,
-            begin=None if begin is None else instant_of(begin),
-            until=None if until is None else instant_of(until),
+            begin=wanted.begin,
+            until=wanted.end,
             by=by,
             way=None if way is None else way.value,
             master=master,

@@ -24,8 +24,8 @@ from middleware.wire import Frame, decode, encode
 from policies.detection import Guaranteed
 from simulations.replay.batches import TableBatch
 from simulations.replay.plan import Slice
-from simulations.replay.tasks import FOUND, Done, leave, write_found
-from simulations.replay.units import Trouble, Unit, days_of, read
+from simulations.replay.tasks import FOUND, Done, leave, unreadable, write_found
+from simulations.replay.units import Trouble, Unit, appearing, days_of, read
 
 TOLD: Final = "told"
 _HISTORY: Final = "history"
@@ -100,29 +100,27 @@ class Part:
         started = clock()
         detector = Detector(self.plan.compiled, Guaranteed(), records=self.records)
         detector.join(_HISTORY, INSTANT_MIN, 0)
-        told: dict[str, Iterator[Frame]] = {}
+        told: dict[str, tuple[Iterator[Frame], Path]] = {}
         for writer, number in self.writers:
             detector.join(writer, INSTANT_MIN, 0)
-            told[writer] = _frames(self._told(number))
+            told[writer] = _frames(self._told(number)), self._told(number)
         troubles: list[Trouble] = []
         found: dict[EventId, CompositeEvent] = {}
         by_day = {each[0].day: each for each in days_of(self.units)}
         consumed = repeated = 0
-        part = self._told(self.number).with_suffix(".part")
-        with part.open("wb") as file:
+        with appearing(self._told(self.number)) as part, part.open("wb") as file:
             for end in self.days:
                 events, again = self._events(by_day.get(day_of(end), ()), troubles)
                 consumed, repeated = consumed + len(events), repeated + again
                 detected = [detector.receive(_HISTORY, events, end, 0)]
-                for writer, frames in told.items():
-                    detected += _heard(detector, writer, frames, end)
+                for writer, (frames, path) in told.items():
+                    detected += _heard(detector, writer, frames, path, end)
                 news = [event for each in detected for event in each.events]
                 for event in news:
                     found.setdefault(event.id, event)
                 self._tell(file, news, end, detector.open_gaps() if self.records else ())
-        part.replace(self._told(self.number))
         answered = [each for each in found.values() if each.hi <= self.wanted.until] if self.source else []
-        with self.found.open("wb") as file:
+        with appearing(self.found) as part, part.open("wb") as file:
             write_found(file, sorted(answered, key=_order), whole=self.names is None)
         done = Done(consumed, repeated, len(answered), clock() - started, tuple(troubles))
         leave(self.found.with_suffix(".json"), done)
@@ -154,7 +152,7 @@ class Part:
         _write(file, encode((), type=name, source=self.plan.id, watermark=until, kind="c", open=opens))
 
 
-def _heard(detector: Detector, writer: str, frames: Iterator[Frame], until: int) -> list[Detected]:
+def _heard(detector: Detector, writer: str, frames: Iterator[Frame], told: Path, until: int) -> list[Detected]:
     """Have a detector hear of another one what that has told until an instant."""
     found = []
     for frame in frames:
@@ -162,8 +160,8 @@ def _heard(detector: Detector, writer: str, frames: Iterator[Frame], until: int)
             detector.hear_open(writer, frame.open, frame.watermark)
         found.append(detector.receive(writer, frame.events, frame.watermark, 0))
         if frame.watermark is not None and frame.watermark >= until:
-            break
-    return found
+            return found
+    raise unreadable(told, EOFError("the end is missing"))
 
 
 def days_between(units: Iterable[Unit], until: int) -> tuple[int, ...]:

@@ -65,7 +65,7 @@ def replay_patterns(asked: Asked) -> int:
     history = History(asked.history)
     patterns, misfit = _compiled(source, history, asked.consumption)
     show_notes(patterns.notes)
-    with _work(asked.out) as work, _runner(asked, work) as runner:
+    with _work(asked) as work, _runner(asked, work) as runner:
         replay = HistoryReplay(
             patterns.compiled,
             history,
@@ -82,10 +82,7 @@ def replay_patterns(asked: Asked) -> int:
             _show_plan(replay, runner, asked)
             return 0
         started = time.perf_counter()
-        with (
-            writing_found(asked.out, native=asked.native, with_events=asked.with_events) as write,
-            progress_bars(asked.out) as bars,
-        ):
+        with progress_bars(asked.out) as bars:
             dealing = bars.add_task("dealing out", total=1, visible=bool(replay.dealing))
             detecting = bars.add_task("detecting", total=1)
 
@@ -94,7 +91,8 @@ def replay_patterns(asked: Asked) -> int:
                 bars.update(detecting, completed=progress.detected, total=max(1, progress.to_detect))
 
             replay.perform(runner, watch)
-            performed = time.perf_counter()
+        performed = time.perf_counter()
+        with writing_found(asked.out, native=asked.native, with_events=asked.with_events) as write:
             waiting = []
             for event in replay:
                 waiting.append(event)
@@ -118,13 +116,24 @@ def _compiled(
 
 
 @contextmanager
-def _work(out: Path | None) -> Iterator[Path]:
+def _work(asked: Asked) -> Iterator[Path]:
     """The folder for what is under way: beside the result, so that one can go on; without a result it goes away."""
-    if out is not None:
-        yield out.with_name(f".{out.name}.replay")
-        return
-    with tempfile.TemporaryDirectory(prefix="distced-replay-") as folder:
-        yield Path(folder) / "work"
+    out = asked.out
+    if out is not None and not out.parent.is_dir():
+        raise DistcedError("no such folder", given=str(out.parent))
+    try:
+        if out is None or asked.plan_only or (out.exists() and not out.is_file()):
+            with tempfile.TemporaryDirectory(prefix="distced-replay-") as folder:
+                yield Path(folder) / "work"
+        else:
+            yield out.with_name(f".{out.name}.replay")
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise DistcedError(
+            f"the replay broke off: {error}",
+            advice="what is done is kept with --out; the same command goes on from there",
+        ) from None
 
 
 @contextmanager

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import heapq
 import shutil
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import IO, Final, NamedTuple
 
 import msgspec
 
@@ -24,10 +25,11 @@ from simulations.replay.parts import TOLD, Part, days_between, stages_of, writer
 from simulations.replay.plan import LEAST, GroupPlan, ReplayPlan, Slice, Way, plan_of
 from simulations.replay.reach import reach_of
 from simulations.replay.runners import Runner
-from simulations.replay.tasks import DEALT, FOUND, Dealing, Detecting, Done, read_found
+from simulations.replay.tasks import DEALT, FOUND, Dealing, Detecting, Done, left, read_found
 from simulations.replay.units import UNIT, Trouble, Unit, units_of
 
 PLAN: Final = "plan.json"
+LOCK: Final = "lock"
 
 
 class Progress(NamedTuple):
@@ -84,10 +86,12 @@ class HistoryReplay(Iterable[CompositeEvent]):
         """
         self.patterns = tuple({each.automaton.canonical_id: each for each in patterns}.values())
         self.history = history
-        self.work = work
+        # Workers need not stand in the same folder.
+        self.work = work.absolute()
         self.problems = [*history.problems, *history.changes()]
         self.found: Counter[int] = Counter()
         self.resumed = 0
+        self._lock: IO[bytes] | None = None
         types = types_read(self.patterns)
         end = history.until(types)
         last = INSTANT_MIN if end is None else end
@@ -106,6 +110,14 @@ class HistoryReplay(Iterable[CompositeEvent]):
 
     def perform(self, runner: Runner, watch: Callable[[Progress], None] = lambda _: None) -> None:
         """Have all tasks performed that are not done yet."""
+        self._hold()
+        try:
+            self._perform(runner, watch)
+        except BaseException:
+            self._release()
+            raise
+
+    def _perform(self, runner: Runner, watch: Callable[[Progress], None]) -> None:
         self._prepare()
         todo: list[Dealing | Detecting | Part] = [each for each in self.detecting if not each.is_done()]
         if any(isinstance(each, Detecting) and each.slot is not None for each in todo):
@@ -139,7 +151,7 @@ class HistoryReplay(Iterable[CompositeEvent]):
         groups = []
         for number, group in enumerate(self.plan.groups):
             asked = [each for each in self.detecting if isinstance(each, Detecting) or each.source]
-            files = [read_found(each.found) for each in asked if each.group == number]
+            files = [read_found(each.found, self._done_of(each).found) for each in asked if each.group == number]
             merged: Iterator[CompositeEvent] = heapq.merge(*files, key=_order)
             groups.append(_once(merged, reach_of([self.patterns[place] for place in group.patterns]) or 0))
         for event in heapq.merge(*groups, key=_order):
@@ -149,6 +161,24 @@ class HistoryReplay(Iterable[CompositeEvent]):
     def clear(self) -> None:
         """Remove the folder for what is under way."""
         shutil.rmtree(self.work, ignore_errors=True)
+        self._release()
+
+    def _hold(self) -> None:
+        """Have the folder for this replay alone, until it is cleared or broken off."""
+        self._release()
+        self.work.mkdir(parents=True, exist_ok=True)
+        self._lock = (self.work / LOCK).open("ab")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DistcedError(
+                "a replay is at work here", given=str(self.work), advice="wait for it, or give this one another --out"
+            ) from None
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
 
     def _units_of(self, file: HistoryFile) -> tuple[Unit, ...]:
         return tuple(units_of(file))
@@ -241,7 +271,7 @@ class HistoryReplay(Iterable[CompositeEvent]):
                 "groups": [_described(each) for each in self.plan.groups],
                 "with_events": self._with_events,
                 "files": blake2b(
-                    msgspec.json.encode([(str(each.path), each.rows, each.bytes) for each in self._files])
+                    msgspec.json.encode([(str(each.path.absolute()), each.rows, each.bytes) for each in self._files])
                 ).hexdigest(),
             }
         )
@@ -251,6 +281,8 @@ class HistoryReplay(Iterable[CompositeEvent]):
                 "a replay of something else was broken off here", given=str(self.work),
                 advice="remove the folder, or give the same patterns, history and options to go on with it",
             )  # fmt: skip
+        for part in self.work.glob("**/.*.part"):
+            part.unlink(missing_ok=True)
         for folder in (FOUND, DEALT, TOLD, *(f"{DEALT}/{number}" for number in range(len(self.plan.groups)))):
             (self.work / folder).mkdir(parents=True, exist_ok=True)
         path.write_bytes(made)
@@ -266,16 +298,12 @@ class HistoryReplay(Iterable[CompositeEvent]):
         )
 
     def _done_of(self, task: Detecting | Part) -> Done:
-        path = task.found.with_suffix(".json")
-        return msgspec.json.decode(path.read_bytes(), type=Done) if path.exists() else Done()
+        return left(task.found.with_suffix(".json")) or Done()
 
     def _troubles(self) -> list[Trouble]:
         notes = [self._done_of(each) for each in self.detecting]
         for task in self.dealing:
-            for unit in task.units:
-                path = self.work / DEALT / f"{unit.name}.json"
-                if path.exists():
-                    notes.append(msgspec.json.decode(path.read_bytes(), type=Done))
+            notes += [left(self.work / DEALT / f"{unit.name}.json") or Done() for unit in task.units]
         return list(dict.fromkeys(trouble for each in notes for trouble in each.troubles))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import re
+import socket
 import sys
 import threading
 import time
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
 
 from middleware.errors import DistcedError
 
@@ -29,6 +31,8 @@ TASKS: Final = "tasks"
 LOG: Final = "spark.log"
 
 _MASTER: Final = re.compile(r"local(-cluster)?(\[(\d+|\*)(, *\d+)*\])?|yarn|(spark|k8s|sc)://.+")
+_CONNECT_PORT: Final = 15002
+
 _LOOK: Final = 0.2
 """Seconds between looks at what is done."""
 
@@ -72,11 +76,7 @@ class Spark(Runner):
         self._session = session
         self._folder = work / TASKS
         self.name = f"on Spark {session.version}"
-        try:
-            self.cores = int(session.sparkContext.defaultParallelism)
-        except Exception:
-            # Spark Connect does not say.
-            self.cores = int(session.conf.get("spark.sql.shuffle.partitions"))
+        self.cores = _cores(session)
 
     def perform(self, tasks: Sequence[Task], watch: Callable[[], None]) -> None:
         if not tasks:
@@ -109,6 +109,18 @@ class Spark(Runner):
             ) from failures[0]
 
 
+def _cores(session: Any) -> int:
+    """How many tasks Spark performs at a time."""
+    if hasattr(session, "_jsparkSession"):
+        return int(session.sparkContext.defaultParallelism)
+    # Spark Connect does not say; into so many parts it cuts what nobody says more of.
+    from pyspark.sql.functions import spark_partition_id
+
+    parts = session.range(1 << 20).select(spark_partition_id().alias("part"))
+    ((last,),) = parts.agg({"part": "max"}).collect()
+    return int(last) + 1
+
+
 def _performer(folder: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
     def perform(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
@@ -121,10 +133,12 @@ def _performer(folder: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
 
 
 def _said_last(error: BaseException) -> str:
-    """What a worker said of what went wrong, below its traceback; else what Spark says."""
-    said = str(error)
-    found = re.findall(r"^(?:\w+\.)*(\w*(?:Error|Exception): .*)", said, re.MULTILINE)
-    return found[-1] if found else said.partition("\n")[0]
+    """What a worker said of what went wrong, below its traceback; else what Spark says first."""
+    lines = [each for each in str(error).splitlines() if each.strip()]
+    places = [place for place, each in enumerate(lines) if "Traceback (most recent call last)" in each]
+    raised = [each for each in lines[places[0] + 1 :] if not each.startswith(" ")] if places else lines
+    said = (raised or lines or [type(error).__name__])[0].strip()[:1000]
+    return re.sub(r"^(\w+\.)+(?=\w+: )", "", said)
 
 
 def check_master(master: str) -> None:
@@ -155,11 +169,16 @@ def session_of(master: str, log: Path) -> Any:
     builder = SparkSession.builder.appName("distced")
     if master.startswith("sc://"):
         try:
+            # The client tries for ten minutes before it says so.
+            address = urlsplit(master)
+            socket.create_connection((address.hostname or "", address.port or _CONNECT_PORT), timeout=10).close()
             return builder.remote(master).getOrCreate()
         except Exception as error:
             said = str(error).partition("\n")[0]
             raise DistcedError(
-                f"Spark Connect does not answer: {said}", given=master, advice="it needs pip install 'pyspark[connect]'"
+                f"Spark Connect does not answer: {said}",
+                given=master,
+                advice="is a server there? it needs pip install 'distced[connect]' besides",
             ) from None
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = {"spark.ui.enabled": "false", "spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false"}

@@ -26,10 +26,11 @@ import pyarrow as pa
 from detectors.compilation import Compiled
 from detectors.engines import EngineName
 from detectors.packing import pack_seq, unpack_seq
+from middleware.errors import DistcedError
 from middleware.events import CompositeEvent, Event
 from simulations.replay.detecting import Counts, detect
 from simulations.replay.plan import Slice
-from simulations.replay.units import Trouble, Unit, days_of, deal, dealt, read
+from simulations.replay.units import Trouble, Unit, appearing, days_of, deal, dealt, read
 
 DEALT: Final = "dealt"
 FOUND: Final = "found"
@@ -153,8 +154,7 @@ class Detecting:
         """Do it."""
         started = clock()
         counts, troubles, found = Counts(), list[Trouble](), 0
-        part = self.found.with_name(f".{self.found.name}.part")
-        with part.open("wb") as file:
+        with appearing(self.found) as part, part.open("wb") as file:
             stretches = detect(
                 self.patterns,
                 self._days(troubles),
@@ -166,7 +166,6 @@ class Detecting:
             for stretch in stretches:
                 found += len(stretch)
                 write_found(file, stretch, whole=self.names is None)
-        part.replace(self.found)
         done = Done(counts.consumed, counts.repeated, found, clock() - started, tuple(troubles))
         leave(self._done, done)
         return done
@@ -194,14 +193,36 @@ class Detecting:
             return read(unit, self.names, self.wanted.begin, self.wanted.until)
         path = Path(self.work) / DEALT / str(self.group) / f"{unit.name}.arrow"
         # What could not be read was said when it was dealt.
-        return dealt(path, self.slot) if path.exists() else None
+        if not path.exists():
+            return None
+        try:
+            return dealt(path, self.slot)
+        except (OSError, pa.ArrowException) as error:
+            raise unreadable(path, error) from None
 
 
 def leave(path: Path, done: Done) -> None:
     """Note that something is done."""
-    part = path.with_name(f".{path.name}.part")
-    part.write_bytes(msgspec.json.encode(done))
-    part.replace(path)
+    with appearing(path) as part:
+        part.write_bytes(msgspec.json.encode(done))
+
+
+def left(path: Path) -> Done | None:
+    """What was noted of something that is done; None where it is not."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Done)
+    except FileNotFoundError:
+        return None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise unreadable(path, error) from None
+
+
+def unreadable(path: Path, error: Exception) -> DistcedError:
+    """What to say where something in the folder is not what was left there: a disk that was full, or a crash."""
+    return DistcedError(
+        "what is kept of this replay cannot be read", given=str(path),
+        advice=f"remove the folder that it is in, and replay anew: {error}",
+    )  # fmt: skip
 
 
 def write_found(file: IO[bytes], found: Sequence[CompositeEvent], *, whole: bool) -> None:
@@ -215,12 +236,19 @@ def write_found(file: IO[bytes], found: Sequence[CompositeEvent], *, whole: bool
         file.write(len(content).to_bytes(_LENGTH, "big") + content)
 
 
-def read_found(path: Path) -> Iterator[CompositeEvent]:
-    """What a task has found, in order."""
+def read_found(path: Path, count: int) -> Iterator[CompositeEvent]:
+    """What a task has found, so many of them, in order."""
+    left_over = count
     with path.open("rb") as file:
         while head := file.read(_LENGTH):
-            for packed in _decode(file.read(int.from_bytes(head, "big"))):
-                yield _unpacked(packed)
+            try:
+                rows = _decode(file.read(int.from_bytes(head, "big")))
+            except (msgspec.DecodeError, MemoryError, OverflowError) as error:
+                raise unreadable(path, error) from None
+            left_over -= len(rows)
+            yield from map(_unpacked, rows)
+    if left_over:
+        raise unreadable(path, ValueError(f"{left_over:,} of {count:,} composite events are missing"))
 
 
 def _packed(event: Event, whole: bool) -> tuple[Any, ...]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -63,15 +65,17 @@ class Trouble(NamedTuple):
 
 def units_of(file: HistoryFile) -> list[Unit]:
     """The stretches of a file: several where it is long."""
+    # Workers need not stand in the same folder.
+    path = str(file.path.absolute())
     if file.rows <= UNIT:
-        return [Unit(str(file.path), file.day, file.type, 0, _ALL, file.rows)]
+        return [Unit(path, file.day, file.type, 0, _ALL, file.rows)]
     metadata = parquet.read_metadata(file.path)
     found: list[Unit] = []
     first = rows = 0
     for number in range(metadata.num_row_groups):
         rows += metadata.row_group(number).num_rows
         if rows >= UNIT or number == metadata.num_row_groups - 1:
-            found.append(Unit(str(file.path), file.day, file.type, first, number + 1, rows))
+            found.append(Unit(path, file.day, file.type, first, number + 1, rows))
             first, rows = number + 1, 0
     return found
 
@@ -82,7 +86,7 @@ def read(unit: Unit, names: frozenset[str] | None, begin: int, until: int) -> An
     Args:
         names: those in the patterns (`names_in`), so that only columns are read that they may look at; None for all.
     """
-    with parquet.ParquetFile(unit.path) as file:
+    with parquet.ParquetFile(unit.path, page_checksum_verification=True) as file:
         metadata = file.metadata
         column = file.schema_arrow.get_field_index("hi")
         wanted = []
@@ -98,10 +102,26 @@ def read(unit: Unit, names: frozenset[str] | None, begin: int, until: int) -> An
             wanted.append(number)
         columns = columns_read(names, file.schema_arrow.names)
         table = file.read_row_groups(wanted, columns=columns, use_threads=False)
+        rows = sum(metadata.row_group(number).num_rows for number in wanted)
+    if len(table) != rows:
+        # A page whose head is damaged may be passed over without a word.
+        raise pa.ArrowInvalid(f"{len(table):,} rows of {rows:,}")
     if whole:
         return table
     hi = table["hi"]
     return table.filter(pc.and_(pc.greater_equal(hi, begin), pc.less_equal(hi, until)))
+
+
+@contextmanager
+def appearing(path: Path) -> Iterator[Path]:
+    """Where to write a file that is to appear whole or not at all: a worker that is thought to be lost may still be
+    writing the same."""
+    part = path.with_name(f".{path.name}.{uuid4().hex[:8]}.part")
+    try:
+        yield part
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def days_of(units: Iterable[Unit]) -> list[list[Unit]]:
@@ -119,11 +139,9 @@ def deal(table: Any, by: Sequence[str], slots: int, path: Path) -> None:
     ends = np.searchsorted(numbers[order], np.arange(slots + 1))
     # In batches of one file texts count in one dictionary.
     (batch,) = table.unify_dictionaries().combine_chunks().take(pa.array(order)).combine_chunks().to_batches()
-    part = path.with_name(f".{path.name}.part")
-    with pa.OSFile(str(part), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
+    with appearing(path) as part, pa.OSFile(str(part), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
         for slot in range(slots):
             writer.write_batch(batch.slice(int(ends[slot]), int(ends[slot + 1] - ends[slot])))
-    part.replace(path)
 
 
 def dealt(path: Path, slot: int) -> Any:

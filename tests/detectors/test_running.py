@@ -285,3 +285,23 @@ def test_the_scenarios_over_the_active_office(tmp_path: Path) -> None:
     found = run(patterns, path)
     assert len(found) > 20
     assert sorted(each.id for each in found) == sorted(each.id for each in expected)
+
+
+def test_the_folder_of_a_history(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="a history needs the extra distced[tables]")
+    from middleware.history import HistoryWriter
+
+    events = [Event("AB"[n % 2], n, n, "s", n, {"k": n % 3, "v": 1.5 if n % 2 else n}) for n in range(30)]
+    first, *_ = HistoryWriter(tmp_path / "h", "test").write(events)
+    text = "[A as x] ; [B as y] by k -> P(k = x.k, v = y.v)"
+    assert run(text, tmp_path / "h") == run(text, events)
+    assert len(run(text, tmp_path / "h")) > 3
+    first.write_bytes(first.read_bytes()[:-20])
+    made, reader = replay(text, tmp_path / "h")
+    assert list(made) == []
+    assert reader is not None
+    assert reader.counts["rejected"] == len(reader.rejected) == 1
+    with pytest.raises(EventError, match="a mapping for an event history"):
+        run("[Temp]", tmp_path / "h", parse_mapping(MAPPING))
+    with pytest.raises(DistcedError, match="no history here"):
+        run(text, tmp_path)

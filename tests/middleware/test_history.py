@@ -284,3 +284,20 @@ def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> Non
 def test_days_begin_at_midnight_in_utc() -> None:
     assert [day_of(each) for each in (-1, 0, DAY - 1, DAY)] == ["1969-12-31", "1970-01-01", "1970-01-01", "1970-01-02"]
     assert day_text(-719_162) == "0001-01-01"
+
+
+def test_a_bit_that_has_changed_is_noticed(tmp_path: Path) -> None:
+    """It may be in a value, which then is another value, and nothing else is wrong."""
+    events = [Event("A", n, n, "s", n, {"v": n % 7 / 2, "text": f"t{n % 9}"}) for n in range(200)]
+    (path,) = HistoryWriter(tmp_path / "h", "test").write(events)
+    content = path.read_bytes()
+    noticed = 0
+    footer = int.from_bytes(content[-8:-4], "little")
+    for place in range(0, len(content) - footer - 8, 13):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 16]) + content[place + 1 :])
+        history = History(tmp_path / "h")
+        problems = list(history.problems)
+        found = list(events_of_history(history, on_problem=problems.append))
+        assert problems or found == events, place
+        noticed += bool(problems)
+    assert noticed > 20

@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("pyarrow", reason="a history needs the extra distced[tables]")
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ from middleware.mapping import load_mapping
 from middleware.recorded import read_events
 from middleware.timestamps import DAY, HOUR, MINUTE
 from simulations.replay.plan import WAYS, Way
-from simulations.replay.replaying import HistoryReplay, Progress
+from simulations.replay.replaying import PLAN, HistoryReplay, Progress
 from simulations.replay.runners import Inline, Task
 from tests.replaying import made_of, seen
 
@@ -193,6 +194,50 @@ def test_going_on_with_something_else_is_refused(tmp_path: Path) -> None:
         HistoryReplay(patterns(), History(tmp_path / "h"), tmp_path / "w", cores=2).perform(Inline())
 
 
+def test_two_replays_into_one_folder_are_refused(tmp_path: Path) -> None:
+    history = history_of(tmp_path / "h", some_events(100))
+    one, other = (HistoryReplay(patterns(), history, tmp_path / "w", cores=2) for _ in range(2))
+    one.perform(Inline())
+    with pytest.raises(DistcedError, match="a replay is at work here"):
+        other.perform(Inline())
+    expected = seen(list(one))
+    one.clear()
+    other.perform(Inline())
+    assert seen(list(other)) == expected
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", None])
+def test_what_was_kept_and_is_garbage_is_said(tmp_path: Path, content: bytes | None) -> None:
+    """As after a crash of the machine; None stands for a file that was cut off. Nothing is left out without a word."""
+    events = some_events(1200)
+    history = history_of(tmp_path / "h", events)
+    expected, said = run(patterns(), events), 0
+
+    def made() -> HistoryReplay:
+        return HistoryReplay(patterns(), history, tmp_path / "w", cores=2, least=200)
+
+    made().perform(Inline())
+    kept = [each for each in (tmp_path / "w").rglob("*.*") if each.is_file() and each.name != PLAN]
+    assert {each.suffix for each in kept} == {".json", ".found", ".arrow"}
+    for path in Random(1).sample(sorted(kept), 12):
+        # What was dealt out is read for what is not done yet.
+        gone = [each for each in kept if path.suffix == ".arrow" and each.parent.name == "found"]
+        before = {each: each.read_bytes() for each in (*gone, path)}
+        for each in gone:
+            each.unlink()
+        path.write_bytes(before[path][: len(before[path]) // 2] if content is None else content)
+        broken = made()
+        try:
+            broken.perform(Inline())
+            assert seen(list(broken)) == expected
+        except DistcedError as error:
+            assert "what is kept of this replay cannot be read" in str(error)
+            said += 1
+        for each, what in before.items():
+            each.write_bytes(what)
+    assert said > 5
+
+
 def test_what_cannot_be_read_is_said_and_the_rest_is_replayed(tmp_path: Path) -> None:
     events = some_events()
     history = history_of(tmp_path / "h", events, parts=2)
@@ -277,6 +322,59 @@ def test_the_verb(tmp_path: Path) -> None:
     shown = distced(*common, "--from", "1970-01-03T00:00:00Z")
     assert all(json.loads(line)["hi"] >= 2 * DAY for line in shown.stdout.splitlines())
     assert "Pair" in shown.stderr
+    of_a_day = distced(*common, "--to", "1970-01-03")
+    assert max(json.loads(line)["hi"] for line in of_a_day.stdout.splitlines()) > 2 * DAY
+
+
+def test_where_the_verb_works(tmp_path: Path) -> None:
+    """Beside the result, where that is a file, and nowhere that was not asked for."""
+    history_of(tmp_path / "h", some_events(50))
+    common = ("replay", "[A] ; [B] within 2h -> P()", "--history", tmp_path / "h", "--master", "inline", "--out")
+    assert distced(*common, "/dev/null").returncode == 0
+    assert not Path("/dev/.null.replay").exists()
+    assert distced(*common, tmp_path / "f.jsonl", "--plan").returncode == 0
+    (tmp_path / ".f.jsonl.replay").write_text("in the way")
+    failed = distced(*common, tmp_path / "f.jsonl")
+    assert failed.returncode == 2
+    assert "the replay broke off" in failed.stderr
+    assert "Traceback" not in failed.stderr
+    assert "no such folder" in distced(*common, tmp_path / "no" / "f.jsonl").stderr
+    assert {each.name for each in tmp_path.iterdir()} == {"h", ".f.jsonl.replay"}
+
+
+def test_killed_and_gone_on_with(tmp_path: Path) -> None:
+    events = some_events()
+    history = history_of(tmp_path / "h", events)
+    script = f"""
+import os, signal, sys
+from pathlib import Path
+from tests.simulations.test_replay_history import HistoryReplay, History, Inline, patterns
+from simulations.replay import units
+left = int(sys.argv[1])
+def writes(self, *given, real=Path.open, **named):
+    global left
+    if self.name.endswith(".part"):
+        left -= 1
+        if left == 0:
+            real(self, "wb").write(b"half")
+            os.kill(os.getpid(), signal.SIGKILL)
+    return real(self, *given, **named)
+Path.open = writes
+work = Path({str(tmp_path / "w")!r})
+HistoryReplay(patterns(), History({str(history.root)!r}), work, cores=2, least=200).perform(Inline())
+"""
+    ends = [
+        subprocess.run(
+            [sys.executable, "-c", script, str(writes)], cwd=Path(__file__).parents[2], check=False
+        ).returncode
+        for writes in (1, 2, 5, 9)
+    ]
+    assert ends == [-signal.SIGKILL] * 4
+    made = HistoryReplay(patterns(), history, tmp_path / "w", cores=2, least=200)
+    made.perform(Inline())
+    assert made.resumed > 3
+    assert seen(list(made)) == run(patterns(), events)
+    assert not list((tmp_path / "w").rglob("*.part"))
 
 
 @pytest.mark.parametrize(
@@ -287,6 +385,7 @@ def test_the_verb(tmp_path: Path) -> None:
         (("[A] ; [B]", "--history", "h", "--by", "k"), "cannot be replayed by this key"),
         (("[A] ; [B]", "--history", "h", "--from", "yesterday"), "not an instant: yesterday"),
         (("[A] ; [B]", "--history", "h", "--from", str(2**63)), "beyond 64 bits"),
+        (("[A] ; [B]", "--history", "h", "--from", "1970-01-03", "--to", "1970-01-02"), "an end before its beginning"),
     ],
 )
 def test_errors_of_the_verb(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
