@@ -23,7 +23,7 @@ from detectors.stepwise.instance import BEFORE_ALL
 from detectors.stepwise.matcher import Matcher
 from detectors.stepwise.records import hear_open, open_gaps
 from detectors.stepwise.thinning import Thinner, mark, unmarked
-from middleware.events import CompositeEvent, Event, OpenGap, OrderKey
+from middleware.events import CompositeEvent, Event, EventId, OpenGap, OrderKey
 from middleware.eventtypes import Kind
 from middleware.timestamps import INSTANT_MAX
 
@@ -94,7 +94,15 @@ class StepwiseEngine:
             unit.readers or unit.matcher.automaton.epochs for unit in self.units
         )
         self._with_timers = [unit for unit in self.units if unit.matcher.automaton.timers]
-        self._thinned = frozenset(thinning.type_name for thinning in thinnings.values())
+        thinned = frozenset(thinning.type_name for thinning in thinnings.values())
+        # Of these there is more to come in an instant, before or behind what there is: they are thinned by who reads
+        # them, when all is found that there is.
+        self._thinned_late = thinned & frozenset(
+            unit.matcher.automaton.output.type_name
+            for unit in self.units
+            if unit.publishes and unit.readers and unit.matcher.automaton.output is not None
+        )
+        self._thinned = thinned - self._thinned_late
 
     def feed(self, events: Iterable[Event]) -> list[CompositeEvent]:
         """Consume events in order; the composite events found by them, each with the `hi` of its last event."""
@@ -237,9 +245,12 @@ class StepwiseEngine:
     def _run_instant(self, instant: int, events: list[Event]) -> None:
         if self._from_outside:
             events = self._sort_out(events)
+        marked: dict[EventId, Event] = {}
         for unit in self.units:
             inbox, unit.inbox = unit.inbox, []
             offered = sorted((*events, *inbox), key=_place) if inbox else events
+            if self._thinned_late & unit.reads:
+                offered = [self._marked_once(each, marked) for each in offered]
             matcher = unit.matcher
             if matcher.automaton.epochs:
                 matcher.offer_together(offered)
@@ -252,7 +263,7 @@ class StepwiseEngine:
                     else:
                         matcher.offer_together(same)
             else:
-                for event in events:
+                for event in offered:
                     matcher.offer(event)
             matcher.fire(instant)
             if unit.readers:
@@ -276,11 +287,8 @@ class StepwiseEngine:
 
     def _hand_on(self, unit: _Unit) -> None:
         found = unit.matcher.findings.take()
-        # What is thinned is thinned in the order of consumption.
-        handed_on = [self._mark(each) for each in sorted(found, key=_order)] if self._thinned else found
-        for composite in handed_on:
-            for reader in unit.readers:
-                reader.inbox.append(composite)
+        for reader in unit.readers:
+            reader.inbox += found
         if unit.publishes:
             self._published += found
 
@@ -322,6 +330,14 @@ class StepwiseEngine:
         if event.type in self._thinned:
             return mark(self.thinners, event)
         return event
+
+    def _marked_once(self, event: Event, marked: dict[EventId, Event]) -> Event:
+        """The event as all see it who read it in this instant."""
+        if event.type not in self._thinned_late:
+            return event
+        if event.id not in marked:
+            marked[event.id] = mark(self.thinners, event)
+        return marked[event.id]
 
     def _found(self) -> list[CompositeEvent]:
         found = self._published

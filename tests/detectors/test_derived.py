@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from detectors.compilation import compile_file, compile_pattern, register_derived
+from detectors.engines import EngineName, make_engine
 from detectors.language.derived import Thinning, without_derived
 from detectors.language.parser import parse_expression, parse_file, parse_pattern
 from detectors.language.printer import format_pattern
@@ -142,3 +143,25 @@ def test_derived_types_that_are_refused(text: str, told: str) -> None:
     with pytest.raises(DistcedError) as caught:
         compile_file(f"{text}\n[Pers] -> Out()\n", TypeRegistry([PERS]))
     assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(("lo", "first"), [(0, "composite"), (3, "primitive")])
+@pytest.mark.parametrize("engine", ["stepwise", "columnar"])
+def test_what_is_found_and_what_is_published_are_thinned_in_one_order(lo: int, first: str, engine: EngineName) -> None:
+    """What began earlier comes before what ends with it, whichever of them is found."""
+    if engine == "columnar":
+        pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
+    known = TypeRegistry([EventType("Go", {}), EventType("Pers", {"person": "string"})])
+    text = "type Seen = Pers every 1min\n[Go] ; [Go] -> Pers(person = 'p')\n[Seen as x] -> One(person = x.person)\n"
+    patterns = compile_file(text + "[Seen as y] -> Other(person = y.person)\n", known)
+    events = [
+        Event("Go", lo * SECOND, 4 * SECOND, "g", 0, {}),
+        Event("Pers", 2 * SECOND, 5 * SECOND, "e", 0, {"person": "q"}),
+        Event("Go", 5 * SECOND, 5 * SECOND, "g", 1, {}),
+    ]
+    made = make_engine(patterns, engine=engine)
+    found = [*made.feed(events), *made.finish()]
+    assert {each.type: each.attributes["person"] for each in found if each.type != "Pers"} == dict.fromkeys(
+        ("One", "Other"), {"composite": "p", "primitive": "q"}[first]
+    )
+    assert len(found) == 3
