@@ -22,7 +22,10 @@ def history_text(report: HistoryReport) -> Iterator[RenderableType]:
     if report.days:
         yield _days(report)
     else:
-        yield Text("no events", "yellow")
+        yield Text(
+            "no events; a recorder writes them when they have waited for a minute (--flush-every), and when it ends",
+            "yellow",
+        )
     if report.recorders:
         yield Text()
         yield _recorders(report.recorders)
