@@ -37,6 +37,7 @@ bench: $(VENV)/.dev mosquitto java
 	$(BIN)/distced bench replay --report reports/bench
 	$(BIN)/distced bench place --report reports/bench
 	$(BIN)/distced bench placement --report reports/bench
+	$(BIN)/distced bench prediction --report reports/bench
 	$(BIN)/distced bench live --report reports/bench
 	$(BIN)/distced bench migrate --report reports/bench
 

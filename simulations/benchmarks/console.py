@@ -111,6 +111,28 @@ def bench_placement(
     return 0 if figures.holds else 1
 
 
+@bench.command("prediction")
+def bench_prediction(
+    networks: Annotated[int, typer.Option(help="How many networks.", min=1)] = 10,
+    seed: Annotated[int, typer.Option(help="The seed of the first network; each further one has the next.")] = 0,
+    report: Annotated[Path | None, typer.Option(help="A folder for a plot.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """What placement analysis predicts of links, beside what the simulator measures, on networks by chance.
+
+    On each network detectors are placed by three policies and as the solver says, by what is counted of what is
+    published. The exit code is 1 where a link carries more or less than predicted by a tenth.
+    """
+    from simulations.benchmarks import prediction_report
+    from simulations.benchmarks.prediction import OPTIMUM, POLICIES, measure
+    from simulations.benchmarks.presenting import measuring, present
+
+    with measuring(networks * len((*POLICIES, OPTIMUM)), remaining=True) as tell:
+        figures = measure(networks, seed, tell)
+    present(prediction_report, figures, folder=report, as_json=as_json)
+    return 0 if figures.holds else 1
+
+
 @bench.command("patterns")
 def bench_patterns(
     templates: Annotated[

@@ -168,7 +168,7 @@ class Counting:
         promises, duration = promises_of(events, self.sources, begin, end, Random(begin))
         for name, each in steps(self.space, promises, self.sources).items():
             count = self.counts.detector(name)
-            loud, quiet = spoken(each, self.found[name])
+            loud, quiet = spoken(each, self.found[name], duration)
             count.listened += duration
             count.loud += loud
             count.quiet += quiet

@@ -52,7 +52,7 @@ def followed_by(
     said: dict[str, list[tuple[int, int]]] = {}
     for number in range(max(len(hosting(entry)) for entry in detectors.values()) if detectors else 0):
         for name, further in steps(space, promises, types, _Places(situation, detectors, number)).items():
-            said.setdefault(name, []).append(spoken(further, counting.found[name]))
+            said.setdefault(name, []).append(spoken(further, counting.found[name], end - begin))
     foreseen = dict(instance.foreseen)
     for name, each in said.items():
         # Mean over the hosts.

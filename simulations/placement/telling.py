@@ -3,7 +3,8 @@
 Under guaranteed detection a detector has come as far as the source it has heard the least of (design, section 3), and
 says so whenever it gets further: at once where detectors read it, once a second at most where applications alone do,
 and with every composite event. So it is followed when each source promises what: with its events, where it publishes
-one type, and with its heartbeats. Where detectors stand is known of a placement only (`Standing`); without one, ways
+one type, and with its heartbeats. What detectors read is told once more every two seconds, for those that have just
+begun to listen. Where detectors stand is known of a placement only (`Standing`); without one, ways
 take no time.
 
 To go by rates alone was rejected: "as often as the slowest of the sources, once for each"
@@ -19,6 +20,7 @@ from heapq import merge
 from random import Random
 from typing import Final, NamedTuple, Protocol
 
+from brokers.node import STATUS_EVERY
 from middleware.events import Event
 from middleware.protocol import DetectorEntry, parts_key
 from middleware.timestamps import SECOND
@@ -117,11 +119,12 @@ def steps(
     return found
 
 
-def spoken(steps: Sequence[Step], found: Sequence[int]) -> tuple[int, int]:
+def spoken(steps: Sequence[Step], found: Sequence[int], duration: int) -> tuple[int, int]:
     """How often a detector says something, when detectors read it and when applications alone do.
 
     Args:
         found: the `hi` of its composite events, ns, sorted.
+        duration: how long it is listened to, ns.
     """
     quiet, before = 0, None
     said: int | None = None
@@ -131,7 +134,8 @@ def spoken(steps: Sequence[Step], found: Sequence[int]) -> tuple[int, int]:
             quiet += 1
             said = at
         before = until
-    return len(steps), quiet
+    again = round(duration / STATUS_EVERY) if steps else 0
+    return len(steps) + again, quiet
 
 
 def _steps(told: Sequence[Sequence[tuple[int, str, int]]]) -> list[Step]:

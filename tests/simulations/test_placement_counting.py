@@ -168,11 +168,13 @@ def test_how_often_something_is_said() -> None:
     assert [(each.at / SECOND, each.until / SECOND) for each in found] == [
         (1.5, 1.0), (2.0, 1.5), (4.5, 4.0), (5.0, 4.5), (7.5, 7.0), (8.0, 7.5),
     ]  # fmt: skip
-    assert spoken(found, []) == (6, 3)
+    assert spoken(found, [], SECOND // 2) == (6, 3)
     # What is found is said at once.
-    assert spoken(found, [round(4.3 * SECOND)]) == (6, 4)
-    assert spoken([], []) == (0, 0)
-    assert spoken([Step(1, 1)], []) == (1, 1)
+    assert spoken(found, [round(4.3 * SECOND)], SECOND // 2) == (6, 4)
+    # To those that have begun to listen it is said again every two seconds.
+    assert spoken(found, [], 9 * SECOND) == (6 + 4, 3)
+    assert spoken([], [], 9 * SECOND) == (0, 0)
+    assert spoken([Step(1, 1)], [], SECOND // 2) == (1, 1)
 
 
 def test_a_history_day_by_day(tmp_path: Path) -> None:
