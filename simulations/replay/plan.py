@@ -168,13 +168,14 @@ def _group(
         if by not in key:
             raise DistcedError(
                 "patterns that cannot be replayed by this key", given=by,
-                allowed=", ".join(key) or f"none: {no_key}", advice="leave --by out, and see what the plan says",
+                allowed=", ".join(key) or f"none: {no_key}", where=_named(group),
+                advice="leave --by out, and see what the plan says",
             )  # fmt: skip
         key = (by,)
         way = way or "key"
     reach = reach_of(group)
     slices = _slices(files, reach, min(_SLICES_PER_CORE * cores, max(events // least, 1)), begin, until)
-    graph = cut(group, full) if way == "parts" or (way is None and cores > 1 and not _runs_columnar(group)) else None
+    graph = cut(group, full) if way is not None or (cores > 1 and not _runs_columnar(group)) else None
     little = f"{events:,} events are little for more than one task"
     no_bound = f"{no_key}, and nothing bounds how long a match may last"
     ways: dict[Way, str | None] = {
@@ -187,7 +188,8 @@ def _group(
         if ways[way] is None:
             raise DistcedError(
                 "patterns that cannot be replayed in this way", given=way,
-                allowed=", ".join(name for name in WAYS if ways[name] is not None), advice="see what the plan says",
+                allowed=", ".join(name for name in WAYS if ways[name] is not None), where=_named(group),
+                advice="see what the plan says",
             )  # fmt: skip
         chosen, why = way, str(ways[way])
     elif events < 2 * least:
@@ -208,6 +210,11 @@ def _group(
     if chosen == "time":
         return replace(made, slices=slices)
     return replace(made, graph=graph) if chosen == "parts" else made
+
+
+def _named(group: Sequence[Compiled]) -> str:
+    """Patterns, by what they publish or as they are written."""
+    return ", ".join(each.publishes.name or each.text for each in group)
 
 
 def _runs_columnar(group: Sequence[Compiled]) -> bool:
