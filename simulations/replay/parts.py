@@ -23,8 +23,9 @@ from middleware.timestamps import DAY, INSTANT_MIN
 from middleware.wire import Frame, decode, encode
 from policies.detection import Guaranteed
 from simulations.replay.batches import TableBatch
+from simulations.replay.found import unreadable, write_found
 from simulations.replay.plan import Slice
-from simulations.replay.tasks import FOUND, Done, leave, unreadable, write_found
+from simulations.replay.tasks import FOUND, Done, leave
 from simulations.replay.units import Trouble, Unit, appearing, days_of, read
 
 TOLD: Final = "told"

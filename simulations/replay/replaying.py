@@ -8,6 +8,7 @@ import shutil
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
+from operator import attrgetter
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
@@ -17,15 +18,17 @@ from detectors.compilation import Compiled, types_read
 from detectors.cutting.graph import DetectorGraph
 from detectors.engines import EngineName
 from middleware.errors import DistcedError
-from middleware.events import CompositeEvent, EventId, OrderKey
+from middleware.events import CompositeEvent, EventId
 from middleware.history.history import History, HistoryFile, Problem
 from middleware.timestamps import INSTANT_MIN
+from simulations.replay.constituents import may_lack_constituents
+from simulations.replay.found import read_found
 from simulations.replay.names import names_in
 from simulations.replay.parts import TOLD, Part, days_between, stages_of, writers_of
 from simulations.replay.plan import LEAST, GroupPlan, ReplayPlan, Slice, Way, plan_of
 from simulations.replay.reach import reach_of
 from simulations.replay.runners import Runner
-from simulations.replay.tasks import DEALT, FOUND, Dealing, Detecting, Done, left, read_found
+from simulations.replay.tasks import DEALT, FOUND, Dealing, Detecting, Done, left
 from simulations.replay.units import UNIT, Trouble, Unit, units_of
 
 PLAN: Final = "plan.json"
@@ -153,7 +156,10 @@ class HistoryReplay(Iterable[CompositeEvent]):
             asked = [each for each in self.detecting if isinstance(each, Detecting) or each.source]
             files = [read_found(each.found, self._done_of(each).found) for each in asked if each.group == number]
             merged: Iterator[CompositeEvent] = heapq.merge(*files, key=_order)
-            groups.append(_once(merged, reach_of([self.patterns[place] for place in group.patterns]) or 0))
+            patterns = [self.patterns[place] for place in group.patterns]
+            if len(group.slices) > 1 or any(may_lack_constituents(each.plain) for each in patterns):
+                merged = _once(merged, reach_of(patterns) or 0)
+            groups.append(merged)
         for event in heapq.merge(*groups, key=_order):
             self.found[places[event.source]] += 1
             yield event
@@ -337,5 +343,4 @@ def _once(events: Iterable[CompositeEvent], reach: int) -> Iterator[CompositeEve
         yield event
 
 
-def _order(event: CompositeEvent) -> OrderKey:
-    return event.key
+_order: Final = attrgetter("key")

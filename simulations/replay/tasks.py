@@ -18,17 +18,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
 
 from detectors.compilation import Compiled
 from detectors.engines import EngineName
-from detectors.packing import pack_seq, unpack_seq
-from middleware.errors import DistcedError
-from middleware.events import CompositeEvent, Event
 from simulations.replay.detecting import Counts, detect
+from simulations.replay.found import unreadable, write_found
 from simulations.replay.plan import Slice
 from simulations.replay.units import Trouble, Unit, appearing, days_of, deal, dealt, read
 
@@ -215,60 +213,3 @@ def left(path: Path) -> Done | None:
         return None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise unreadable(path, error) from None
-
-
-def unreadable(path: Path, error: Exception) -> DistcedError:
-    """What to say where something in the folder is not what was left there: a disk that was full, or a crash."""
-    return DistcedError(
-        "what is kept of this replay cannot be read", given=str(path),
-        advice=f"remove the folder that it is in, and replay anew: {error}",
-    )  # fmt: skip
-
-
-def write_found(file: IO[bytes], found: Sequence[CompositeEvent], *, whole: bool) -> None:
-    """Write composite events, in a form that is exact.
-
-    Args:
-        whole: with the events that they are made of.
-    """
-    if found:
-        content = _encode([_packed(each, whole) for each in found])
-        file.write(len(content).to_bytes(_LENGTH, "big") + content)
-
-
-def read_found(path: Path, count: int) -> Iterator[CompositeEvent]:
-    """What a task has found, so many of them, in order."""
-    left_over = count
-    with path.open("rb") as file:
-        while head := file.read(_LENGTH):
-            try:
-                rows = _decode(file.read(int.from_bytes(head, "big")))
-            except (msgspec.DecodeError, MemoryError, OverflowError) as error:
-                raise unreadable(path, error) from None
-            left_over -= len(rows)
-            yield from map(_unpacked, rows)
-    if left_over:
-        raise unreadable(path, ValueError(f"{left_over:,} of {count:,} composite events are missing"))
-
-
-def _packed(event: Event, whole: bool) -> tuple[Any, ...]:
-    own = (event.type, event.lo, event.hi, event.source, pack_seq(event.seq), event.attributes)
-    if not isinstance(event, CompositeEvent):
-        return own
-    constituents = [(source, pack_seq(seq)) for source, seq in event.constituents]
-    return (*own, constituents, [_packed(each, whole) for each in event.events] if whole else [])
-
-
-def _unpacked(packed: Sequence[Any]) -> Any:
-    name, lo, hi, source, seq, attributes, *rest = packed
-    own = (name, lo, hi, source, unpack_seq(seq), attributes)
-    if not rest:
-        return Event(*own)
-    constituents, events = rest
-    ids = tuple((each, unpack_seq(number)) for each, number in constituents)
-    return CompositeEvent(*own, constituents=ids, events=tuple(map(_unpacked, events)))
-
-
-_LENGTH: Final = 8
-_encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder().decode
