@@ -2,12 +2,13 @@
 
 A set is a condition for each type and one for all others (`middleware.sets.describable.normal_form`). Written down it
 is the members with their types in order, then `any` without the types it treats otherwise, then time events, outermost
-first: `{A, B where v > 1, any - {A, B, C}, T}`.
+first: `{A, B where v > 1, any - {B, C}, T}`. A type that is treated as all others stands beside `any` all the same, as
+`A` does here: `any` has the composite events of the types that a pattern names, and of no others (design, section 1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from detectors.language.canonical_conditions import ALWAYS, NEVER, TIMER, Expressions
 from detectors.language.canonical_pieces import Piece, Place, changed, combined, constant, named
@@ -26,18 +27,28 @@ NOTHING = "{}"
 """The text of the empty set."""
 
 
-def canonical_set(form: ConditionByType, expressions: Expressions, timers: Mapping[str, Place], *, bare: bool) -> Piece:
+def canonical_set(
+    form: ConditionByType,
+    expressions: Expressions,
+    timers: Mapping[str, Place],
+    *,
+    bare: bool,
+    named_already: Collection[str] = (),
+) -> Piece:
     """The set with this normal form.
 
     Args:
         timers: the time events in scope.
         bare: whether they are left out; they are in every domain in their scope, so that there they say nothing.
+        named_already: types that need not be named once more where they are treated as all others.
     """
     others = expressions.condition(form.others)
     by_type = [(name, expressions.condition(form.by_type[name])) for name in sorted(form.by_type) if name not in timers]
     differing = [(name, condition) for name, condition in by_type if condition.identity != others.identity]
     members = [
-        _filtered(_type(name, expressions), condition) for name, condition in differing if condition is not NEVER
+        _filtered(_type(name, expressions), condition)
+        for name, condition in by_type
+        if condition is not NEVER and (condition.identity != others.identity or name not in named_already)
     ]
     if others is not NEVER:
         members.append(_filtered(_rest([name for name, _ in differing], expressions), others))

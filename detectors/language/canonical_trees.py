@@ -135,7 +135,7 @@ class _Frame:
         self.timers = timers
         self._atoms: dict[Atom, Piece] = {}
         self._labels: dict[DescribableSet, tuple[Piece, Piece]] = {}
-        self._domains: dict[DescribableSet, Piece] = {}
+        self._domains: dict[tuple[DescribableSet, DescribableSet], Piece] = {}
 
     def inside(self, scope: ConditionByType, timers: Mapping[str, Place]) -> _Frame:
         """The same place with more around it."""
@@ -198,7 +198,7 @@ class _Frame:
             text += f" set {REGISTER} = {change.text}"
         domain = bare
         if atom.domain is not None or self.scope is not EMPTY:
-            domain = self.domain(atom.label if atom.domain is None else atom.domain)
+            domain = self.domain(atom.label if atom.domain is None else atom.domain, atom.label)
         if wider := domain.identity != bare.identity:
             pieces.append(domain)
             text += f" <= {domain.text}"
@@ -212,20 +212,22 @@ class _Frame:
         return combined(f"[{text}]", [pieces], build)
 
     def label(self, described: DescribableSet) -> tuple[Piece, Piece]:
-        """A label, and what is left of it without the time events in scope."""
+        """A label, and what is left of it without the time events in scope, to be compared with a domain."""
         if described not in self._labels:
             form = normal_form(described, self.timers)
             whole = canonical_set(form, self.expressions, self.timers, bare=False)
-            bare = canonical_set(form, self.expressions, self.timers, bare=True) if self.timers else whole
+            bare = canonical_set(form, self.expressions, self.timers, bare=True, named_already=form.by_type)
             self._labels[described] = (whole, bare)
         return self._labels[described]
 
-    def domain(self, described: DescribableSet) -> Piece:
-        """A domain with what the scopes add, without the time events that are in it anyway."""
-        if described not in self._domains:
+    def domain(self, described: DescribableSet, label: DescribableSet) -> Piece:
+        """The domain of a label with what the scopes add, without the time events that are in it anyway."""
+        if (described, label) not in self._domains:
             form = union(normal_form(described, self.timers), self.scope)
-            self._domains[described] = canonical_set(form, self.expressions, self.timers, bare=True)
-        return self._domains[described]
+            named = normal_form(label, self.timers).by_type
+            piece = canonical_set(form, self.expressions, self.timers, bare=True, named_already=named)
+            self._domains[described, label] = piece
+        return self._domains[described, label]
 
     # What holds others.
 

@@ -26,6 +26,8 @@ def id_of(text: str, **options: object) -> str:
 @pytest.mark.parametrize(
     ("one", "other"),
     [
+        ("[A <= any]", "[A <= {A, any}]"),
+        ("[any, A]", "[A, any - A]"),
         ("[A] ; [B]", "[A];[B] # the same"),
         ("[A, B]", "[{B, A}]"),
         ("[A]", "[A <= A]"),
@@ -139,6 +141,10 @@ def test_equal_patterns(one: str, other: str) -> None:
 @pytest.mark.parametrize(
     ("one", "other"),
     [
+        # Composite events of A are in `any` only where A is named.
+        ("[any]", "[any, A]"),
+        ("[any]", "[any <= {A, any}]"),
+        ("[B] ; [any - C]", "[B] ; [any - C, A]"),
         ("[A][B]", "[A];[B]"),
         ("[A]&[B]&[C]", "[A]&([B]&[C])"),
         ("[A]", "~[B][A]"),
