@@ -56,7 +56,7 @@ $(VENV)/.demo: pyproject.toml | $(VENV)/bin/pip
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/pip
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[broker,spark,place,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[broker,connect,place,dev]'
 	@touch $@ $(VENV)/.demo
 
 # mosquitto is used where it is installed. It is installed where that can be done without asking; without it the

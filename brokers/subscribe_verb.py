@@ -16,10 +16,11 @@ from rich.console import Console
 from brokers.directory import Directory
 from brokers.directory_reading import Reading
 from brokers.directory_report import check_node
-from detectors.compilation import Compiled, register_derived
+from detectors.compilation import register_derived
 from detectors.language.parser import parse_file
 from detectors.pattern_source import PatternSource, compile_source, read_source
 from detectors.running_report import event_as_dict
+from detectors.stepwise.engine import in_order
 from middleware.client import Client
 from middleware.console_output import messages, output, print_json, show_notes
 from middleware.console_server import PATIENCE, connected
@@ -187,7 +188,7 @@ def _subscribe(client: Client, source: PatternSource, wanted: Wanted) -> Sequenc
     derived = TypeRegistry(registry)
     register_derived(parse_file(source.text), derived)
     client.register(*(each for each in derived if each.name not in registry))
-    return [client.subscribe(each.text, quality=wanted.quality) for each in _readers_last(patterns.compiled)]
+    return [client.subscribe(each.text, quality=wanted.quality) for each in in_order(patterns.compiled)]
 
 
 def _known(client: Client) -> TypeRegistry:
@@ -196,18 +197,6 @@ def _known(client: Client) -> TypeRegistry:
     directory.types.update(client.types)
     directory.detectors.update(client.detectors)
     return directory.registry()
-
-
-def _readers_last(patterns: Sequence[Compiled]) -> list[Compiled]:
-    """The patterns, each after those whose composite events it reads. They read each other in no circle."""
-    ordered: list[Compiled] = []
-    waiting = list(patterns)
-    while waiting:
-        unpublished = {each.publishes.name for each in waiting if each.publishes.name}
-        ready = [each for each in waiting if not unpublished & (each.automaton.type_names() or frozenset())]
-        ordered += ready
-        waiting = [each for each in waiting if each not in ready]
-    return ordered
 
 
 # How it went.

@@ -83,7 +83,7 @@ class Space:
 
     def named(self, plan: DetectorPlan) -> tuple[str, ...]:
         """The detectors whose composite events it reads by their type."""
-        names = plan.compiled.automaton.type_names() or ()
+        names = plan.compiled.names()
         return tuple(root for root in dict.fromkeys(self.roots)
                      if self.publishes(root) and self.publishes(root) in names and root != plan.id)  # fmt: skip
 

@@ -66,3 +66,36 @@ def test_the_same_is_found(decomposition: Decomposition, mosquitto: Server, root
     finally:
         for node in nodes:
             node.stop()
+
+
+def test_any_and_what_others_publish(mosquitto: Server, root: str) -> None:
+    """`any` has the composite events of a type where the pattern names it, beside `any`, too; as in a run."""
+    node = LiveNode(mosquitto.url, f"{root}-n0", root=root)
+    node.start()
+    try:
+        with Client(mosquitto.url, name="any", root=root) as client:
+            client.wait_for_nodes(1)
+            client.register(event_type("A"), event_type("B"))
+            source = client.source("s", ["A", "B"], watermark=0)
+            texts = ("[A] ; [B] -> Met()", "[any, Met]", "[any]")
+            subscriptions = [client.subscribe(text) for text in texts]
+            events = [source.create("A", 1), source.create("B", 2)]
+            source.publish(*events, watermark=5)
+            engine = StepwiseEngine([compile_pattern(text) for text in texts])
+            expected = [*engine.feed(events), *engine.advance(5)]
+            for subscription in subscriptions:
+                wanted = {each.id for each in expected if each.source == subscription.detector}
+                found = set()
+                while len(found) < len(wanted):
+                    event = subscription.get(timeout=10.0)
+                    assert event is not None
+                    found.add(event.id)
+                assert found == wanted
+                assert subscription.get(timeout=0.3) is None
+            assert [len([each for each in expected if each.source == one.detector]) for one in subscriptions] == [
+                1,
+                3,
+                2,
+            ]
+    finally:
+        node.stop()

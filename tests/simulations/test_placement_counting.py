@@ -234,3 +234,10 @@ def _space(*texts: str) -> Space:
 def _event(name: str, second: int, start: int = START) -> Event:
     at = start + second * SECOND
     return Event(name, at, at, "a" if name == "A" else "b", second, {})
+
+
+def test_a_type_beside_any_is_read() -> None:
+    space = _space("[A] -> Met()", "[any, Met]", "[any]")
+    met, beside, alone = space.roots
+    assert space.named(space.whole(beside)) == (met,)
+    assert space.named(space.whole(alone)) == ()
