@@ -121,6 +121,8 @@ def _work(asked: Asked) -> Iterator[Path]:
     out = asked.out
     if out is not None and not out.parent.is_dir():
         raise DistcedError("no such folder", given=str(out.parent))
+    if out is not None and out.is_dir():
+        raise DistcedError("a folder where a file should be written", given=str(out), advice=f"say {out / 'x.jsonl'}")
     try:
         if out is None or asked.plan_only or (out.exists() and not out.is_file()):
             with tempfile.TemporaryDirectory(prefix="distced-replay-") as folder:

@@ -386,6 +386,7 @@ HistoryReplay(patterns(), History({str(history.root)!r}), work, cores=2, least=2
         (("[A] ; [B]", "--history", "h", "--from", "yesterday"), "not an instant: yesterday"),
         (("[A] ; [B]", "--history", "h", "--from", str(2**63)), "beyond 64 bits"),
         (("[A] ; [B]", "--history", "h", "--from", "1970-01-03", "--to", "1970-01-02"), "an end before its beginning"),
+        (("[A]", "--history", "h", "--out", "h"), "a folder where a file should be written"),
     ],
 )
 def test_errors_of_the_verb(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
