@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from brokers.deciding import Deciding
-from brokers.detecting import Hosted
-from brokers.effects import Effect, Note
-from brokers.migrating import Migrating
-from brokers.serving import Serving
-from middleware.protocol import Move
-from middleware.timestamps import SECOND
-from policies.distribution.adapting import DWELL
+from distced.brokers.deciding import Deciding
+from distced.brokers.detecting import Hosted
+from distced.brokers.effects import Effect, Note
+from distced.brokers.migrating import Migrating
+from distced.brokers.serving import Serving
+from distced.middleware.protocol import Move
+from distced.middleware.timestamps import SECOND
+from distced.policies.distribution.adapting import DWELL
 
 CONTROL_EVERY: Final = 10 * SECOND
 """How often each detector is looked at, ns."""

@@ -22,17 +22,17 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from brokers.dead_letters import DeadLetters
-from brokers.directory import Directory
-from brokers.effects import Effect, Note, Publish, Subscribe
-from middleware.bus.routes import matches
-from middleware.errors import DistcedError, TypeRegistryError
-from middleware.events import Event
-from middleware.eventtypes import EventType, TypeRegistry
-from middleware.mapping import Mapping
-from middleware.protocol import ClientEntry, Heartbeat, SourceEntry, encode
-from middleware.timestamps import MINUTE, SECOND, format_duration
-from middleware.topics import (
+from distced.brokers.dead_letters import DeadLetters
+from distced.brokers.directory import Directory
+from distced.brokers.effects import Effect, Note, Publish, Subscribe
+from distced.middleware.bus.routes import matches
+from distced.middleware.errors import DistcedError, TypeRegistryError
+from distced.middleware.events import Event
+from distced.middleware.eventtypes import EventType, TypeRegistry
+from distced.middleware.mapping import Mapping
+from distced.middleware.protocol import ClientEntry, Heartbeat, SourceEntry, encode
+from distced.middleware.timestamps import MINUTE, SECOND, format_duration
+from distced.middleware.topics import (
     ROOT,
     Area,
     administration_topic,
@@ -42,7 +42,7 @@ from middleware.topics import (
     event_topic,
     parse_topic,
 )
-from middleware.wire import encode as encode_frame
+from distced.middleware.wire import encode as encode_frame
 
 LATENESS: Final = 2 * SECOND
 LEASE: Final = MINUTE

@@ -14,26 +14,26 @@ from typing import Any, Final
 
 from rich.text import Text
 
-from brokers.effects import Note
-from brokers.hinting import publish_hints
-from brokers.live_bridge import LiveBridge
-from brokers.ray_nodes import LocalNodes, RayNodes
-from brokers.seats import Described, Seat, publish, published, read_described, seats
-from brokers.server import Server, start_server
-from brokers.watch import Watch
-from detectors.engines import EngineName, chosen
-from middleware.bus import Bus
-from middleware.clock import SystemClock
-from middleware.connections import home_name, server_name
-from middleware.console_output import output, show_notes
-from middleware.console_server import DEFAULT, PATIENCE, connected
-from middleware.console_signals import ending
-from middleware.errors import BusError, DistcedError
-from middleware.mapping import Mapping, load_mapping
-from middleware.timestamps import format_duration
-from middleware.topics import directory_topic
-from policies.distribution.hint_files import read_hint_file
-from policies.topology.notes import notes_on
+from distced.brokers.effects import Note
+from distced.brokers.hinting import publish_hints
+from distced.brokers.live_bridge import LiveBridge
+from distced.brokers.ray_nodes import LocalNodes, RayNodes
+from distced.brokers.seats import Described, Seat, publish, published, read_described, seats
+from distced.brokers.server import Server, start_server
+from distced.brokers.watch import Watch
+from distced.detectors.engines import EngineName, chosen
+from distced.middleware.bus import Bus
+from distced.middleware.clock import SystemClock
+from distced.middleware.connections import home_name, server_name
+from distced.middleware.console_output import output, show_notes
+from distced.middleware.console_server import DEFAULT, PATIENCE, connected
+from distced.middleware.console_signals import ending
+from distced.middleware.errors import BusError, DistcedError
+from distced.middleware.mapping import Mapping, load_mapping
+from distced.middleware.timestamps import format_duration
+from distced.middleware.topics import directory_topic
+from distced.policies.distribution.hint_files import read_hint_file
+from distced.policies.topology.notes import notes_on
 
 STARTED: Final = ("auto", "mosquitto", "amqtt")
 """What `--server` may be besides a URL: a server is started."""

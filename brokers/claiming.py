@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import msgspec
 
-from brokers.effects import Effect, Note, Publish
-from middleware.protocol import decode, encode
-from middleware.topics import administration_topic
+from distced.brokers.effects import Effect, Note, Publish
+from distced.middleware.protocol import decode, encode
+from distced.middleware.topics import administration_topic
 
 
 class Claimed(msgspec.Struct, frozen=True):

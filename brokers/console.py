@@ -13,9 +13,9 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from detectors.console import EngineOption
-from middleware.console_output import AsJson
-from middleware.console_server import DEFAULT, VARIABLE, HomeOption, ServerOption
+from distced.detectors.console import EngineOption
+from distced.middleware.console_output import AsJson
+from distced.middleware.console_server import DEFAULT, VARIABLE, HomeOption, ServerOption
 
 
 def broker(
@@ -85,9 +85,9 @@ def broker(
       distced broker --server mqtt://10.0.1.10 --site floor-2 --topology building.toml
       distced broker --server mqtt://10.0.1.10 --site floor-2 --ray-address auto
     """
-    from brokers.broker_verb import Wanted, host
-    from middleware.console_logging import configure_logging
-    from middleware.timestamps import parse_duration
+    from distced.brokers.broker_verb import Wanted, host
+    from distced.middleware.console_logging import configure_logging
+    from distced.middleware.timestamps import parse_duration
 
     wanted = Wanted(
         server=server,
@@ -184,10 +184,10 @@ def subscribe(
       distced subscribe office.pattern --constituents --json > found.jsonl
       distced subscribe '[Motion] ; [Door]' --policy min-bandwidth --rate Motion=20 --avoid cellar
     """
-    from brokers.subscribe_verb import Wanted, listen
-    from middleware.console_logging import configure_logging
-    from middleware.timestamps import parse_duration
-    from policies.distribution.hints import read_hints
+    from distced.brokers.subscribe_verb import Wanted, listen
+    from distced.middleware.console_logging import configure_logging
+    from distced.middleware.timestamps import parse_duration
+    from distced.policies.distribution.hints import read_hints
 
     # That the connection was lost, and is back.
     configure_logging(level="info")
@@ -226,7 +226,7 @@ def nodes(server: ServerOption = DEFAULT, watch: Watched = False, as_json: AsJso
       distced nodes --watch --server mqtt://192.168.1.10
       distced nodes --json
     """
-    from brokers.directory_verbs import show_nodes
+    from distced.brokers.directory_verbs import show_nodes
 
     return show_nodes(server, watch=watch, as_json=as_json)
 
@@ -254,7 +254,7 @@ def detectors(
       distced detectors --node cellar --watch
       distced detectors c52925
     """
-    from brokers.directory_verbs import show_detectors
+    from distced.brokers.directory_verbs import show_detectors
 
     return show_detectors(server, detector, node, watch=watch, as_json=as_json)
 
@@ -278,7 +278,7 @@ def move(
       distced move c52925 cellar
       distced detectors --watch
     """
-    from brokers.move_verb import move_detector
-    from middleware.timestamps import SECOND, parse_duration
+    from distced.brokers.move_verb import move_detector
+    from distced.middleware.timestamps import SECOND, parse_duration
 
     return move_detector(server, detector, node, timeout=parse_duration(timeout) / SECOND, as_json=as_json)

@@ -9,8 +9,8 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from middleware.console_output import AsJson
-from middleware.console_server import DEFAULT, ServerOption
+from distced.middleware.console_output import AsJson
+from distced.middleware.console_server import DEFAULT, ServerOption
 
 policy = typer.Typer(
     add_completion=False,
@@ -52,7 +52,7 @@ def set_policy(
       distced policy set max-reliability --detector c52925
       distced policy set 'for-reuse maximum subscribers' --pattern '[Motion] ; [Door]'
     """
-    from brokers.policy_verb import set_one
+    from distced.brokers.policy_verb import set_one
 
     return set_one(server, name, pattern, detector, as_json=as_json)
 
@@ -66,7 +66,7 @@ def show_policies(server: ServerOption = DEFAULT, as_json: AsJson = False) -> in
       distced policy show
       distced policy show --json
     """
-    from brokers.policy_verb import show_all
+    from distced.brokers.policy_verb import show_all
 
     return show_all(server, as_json=as_json)
 
@@ -84,6 +84,6 @@ def unset_policy(
       distced policy unset
       distced policy unset --detector c52925
     """
-    from brokers.policy_verb import unset_one
+    from distced.brokers.policy_verb import unset_one
 
     return unset_one(server, pattern, detector, as_json=as_json)

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from middleware.console_output import AsJson
-from middleware.console_server import DEFAULT, VARIABLE, HomeOption
+from distced.middleware.console_output import AsJson
+from distced.middleware.console_server import DEFAULT, VARIABLE, HomeOption
 
 
 def record(
@@ -55,8 +55,8 @@ def record(
       distced record --types Login,Motion --history office-history --name office --flush-every 10s
       distced record --types Motion --history trial --for 10min --keep 0s
     """
-    from brokers.recording.verb import Wanted, record_until
-    from middleware.timestamps import parse_duration
+    from distced.brokers.recording.verb import Wanted, record_until
+    from distced.middleware.timestamps import parse_duration
 
     wanted = Wanted(
         history=history,

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from brokers.detecting import Hosted
-from brokers.effects import Effect, Note
-from middleware.protocol import DetectorEntry, decode
-from middleware.timestamps import SECOND
+from distced.brokers.detecting import Hosted
+from distced.brokers.effects import Effect, Note
+from distced.middleware.protocol import DetectorEntry, decode
+from distced.middleware.timestamps import SECOND
 
 if TYPE_CHECKING:
-    from brokers.serving import Serving
+    from distced.brokers.serving import Serving
 
 UNLISTED: Final = 20 * SECOND
 """How long a copy may be there that the directory does not name, ns."""

@@ -9,12 +9,12 @@ begin afresh and know nothing of one another were rejected: what they find diffe
 
 from __future__ import annotations
 
-from brokers.deciding import Deciding
-from brokers.detecting import Hosted
-from brokers.directory import Directory
-from brokers.effects import Effect, Note
-from brokers.migrating import Migrating
-from brokers.serving import Serving
+from distced.brokers.deciding import Deciding
+from distced.brokers.detecting import Hosted
+from distced.brokers.directory import Directory
+from distced.brokers.effects import Effect, Note
+from distced.brokers.migrating import Migrating
+from distced.brokers.serving import Serving
 
 
 class Copying:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from brokers.effects import Effect, Publish
-from middleware.events import Event
-from middleware.protocol import DeadLetter, encode
-from middleware.topics import ROOT, dead_letter_topic
-from middleware.wire import Rejected
+from distced.brokers.effects import Effect, Publish
+from distced.middleware.events import Event
+from distced.middleware.protocol import DeadLetter, encode
+from distced.middleware.topics import ROOT, dead_letter_topic
+from distced.middleware.wire import Rejected
 
 LONGEST: Final = 4096
 

@@ -11,27 +11,27 @@ from dataclasses import dataclass, replace
 
 from msgspec.structs import replace as replace_hints
 
-from brokers.delegating import Delegating, Found, Planned
-from brokers.detecting import Hosted
-from brokers.directory import Change, Directory
-from brokers.effects import Effect, Note
-from brokers.policy_settings import PolicySettings
-from detectors.cutting import decomposition
-from detectors.cutting.catalogue import Catalogue
-from detectors.cutting.graph import DetectorGraph, cut
-from middleware.errors import DistcedError
-from middleware.eventtypes import TypeRegistry
-from middleware.protocol import Hints, Measured, SubscriptionEntry
-from policies.distribution.adapting import Move, reconsider
-from policies.distribution.hints import check_hints
-from policies.distribution.policy import DistributionPolicy, Policy
-from policies.distribution.request import Request
-from policies.distribution.situation import Situation
-from policies.distribution.suggesting import suggest
-from policies.distribution.ways import ways
-from policies.topology.files import parse_topology
-from policies.topology.model import Place
-from policies.topology.topology import Topology
+from distced.brokers.delegating import Delegating, Found, Planned
+from distced.brokers.detecting import Hosted
+from distced.brokers.directory import Change, Directory
+from distced.brokers.effects import Effect, Note
+from distced.brokers.policy_settings import PolicySettings
+from distced.detectors.cutting import decomposition
+from distced.detectors.cutting.catalogue import Catalogue
+from distced.detectors.cutting.graph import DetectorGraph, cut
+from distced.middleware.errors import DistcedError
+from distced.middleware.eventtypes import TypeRegistry
+from distced.middleware.protocol import Hints, Measured, SubscriptionEntry
+from distced.policies.distribution.adapting import Move, reconsider
+from distced.policies.distribution.hints import check_hints
+from distced.policies.distribution.policy import DistributionPolicy, Policy
+from distced.policies.distribution.request import Request
+from distced.policies.distribution.situation import Situation
+from distced.policies.distribution.suggesting import suggest
+from distced.policies.distribution.ways import ways
+from distced.policies.topology.files import parse_topology
+from distced.policies.topology.model import Place
+from distced.policies.topology.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,22 +14,22 @@ from typing import Final, get_args
 
 from msgspec.structs import replace as replace_entry
 
-from brokers.directory import Directory
-from detectors.compilation import Compiled, compile_pattern
-from detectors.consumption import DetectionPolicy
-from detectors.cutting.catalogue import Catalogue
-from detectors.cutting.graph import DetectorGraph, DetectorPlan, Place, cut_at
-from detectors.detector import detector_id
-from detectors.language.canonical import canonical_id
-from detectors.language.names import all_registers, all_variables
-from detectors.language.printer import format_publication
-from detectors.language.tree import Delegated
-from middleware.errors import DistcedError
-from middleware.eventtypes import TypeRegistry
-from middleware.protocol import NODE_CLIENT, Hints, SubscriptionEntry
-from middleware.quality import Decomposition
-from policies.detection import detection_policy
-from policies.distribution.ways import running_plan
+from distced.brokers.directory import Directory
+from distced.detectors.compilation import Compiled, compile_pattern
+from distced.detectors.consumption import DetectionPolicy
+from distced.detectors.cutting.catalogue import Catalogue
+from distced.detectors.cutting.graph import DetectorGraph, DetectorPlan, Place, cut_at
+from distced.detectors.detector import detector_id
+from distced.detectors.language.canonical import canonical_id
+from distced.detectors.language.names import all_registers, all_variables
+from distced.detectors.language.printer import format_publication
+from distced.detectors.language.tree import Delegated
+from distced.middleware.errors import DistcedError
+from distced.middleware.eventtypes import TypeRegistry
+from distced.middleware.protocol import NODE_CLIENT, Hints, SubscriptionEntry
+from distced.middleware.quality import Decomposition
+from distced.policies.detection import detection_policy
+from distced.policies.distribution.ways import running_plan
 
 DECOMPOSITIONS: Final = get_args(Decomposition)
 

@@ -13,23 +13,23 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from brokers.dead_letters import DeadLetters
-from brokers.delegating import Planned
-from brokers.directory import Directory
-from brokers.effects import Effect, Note, Publish
-from brokers.inputs import Fits, fitting, what_is_wrong
-from brokers.measuring import DetectorMeter, Meter
-from brokers.streams import Streams
-from detectors.detector import Detected, Detector
-from detectors.engines import EngineName
-from middleware.errors import DistcedError
-from middleware.events import CompositeEvent, OpenGap
-from middleware.eventtypes import EventType
-from middleware.protocol import Heartbeat, LoadEntry, Measured
-from middleware.timestamps import SECOND
-from middleware.topics import Area, composite_topic
-from middleware.wire import Frame, decode_any
-from middleware.wire import encode as encode_frame
+from distced.brokers.dead_letters import DeadLetters
+from distced.brokers.delegating import Planned
+from distced.brokers.directory import Directory
+from distced.brokers.effects import Effect, Note, Publish
+from distced.brokers.inputs import Fits, fitting, what_is_wrong
+from distced.brokers.measuring import DetectorMeter, Meter
+from distced.brokers.streams import Streams
+from distced.detectors.detector import Detected, Detector
+from distced.detectors.engines import EngineName
+from distced.middleware.errors import DistcedError
+from distced.middleware.events import CompositeEvent, OpenGap
+from distced.middleware.eventtypes import EventType
+from distced.middleware.protocol import Heartbeat, LoadEntry, Measured
+from distced.middleware.timestamps import SECOND
+from distced.middleware.topics import Area, composite_topic
+from distced.middleware.wire import Frame, decode_any
+from distced.middleware.wire import encode as encode_frame
 
 UNREAD_EVERY: Final = SECOND
 """How often a watermark is told that no detector waits for, without composite events, ns."""

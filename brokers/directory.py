@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from middleware.directory import KINDS, Change, Entries
-from middleware.errors import DistcedError, PatternError, TypeRegistryError
-from middleware.eventtypes import EventType, TypeRegistry
+from distced.middleware.directory import KINDS, Change, Entries
+from distced.middleware.errors import DistcedError, PatternError, TypeRegistryError
+from distced.middleware.eventtypes import EventType, TypeRegistry
 
 __all__ = ["KINDS", "Change", "Directory"]
 

@@ -7,10 +7,10 @@ from typing import Final
 
 import msgspec
 
-from brokers.directory import Directory
-from brokers.directory_report import Related, short_ids
-from brokers.directory_sites import At, Sites
-from middleware.protocol import LoadEntry, NodeEntry
+from distced.brokers.directory import Directory
+from distced.brokers.directory_report import Related, short_ids
+from distced.brokers.directory_sites import At, Sites
+from distced.middleware.protocol import LoadEntry, NodeEntry
 
 _LETTERS: Final = "dead letters, "
 

@@ -9,9 +9,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from brokers.directory_nodes import NodeReport, NodesReport, RecorderReport
-from middleware.timestamps import DAY, HOUR, MINUTE, SECOND, format_instant
-from policies.distribution.reasons import show_figure
+from distced.brokers.directory_nodes import NodeReport, NodesReport, RecorderReport
+from distced.middleware.timestamps import DAY, HOUR, MINUTE, SECOND, format_instant
+from distced.policies.distribution.reasons import show_figure
 
 _FOLDED: Final = {"up since": 10, "composite events": 9, "dead letters": 9}
 """The columns that give way in a narrow terminal, and how far: 80 columns will do where there is one site."""

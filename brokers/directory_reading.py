@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple, TypeVar
 
-from brokers.directory import Directory
-from middleware.bus import Bus, BusState
-from middleware.console_server import PATIENCE
-from middleware.errors import BusError, DistcedError
-from middleware.topics import ROOT, Area, administration_topic, area_filter, parse_topic
+from distced.brokers.directory import Directory
+from distced.middleware.bus import Bus, BusState
+from distced.middleware.console_server import PATIENCE
+from distced.middleware.errors import BusError, DistcedError
+from distced.middleware.topics import ROOT, Area, administration_topic, area_filter, parse_topic
 
 ASK_EVERY: Final = 0.5
 """Seconds between questions whether the directory was read, until it was."""

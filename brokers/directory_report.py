@@ -19,10 +19,10 @@ from typing import Final
 
 import msgspec
 
-from brokers.directory import Directory
-from brokers.directory_sites import At, Sites
-from middleware.errors import DistcedError
-from middleware.protocol import NODE_CLIENT, Measured
+from distced.brokers.directory import Directory
+from distced.brokers.directory_sites import At, Sites
+from distced.middleware.errors import DistcedError
+from distced.middleware.protocol import NODE_CLIENT, Measured
 
 SHORTEST: Final = 6
 """Characters of an id that are shown at the least; the fewer, the sooner a new detector would lengthen the others."""

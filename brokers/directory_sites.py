@@ -6,11 +6,11 @@ from contextlib import suppress
 
 import msgspec
 
-from brokers.directory import Directory
-from middleware.address import parse_address
-from middleware.errors import DistcedError
-from policies.topology.files import parse_topology
-from policies.topology.topology import Topology
+from distced.brokers.directory import Directory
+from distced.middleware.address import parse_address
+from distced.middleware.errors import DistcedError
+from distced.policies.topology.files import parse_topology
+from distced.policies.topology.topology import Topology
 
 
 class At(msgspec.Struct, frozen=True):

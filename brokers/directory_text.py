@@ -15,9 +15,9 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from brokers.directory_report import DetectorReport, DetectorsReport, Host, Related
-from middleware.protocol import Measured
-from policies.distribution.reasons import show_figure, show_rate, show_time
+from distced.brokers.directory_report import DetectorReport, DetectorsReport, Host, Related
+from distced.middleware.protocol import Measured
+from distced.policies.distribution.reasons import show_figure, show_rate, show_time
 
 
 def detectors_text(report: DetectorsReport) -> Iterator[RenderableType]:

@@ -14,15 +14,15 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from brokers.directory import Directory
-from brokers.directory_nodes import nodes_report
-from brokers.directory_nodes_text import nodes_text
-from brokers.directory_reading import Reading, State
-from brokers.directory_report import check_node, detectors_report, find_detector
-from brokers.directory_text import detectors_text
-from middleware.clock import Clock, SystemClock
-from middleware.console_output import output, print_json
-from middleware.console_signals import ending
+from distced.brokers.directory import Directory
+from distced.brokers.directory_nodes import nodes_report
+from distced.brokers.directory_nodes_text import nodes_text
+from distced.brokers.directory_reading import Reading, State
+from distced.brokers.directory_report import check_node, detectors_report, find_detector
+from distced.brokers.directory_text import detectors_text
+from distced.middleware.clock import Clock, SystemClock
+from distced.middleware.console_output import output, print_json
+from distced.middleware.console_signals import ending
 
 AT_LEAST: Final = 0.2
 """Seconds between redraws: entries change in bursts."""

@@ -2,7 +2,7 @@
 
 A process rather than a thread: amqtt shares no interpreter lock with the application whose messages it carries, and
 ending it cannot leave tasks behind. It serves until its standard input ends, so it never outlives whoever started it,
-however that one went. Run as `python -m brokers.embedded_server HOST PORT` by `brokers.server`.
+however that one went. Run as `python -m distced.brokers.embedded_server HOST PORT` by `brokers.server`.
 """
 
 from __future__ import annotations

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from middleware.bus import Bus
-from middleware.console_server import PATIENCE
-from middleware.errors import BusError
-from middleware.protocol import HintEntry, encode
-from middleware.topics import directory_topic
+from distced.middleware.bus import Bus
+from distced.middleware.console_server import PATIENCE
+from distced.middleware.errors import BusError
+from distced.middleware.protocol import HintEntry, encode
+from distced.middleware.topics import directory_topic
 
 
 def publish_hints(url: str, hints: Mapping[str, HintEntry]) -> None:

@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from brokers.effects import Effect, Note, Publish
-from middleware.errors import FrameError
-from middleware.timestamps import SECOND
-from middleware.topics import administration_topic
+from distced.brokers.effects import Effect, Note, Publish
+from distced.middleware.errors import FrameError
+from distced.middleware.timestamps import SECOND
+from distced.middleware.topics import administration_topic
 
 ASK_EVERY: Final = SECOND // 2
 """How often a server is asked for a marker that has not come back, ns."""

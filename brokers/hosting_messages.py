@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from detectors.cutting.graph import Place
-from detectors.language.tree import Atom, Delegated
-from middleware.protocol import Cut
-from middleware.sets.describable import Union
+from distced.detectors.cutting.graph import Place
+from distced.detectors.language.tree import Atom, Delegated
+from distced.middleware.protocol import Cut
+from distced.middleware.sets.describable import Union
 
 _UNKNOWN: Final = Atom(Union(()))
 

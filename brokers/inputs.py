@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from middleware.errors import EventError
-from middleware.events import Attribute, Event
-from middleware.eventtypes import EventType
+from distced.middleware.errors import EventError
+from distced.middleware.events import Attribute, Event
+from distced.middleware.eventtypes import EventType
 
 _NUMBER = (int, float, type(None))
 _STRING = (str, type(None))

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from brokers.directory import Directory
-from brokers.effects import Effect, Isolate, Publish, Release
-from middleware.topics import administration_topic
+from distced.brokers.directory import Directory
+from distced.brokers.effects import Effect, Isolate, Publish, Release
+from distced.middleware.topics import administration_topic
 
 _BETWEEN: Final = "+"
 """Between the name of a node and the detector, in the names of nodes that were started for one."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from brokers.detecting import Detecting, Hosted
-from brokers.directory import Directory
-from brokers.effects import Effect, Subscribe, Unsubscribe
-from brokers.homes import Homes
-from middleware.topics import Area, administration_topic, area_filter, composite_topic, event_filter
+from distced.brokers.detecting import Detecting, Hosted
+from distced.brokers.directory import Directory
+from distced.brokers.effects import Effect, Subscribe, Unsubscribe
+from distced.brokers.homes import Homes
+from distced.middleware.topics import Area, administration_topic, area_filter, composite_topic, event_filter
 
 
 class Listening:

@@ -18,18 +18,18 @@ from typing import Final, Self, TypeAlias
 
 import structlog
 
-from brokers.effects import Effect, Isolate, Note, Publish, Release, Subscribe, Unsubscribe
-from brokers.node import Node
-from detectors.engines import EngineName
-from detectors.readiness import in_background
-from detectors.switching import engines
-from middleware.bus import Bus, BusState, Message
-from middleware.bus.routes import Handler
-from middleware.clock import Clock, SystemClock
-from middleware.connections import Connections, Pointer, home_name, server_name
-from middleware.errors import BusError
-from middleware.protocol import encode
-from middleware.topics import ROOT, pointer_topic
+from distced.brokers.effects import Effect, Isolate, Note, Publish, Release, Subscribe, Unsubscribe
+from distced.brokers.node import Node
+from distced.detectors.engines import EngineName
+from distced.detectors.readiness import in_background
+from distced.detectors.switching import engines
+from distced.middleware.bus import Bus, BusState, Message
+from distced.middleware.bus.routes import Handler
+from distced.middleware.clock import Clock, SystemClock
+from distced.middleware.connections import Connections, Pointer, home_name, server_name
+from distced.middleware.errors import BusError
+from distced.middleware.protocol import encode
+from distced.middleware.topics import ROOT, pointer_topic
 
 TICK: Final = 0.1
 

@@ -8,14 +8,14 @@ from typing import Final, Self
 
 import structlog
 
-from brokers.bridge import LATENESS, LEASE, Bridge
-from brokers.effects import Effect, Note, Publish, Subscribe, Unsubscribe
-from middleware.bus import Bus, BusState, Message, parse_address
-from middleware.bus.routes import Handler
-from middleware.clock import Clock, SystemClock
-from middleware.errors import BusError
-from middleware.mapping import Mapping
-from middleware.topics import ROOT
+from distced.brokers.bridge import LATENESS, LEASE, Bridge
+from distced.brokers.effects import Effect, Note, Publish, Subscribe, Unsubscribe
+from distced.middleware.bus import Bus, BusState, Message, parse_address
+from distced.middleware.bus.routes import Handler
+from distced.middleware.clock import Clock, SystemClock
+from distced.middleware.errors import BusError
+from distced.middleware.mapping import Mapping
+from distced.middleware.topics import ROOT
 
 BEAT: Final = 0.25
 """Seconds between promises; they add to the delay of guaranteed detection."""

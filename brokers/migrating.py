@@ -24,16 +24,16 @@ import zlib
 from dataclasses import dataclass
 from typing import Final
 
-from brokers.detecting import Detecting, Hosted
-from brokers.directory import Change, Directory
-from brokers.effects import Effect, Note, Publish
-from brokers.hosting_messages import cut_of, delegated_of
-from brokers.routing import Routing
-from brokers.serving import Serving
-from middleware.errors import DistcedError
-from middleware.protocol import Arrival, DetectorEntry, Move, Refusal, State, decode, encode
-from middleware.timestamps import SECOND
-from middleware.topics import administration_topic
+from distced.brokers.detecting import Detecting, Hosted
+from distced.brokers.directory import Change, Directory
+from distced.brokers.effects import Effect, Note, Publish
+from distced.brokers.hosting_messages import cut_of, delegated_of
+from distced.brokers.routing import Routing
+from distced.brokers.serving import Serving
+from distced.middleware.errors import DistcedError
+from distced.middleware.protocol import Arrival, DetectorEntry, Move, Refusal, State, decode, encode
+from distced.middleware.timestamps import SECOND
+from distced.middleware.topics import administration_topic
 
 PATIENCE: Final = 10 * SECOND
 """How long a step of a move may take, ns."""

@@ -7,17 +7,17 @@ from typing import Final
 
 from rich.text import Text
 
-from brokers.directory import Directory
-from brokers.directory_reading import Reading
-from brokers.directory_report import check_node, find_detector
-from middleware.bus import Bus
-from middleware.console_output import output, print_json
-from middleware.console_server import PATIENCE
-from middleware.console_signals import ending
-from middleware.errors import DistcedError
-from middleware.protocol import Move, encode
-from middleware.timestamps import SECOND
-from middleware.topics import administration_topic
+from distced.brokers.directory import Directory
+from distced.brokers.directory_reading import Reading
+from distced.brokers.directory_report import check_node, find_detector
+from distced.middleware.bus import Bus
+from distced.middleware.console_output import output, print_json
+from distced.middleware.console_server import PATIENCE
+from distced.middleware.console_signals import ending
+from distced.middleware.errors import DistcedError
+from distced.middleware.protocol import Move, encode
+from distced.middleware.timestamps import SECOND
+from distced.middleware.topics import administration_topic
 
 LOOK: Final = 0.2
 """Seconds between looks at the time while nothing changes."""

@@ -15,28 +15,28 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from brokers.adapting import Adapting
-from brokers.claiming import Claim
-from brokers.copying import Copying
-from brokers.deciding import Deciding
-from brokers.delegating import node_client
-from brokers.detecting import Detecting, Hosted
-from brokers.directory import Change, Directory
-from brokers.effects import Effect, Note, Publish, Subscribe
-from brokers.homes import Homes
-from brokers.isolating import Isolating
-from brokers.migrating import Migrating
-from brokers.peers import Peers
-from brokers.placement import chosen
-from brokers.policy_settings import EVERYBODY, PolicySettings
-from brokers.routing import Routing
-from brokers.serving import Serving
-from detectors.switching import Engines
-from middleware.errors import DistcedError
-from middleware.protocol import Acknowledgement, Answer, Heartbeat, Move, NodeEntry, SourceEntry, decode, encode
-from middleware.timestamps import SECOND
-from middleware.topics import ROOT, Area, administration_topic, area_filter, directory_topic, parse_topic
-from policies.detection import Guaranteed
+from distced.brokers.adapting import Adapting
+from distced.brokers.claiming import Claim
+from distced.brokers.copying import Copying
+from distced.brokers.deciding import Deciding
+from distced.brokers.delegating import node_client
+from distced.brokers.detecting import Detecting, Hosted
+from distced.brokers.directory import Change, Directory
+from distced.brokers.effects import Effect, Note, Publish, Subscribe
+from distced.brokers.homes import Homes
+from distced.brokers.isolating import Isolating
+from distced.brokers.migrating import Migrating
+from distced.brokers.peers import Peers
+from distced.brokers.placement import chosen
+from distced.brokers.policy_settings import EVERYBODY, PolicySettings
+from distced.brokers.routing import Routing
+from distced.brokers.serving import Serving
+from distced.detectors.switching import Engines
+from distced.middleware.errors import DistcedError
+from distced.middleware.protocol import Acknowledgement, Answer, Heartbeat, Move, NodeEntry, SourceEntry, decode, encode
+from distced.middleware.timestamps import SECOND
+from distced.middleware.topics import ROOT, Area, administration_topic, area_filter, directory_topic, parse_topic
+from distced.policies.detection import Guaranteed
 
 STATUS_EVERY: Final = 2 * SECOND
 """How often a node says how it is, ns."""

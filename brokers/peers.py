@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from brokers.directory import Change, Directory
-from brokers.effects import Effect, Publish
-from brokers.migrating import Migrating
-from brokers.placement import chosen
-from brokers.routing import Routing
-from brokers.serving import Serving
-from middleware.timestamps import SECOND
-from middleware.topics import directory_topic
+from distced.brokers.directory import Change, Directory
+from distced.brokers.effects import Effect, Publish
+from distced.brokers.migrating import Migrating
+from distced.brokers.placement import chosen
+from distced.brokers.routing import Routing
+from distced.brokers.serving import Serving
+from distced.middleware.timestamps import SECOND
+from distced.middleware.topics import directory_topic
 
 TAKE_OVER_AFTER: Final = SECOND
 """How long a node is missed before others host what it did, ns: a server that ends tells the wills of all nodes."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from middleware.errors import DistcedError
-from middleware.protocol import SetPolicy, SubscriptionEntry, decode
-from policies.distribution.policy import DEFAULT, Policy, parse_policy
+from distced.middleware.errors import DistcedError
+from distced.middleware.protocol import SetPolicy, SubscriptionEntry, decode
+from distced.policies.distribution.policy import DEFAULT, Policy, parse_policy
 
 EVERYBODY: Final = "default"
 """What the policy for everybody is called; detectors go by their ids."""

@@ -15,19 +15,19 @@ from typing import Any, Final
 from rich.table import Table
 from rich.text import Text
 
-from brokers.directory import Directory
-from brokers.directory_reading import ASK_EVERY, Reading
-from brokers.directory_report import find_detector, short_ids
-from brokers.policy_settings import EVERYBODY
-from detectors.compilation import compile_pattern
-from middleware.bus import Bus
-from middleware.console_output import output, print_json, show_notes
-from middleware.console_server import PATIENCE
-from middleware.console_signals import ending
-from middleware.errors import BusError, DistcedError
-from middleware.protocol import SetPolicy, decode, encode
-from middleware.topics import ROOT, Area, administration_topic, area_filter, parse_topic
-from policies.distribution.policy import DEFAULT, parse_policy
+from distced.brokers.directory import Directory
+from distced.brokers.directory_reading import ASK_EVERY, Reading
+from distced.brokers.directory_report import find_detector, short_ids
+from distced.brokers.policy_settings import EVERYBODY
+from distced.detectors.compilation import compile_pattern
+from distced.middleware.bus import Bus
+from distced.middleware.console_output import output, print_json, show_notes
+from distced.middleware.console_server import PATIENCE
+from distced.middleware.console_signals import ending
+from distced.middleware.errors import BusError, DistcedError
+from distced.middleware.protocol import SetPolicy, decode, encode
+from distced.middleware.topics import ROOT, Area, administration_topic, area_filter, parse_topic
+from distced.policies.distribution.policy import DEFAULT, parse_policy
 
 EVERYBODY_SHOWN: Final = "all that ask for none"
 

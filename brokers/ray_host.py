@@ -21,11 +21,11 @@ from typing import Any, Final
 
 import structlog
 
-from brokers.live import LiveNode
-from brokers.ray_runtime import actor_name, host_options, last_line
-from brokers.seats import Seat
-from detectors.engines import EngineName
-from middleware.errors import BusError
+from distced.brokers.live import LiveNode
+from distced.brokers.ray_runtime import actor_name, host_options, last_line
+from distced.brokers.seats import Seat
+from distced.detectors.engines import EngineName
+from distced.middleware.errors import BusError
 
 PATIENCE: Final = 20.0
 """Seconds for an actor of the same name to be gone, of an earlier life of the one that starts it."""

@@ -11,10 +11,10 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Self, TypeAlias
 
-from brokers.ray_runtime import Runtime, host_options, last_line
-from brokers.seats import Seat
-from detectors.engines import EngineName
-from middleware.errors import DistcedError
+from distced.brokers.ray_runtime import Runtime, host_options, last_line
+from distced.brokers.seats import Seat
+from distced.detectors.engines import EngineName
+from distced.middleware.errors import DistcedError
 
 Names: TypeAlias = Sequence[str] | Mapping[str, Seat]
 """The names of nodes, all at home at the server of the directory; or where each is."""
@@ -49,7 +49,7 @@ class RayNodes:
         Raises:
             DistcedError: where that does not come about in so many seconds; at once for a site that no Ray node offers.
         """
-        from brokers.ray_host import Host
+        from distced.brokers.ray_host import Host
 
         try:
             ray = self._runtime.start(len(self.names), {seat.site for seat in self.seats.values() if seat.site})
@@ -119,7 +119,7 @@ class LocalNodes:
     """
 
     def __init__(self, url: str, nodes: Names, *, engine: EngineName = "auto") -> None:
-        from brokers.live import LiveNode
+        from distced.brokers.live import LiveNode
 
         self.seats = _seats(nodes)
         self.url = url

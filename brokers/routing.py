@@ -24,18 +24,18 @@ from collections.abc import Container
 from dataclasses import dataclass
 from typing import Final
 
-from brokers.deciding import Deciding, Decision
-from brokers.delegating import Found
-from brokers.directory import Change, Directory
-from brokers.effects import Effect, Note, Publish
-from brokers.hosting_messages import cut_of, delegated_of
-from brokers.isolating import Isolating
-from brokers.placement import chosen
-from brokers.serving import Serving
-from middleware.errors import DistcedError
-from middleware.protocol import Answer, DetectorEntry, Hosting, Served, SubscriptionEntry, decode, encode
-from middleware.timestamps import SECOND
-from middleware.topics import administration_topic, directory_topic
+from distced.brokers.deciding import Deciding, Decision
+from distced.brokers.delegating import Found
+from distced.brokers.directory import Change, Directory
+from distced.brokers.effects import Effect, Note, Publish
+from distced.brokers.hosting_messages import cut_of, delegated_of
+from distced.brokers.isolating import Isolating
+from distced.brokers.placement import chosen
+from distced.brokers.serving import Serving
+from distced.middleware.errors import DistcedError
+from distced.middleware.protocol import Answer, DetectorEntry, Hosting, Served, SubscriptionEntry, decode, encode
+from distced.middleware.timestamps import SECOND
+from distced.middleware.topics import administration_topic, directory_topic
 
 RETRY: Final = 2 * SECOND
 """How long a doorkeeper waits until it tells a node again, ns."""

@@ -12,18 +12,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from brokers.directory_reading import Reading
-from middleware.bus import Bus, parse_address
-from middleware.connections import server_name
-from middleware.console_server import PATIENCE
-from middleware.errors import BusError, DistcedError
-from middleware.protocol import TopologyEntry, encode
-from middleware.topics import directory_topic
-from policies.topology.errors import TopologyError, unknown
-from policies.topology.files import load_topology, parse_topology
-from policies.topology.model import Site
-from policies.topology.topology import Topology
-from policies.topology.writing import topology_as_toml
+from distced.brokers.directory_reading import Reading
+from distced.middleware.bus import Bus, parse_address
+from distced.middleware.connections import server_name
+from distced.middleware.console_server import PATIENCE
+from distced.middleware.errors import BusError, DistcedError
+from distced.middleware.protocol import TopologyEntry, encode
+from distced.middleware.topics import directory_topic
+from distced.policies.topology.errors import TopologyError, unknown
+from distced.policies.topology.files import load_topology, parse_topology
+from distced.policies.topology.model import Site
+from distced.policies.topology.topology import Topology
+from distced.policies.topology.writing import topology_as_toml
 
 OVERLAY: Final = "overlay"
 """What the topology is called in the directory."""

@@ -28,7 +28,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, Self, TypeAlias
 
-from middleware.errors import BusError
+from distced.middleware.errors import BusError
 
 Kind: TypeAlias = Literal["auto", "mosquitto", "amqtt"]
 
@@ -150,7 +150,7 @@ def start_server(
         if program is not None and kind == "mosquitto":
             command = [program, "-c", str(_configure(folder, host, port, settings))]
         else:
-            command = [sys.executable, "-m", "brokers.embedded_server", host, str(port)]
+            command = [sys.executable, "-m", "distced.brokers.embedded_server", host, str(port)]
         with (folder / "log").open("wb") as log:
             # A session of its own: an interrupt from the keyboard is for the application, which then stops the server.
             process = subprocess.Popen(

@@ -17,24 +17,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from brokers.copies import Copies
-from brokers.delegating import Delegating, Planned, is_there
-from brokers.detecting import Detecting, Hosted
-from brokers.directory import Change, Directory
-from brokers.effects import Effect, Note, Publish
-from brokers.homes import Homes
-from brokers.listening import Listening
-from brokers.placement import chosen
-from brokers.policy_settings import PolicySettings
-from brokers.streams import Streams
-from brokers.telling import Telling
-from brokers.upstream import Upstream
-from detectors.detector import Detector
-from detectors.switching import Engines
-from middleware.eventtypes import Kind, TypeRegistry
-from middleware.protocol import Answer, DetectorEntry, Measured, State, SubscriptionEntry, encode
-from middleware.timestamps import INSTANT_MIN, SECOND
-from middleware.topics import administration_topic, directory_topic
+from distced.brokers.copies import Copies
+from distced.brokers.delegating import Delegating, Planned, is_there
+from distced.brokers.detecting import Detecting, Hosted
+from distced.brokers.directory import Change, Directory
+from distced.brokers.effects import Effect, Note, Publish
+from distced.brokers.homes import Homes
+from distced.brokers.listening import Listening
+from distced.brokers.placement import chosen
+from distced.brokers.policy_settings import PolicySettings
+from distced.brokers.streams import Streams
+from distced.brokers.telling import Telling
+from distced.brokers.upstream import Upstream
+from distced.detectors.detector import Detector
+from distced.detectors.switching import Engines
+from distced.middleware.eventtypes import Kind, TypeRegistry
+from distced.middleware.protocol import Answer, DetectorEntry, Measured, State, SubscriptionEntry, encode
+from distced.middleware.timestamps import INSTANT_MIN, SECOND
+from distced.middleware.topics import administration_topic, directory_topic
 
 GRACE: Final = 15 * SECOND
 """How long the subscriptions of a client that is gone are kept, ns: longer than a client waits to connect again."""

@@ -13,27 +13,27 @@ from typing import Final
 
 from rich.console import Console
 
-from brokers.directory import Directory
-from brokers.directory_reading import Reading
-from brokers.directory_report import check_node
-from detectors.compilation import register_derived
-from detectors.language.parser import parse_file
-from detectors.pattern_source import PatternSource, compile_source, read_source
-from detectors.running_report import event_as_dict
-from detectors.stepwise.engine import in_order
-from middleware.client import Client
-from middleware.console_output import messages, output, print_json, show_notes
-from middleware.console_server import PATIENCE, connected
-from middleware.console_signals import ending
-from middleware.errors import DistcedError
-from middleware.event_lines import EventLines, span
-from middleware.events import Event
-from middleware.eventtypes import TypeRegistry
-from middleware.protocol import Hints
-from middleware.quality import Decomposition, QualityOfService
-from middleware.subscription import Subscription
-from middleware.timestamps import HOUR, SECOND
-from policies.distribution.policy import parse_policy
+from distced.brokers.directory import Directory
+from distced.brokers.directory_reading import Reading
+from distced.brokers.directory_report import check_node
+from distced.detectors.compilation import register_derived
+from distced.detectors.language.parser import parse_file
+from distced.detectors.pattern_source import PatternSource, compile_source, read_source
+from distced.detectors.running_report import event_as_dict
+from distced.detectors.stepwise.engine import in_order
+from distced.middleware.client import Client
+from distced.middleware.console_output import messages, output, print_json, show_notes
+from distced.middleware.console_server import PATIENCE, connected
+from distced.middleware.console_signals import ending
+from distced.middleware.errors import DistcedError
+from distced.middleware.event_lines import EventLines, span
+from distced.middleware.events import Event
+from distced.middleware.eventtypes import TypeRegistry
+from distced.middleware.protocol import Hints
+from distced.middleware.quality import Decomposition, QualityOfService
+from distced.middleware.subscription import Subscription
+from distced.middleware.timestamps import HOUR, SECOND
+from distced.policies.distribution.policy import parse_policy
 
 COUNTED: Final = ("duplicates", "limited", "dropped", "errors")
 """What the summary tells besides, by the names of the statistics."""

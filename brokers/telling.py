@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 
-from brokers.delegating import home_of
-from brokers.detecting import Hosted
-from brokers.directory import Directory
-from brokers.effects import Publish
-from brokers.policy_settings import PolicySettings
-from middleware.errors import DistcedError
-from middleware.protocol import Answer, DetectorEntry, SubscriptionEntry, encode
-from middleware.topics import administration_topic, directory_topic
+from distced.brokers.delegating import home_of
+from distced.brokers.detecting import Hosted
+from distced.brokers.directory import Directory
+from distced.brokers.effects import Publish
+from distced.brokers.policy_settings import PolicySettings
+from distced.middleware.errors import DistcedError
+from distced.middleware.protocol import Answer, DetectorEntry, SubscriptionEntry, encode
+from distced.middleware.topics import administration_topic, directory_topic
 
 
 class Telling:

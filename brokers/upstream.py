@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from functools import partial
 
-from brokers.detecting import Detecting, Hosted
-from brokers.directory import Directory
-from brokers.effects import Effect
-from brokers.homes import Homes
-from brokers.listening import Listening
-from brokers.policy_settings import PolicySettings
-from brokers.streams import Streams
-from middleware.timestamps import INSTANT_MIN
+from distced.brokers.detecting import Detecting, Hosted
+from distced.brokers.directory import Directory
+from distced.brokers.effects import Effect
+from distced.brokers.homes import Homes
+from distced.brokers.listening import Listening
+from distced.brokers.policy_settings import PolicySettings
+from distced.brokers.streams import Streams
+from distced.middleware.timestamps import INSTANT_MIN
 
 
 class Upstream:

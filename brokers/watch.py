@@ -12,12 +12,12 @@ from typing import Final
 
 import msgspec
 
-from brokers.directory import Change, Directory
-from brokers.effects import Note
-from middleware.errors import DistcedError
-from middleware.protocol import DeadLetter, decode
-from middleware.timestamps import SECOND
-from middleware.topics import ROOT, Area, area_filter, parse_topic
+from distced.brokers.directory import Change, Directory
+from distced.brokers.effects import Note
+from distced.middleware.errors import DistcedError
+from distced.middleware.protocol import DeadLetter, decode
+from distced.middleware.timestamps import SECOND
+from distced.middleware.topics import ROOT, Area, area_filter, parse_topic
 
 SHOWN: Final = 3
 """Dead letters of one reason, told one by one in one period; beyond, their number."""

@@ -10,9 +10,9 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from detectors.conformance import ENGINES, ConformanceError, Outcome, Run, load_cases, run_case
-from middleware.console_output import error_as_dict, messages, output, print_json, show_error
-from middleware.errors import DistcedError
+from distced.detectors.conformance import ENGINES, ConformanceError, Outcome, Run, load_cases, run_case
+from distced.middleware.console_output import error_as_dict, messages, output, print_json, show_error
+from distced.middleware.errors import DistcedError
 
 
 @dataclass(slots=True)

@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from textwrap import dedent
 from typing import Literal, TypeAlias
 
-from detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton
-from detectors.automata.builder import build
-from detectors.automata.reachable import can_match
-from detectors.language.check import check
-from detectors.language.depth import check_depth, check_output_depth
-from detectors.language.derived import Thinning, without_derived
-from detectors.language.inlining import inline, inline_file
-from detectors.language.names import sets_of
-from detectors.language.parser import parse_file, parse_pattern, parse_publication
-from detectors.language.printer import format_pattern, format_publication
-from detectors.language.scanner import error_at
-from detectors.language.tree import Atom, DerivedType, Pattern, PatternFile, Publication, Timing, walk
-from middleware.errors import PatternError
-from middleware.eventtypes import EventType, TypeRegistry, derive
-from middleware.sets.describable import Filtered, TypeSet, walk_set
-from middleware.sets.expressions import FALSE, format_expression
+from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton
+from distced.detectors.automata.builder import build
+from distced.detectors.automata.reachable import can_match
+from distced.detectors.language.check import check
+from distced.detectors.language.depth import check_depth, check_output_depth
+from distced.detectors.language.derived import Thinning, without_derived
+from distced.detectors.language.inlining import inline, inline_file
+from distced.detectors.language.names import sets_of
+from distced.detectors.language.parser import parse_file, parse_pattern, parse_publication
+from distced.detectors.language.printer import format_pattern, format_publication
+from distced.detectors.language.scanner import error_at
+from distced.detectors.language.tree import Atom, DerivedType, Pattern, PatternFile, Publication, Timing, walk
+from distced.middleware.errors import PatternError
+from distced.middleware.eventtypes import EventType, TypeRegistry, derive
+from distced.middleware.sets.describable import Filtered, TypeSet, walk_set
+from distced.middleware.sets.expressions import FALSE, format_expression
 
 Consumption: TypeAlias = Literal["ordered", "epoch"]
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 from rich.text import Text
 
-from middleware.console_output import AsJson, output, print_json, show_notes
+from distced.middleware.console_output import AsJson, output, print_json, show_notes
 
 if TYPE_CHECKING:
-    from detectors.explain import Facts
-    from detectors.pattern_source import Patterns
-    from middleware.eventtypes import TypeRegistry
+    from distced.detectors.explain import Facts
+    from distced.detectors.pattern_source import Patterns
+    from distced.middleware.eventtypes import TypeRegistry
 
 PatternArgument: TypeAlias = Annotated[
     str, typer.Argument(metavar="PATTERN|FILE", help="A pattern, a pattern file, or - for a file on standard input.")
@@ -68,7 +68,7 @@ def check(
       distced check office.pattern --mapping office.toml
       distced check office.pattern --types types.toml --json
     """
-    from detectors.explain import facts_of
+    from distced.detectors.explain import facts_of
 
     registry = registry_of(types, mapping)
     patterns = _compiled(pattern, registry, consumption)
@@ -94,7 +94,7 @@ def check(
 
 
 def _facts_lines(facts: Facts) -> list[Text]:
-    from middleware.timestamps import format_duration
+    from distced.middleware.timestamps import format_duration
 
     lines = [Text.assemble((facts.signature(), "bold"), ("   " + facts.canonical_id, "dim"))]
     said = {
@@ -157,7 +157,7 @@ def run(
       distced run '[A] ; [B] -> Pair()' --input a.csv --native --out pairs.jsonl
       distced run '[Pair] ; [Pair] within 1h' --input pairs.jsonl
     """
-    from detectors.run_verb import Run, run_patterns
+    from distced.detectors.run_verb import Run, run_patterns
 
     wanted = Run(
         pattern=pattern,
@@ -182,9 +182,9 @@ def run(
 
 def registry_of(types: Path | None, mapping: Path | None) -> TypeRegistry | None:
     """The event types of a file of types and of a mapping; None where neither is given."""
-    from middleware.eventtypes import TypeRegistry
-    from middleware.mapping import load_mapping
-    from middleware.type_file import load_types
+    from distced.middleware.eventtypes import TypeRegistry
+    from distced.middleware.mapping import load_mapping
+    from distced.middleware.type_file import load_types
 
     if types is None and mapping is None:
         return None
@@ -195,7 +195,7 @@ def registry_of(types: Path | None, mapping: Path | None) -> TypeRegistry | None
 
 
 def _compiled(pattern: str, registry: TypeRegistry | None, consumption: Consumption) -> Patterns:
-    from detectors.pattern_source import compile_source, read_source
+    from distced.detectors.pattern_source import compile_source, read_source
 
     return compile_source(
         read_source(pattern), registry, consumption="epoch" if consumption == Consumption.EPOCH else "ordered"

@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from detectors.compilation import Compiled
-from detectors.consumption import DetectionPolicy, Released
-from detectors.engines import EngineName
-from detectors.packing import pack_key, seal, unpack_key, unseal
-from detectors.stepwise.engine import StepwiseEngine
-from detectors.stepwise.snapshot import restore, snapshot
-from detectors.switching import Engines, SwitchedEngine
-from middleware.errors import SnapshotError
-from middleware.events import CompositeEvent, Event, Gap, OpenGap
-from middleware.eventtypes import Kind
+from distced.detectors.compilation import Compiled
+from distced.detectors.consumption import DetectionPolicy, Released
+from distced.detectors.engines import EngineName
+from distced.detectors.packing import pack_key, seal, unpack_key, unseal
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.detectors.stepwise.snapshot import restore, snapshot
+from distced.detectors.switching import Engines, SwitchedEngine
+from distced.middleware.errors import SnapshotError
+from distced.middleware.events import CompositeEvent, Event, Gap, OpenGap
+from distced.middleware.eventtypes import Kind
 
 if TYPE_CHECKING:
-    from detectors.columnar.engine import ColumnarEngine
+    from distced.detectors.columnar.engine import ColumnarEngine
 
 FORMAT: Final = "distced detector"
 VERSION: Final = 2

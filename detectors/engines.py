@@ -12,14 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from detectors.compilation import Compiled
-from detectors.stepwise.engine import StepwiseEngine
-from middleware.console_output import messages
-from middleware.errors import DistcedError
-from middleware.eventtypes import Kind
+from distced.detectors.compilation import Compiled
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.middleware.console_output import messages
+from distced.middleware.errors import DistcedError
+from distced.middleware.eventtypes import Kind
 
 if TYPE_CHECKING:
-    from detectors.columnar.engine import ColumnarEngine
+    from distced.detectors.columnar.engine import ColumnarEngine
 
 EngineName: TypeAlias = Literal["auto", "stepwise", "columnar"]
 ENGINE_NAMES: Final[tuple[EngineName, ...]] = ("auto", "stepwise", "columnar")
@@ -70,6 +70,6 @@ def make_engine(
     """An engine by its name; `auto` is the stepwise one, for nothing is known of what is to come."""
     if chosen(engine, 0) == "stepwise":
         return StepwiseEngine(patterns, kinds, records=records)
-    from detectors.columnar.engine import ColumnarEngine
+    from distced.detectors.columnar.engine import ColumnarEngine
 
     return ColumnarEngine(patterns, kinds, records=records)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from detectors.automata.automaton import Automaton, Timer
-from detectors.compilation import Compiled
-from detectors.drawing.wording import thinned_names
-from detectors.language.printer import format_when
+from distced.detectors.automata.automaton import Automaton, Timer
+from distced.detectors.compilation import Compiled
+from distced.detectors.drawing.wording import thinned_names
+from distced.detectors.language.printer import format_when
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,28 +11,28 @@ from typing import Literal, TypeAlias
 import typer
 from rich.text import Text
 
-from detectors.compilation import Consumption
-from detectors.cutting.candidates import CONDITIONS
-from detectors.cutting.decomposition import full, none
-from detectors.cutting.graph import cut
-from detectors.cutting.reuse import catalogue_of, plan_for_reuse
-from detectors.cutting.wording import cuts_of
-from detectors.drawing.cuts_text import cuts_as_text
-from detectors.drawing.document import pattern_as_dict
-from detectors.drawing.dot import dot
-from detectors.drawing.graph_document import graph_as_dict
-from detectors.drawing.graph_dot import graph_dot
-from detectors.drawing.graph_svg import graph_svg
-from detectors.drawing.graph_text import graph_as_text
-from detectors.drawing.graph_view import GraphView, graph_view
-from detectors.drawing.svg import svg
-from detectors.drawing.text import pattern_as_text
-from detectors.drawing.view import view_of
-from detectors.drawing.wording import thinned_names
-from detectors.pattern_source import Patterns, compile_source, read_source
-from middleware.console_output import PIPE_WIDTH, output, print_json, show_notes
-from middleware.errors import DistcedError
-from middleware.eventtypes import TypeRegistry
+from distced.detectors.compilation import Consumption
+from distced.detectors.cutting.candidates import CONDITIONS
+from distced.detectors.cutting.decomposition import full, none
+from distced.detectors.cutting.graph import cut
+from distced.detectors.cutting.reuse import catalogue_of, plan_for_reuse
+from distced.detectors.cutting.wording import cuts_of
+from distced.detectors.drawing.cuts_text import cuts_as_text
+from distced.detectors.drawing.document import pattern_as_dict
+from distced.detectors.drawing.dot import dot
+from distced.detectors.drawing.graph_document import graph_as_dict
+from distced.detectors.drawing.graph_dot import graph_dot
+from distced.detectors.drawing.graph_svg import graph_svg
+from distced.detectors.drawing.graph_text import graph_as_text
+from distced.detectors.drawing.graph_view import GraphView, graph_view
+from distced.detectors.drawing.svg import svg
+from distced.detectors.drawing.text import pattern_as_text
+from distced.detectors.drawing.view import view_of
+from distced.detectors.drawing.wording import thinned_names
+from distced.detectors.pattern_source import Patterns, compile_source, read_source
+from distced.middleware.console_output import PIPE_WIDTH, output, print_json, show_notes
+from distced.middleware.errors import DistcedError
+from distced.middleware.eventtypes import TypeRegistry
 
 Format: TypeAlias = Literal["text", "svg", "dot", "json"]
 Decomposition: TypeAlias = Literal["none", "full", "for-reuse"]

@@ -12,12 +12,12 @@ from typing import IO, Final, TypeAlias
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-from detectors.running_report import event_as_dict
-from middleware.console_output import messages
-from middleware.errors import EventError
-from middleware.events import CompositeEvent
-from middleware.recorded import json_line, write_events
-from middleware.recorded.files import written
+from distced.detectors.running_report import event_as_dict
+from distced.middleware.console_output import messages
+from distced.middleware.errors import EventError
+from distced.middleware.events import CompositeEvent
+from distced.middleware.recorded import json_line, write_events
+from distced.middleware.recorded.files import written
 
 TABLES: Final = (".csv", ".parquet")
 """The endings of files that are written as tables, always in the native form."""

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from middleware.errors import SnapshotError
-from middleware.events import DIGEST_BYTES, CompositeEvent, Event, EventId, Gap, OrderKey, Record
+from distced.middleware.errors import SnapshotError
+from distced.middleware.events import DIGEST_BYTES, CompositeEvent, Event, EventId, Gap, OrderKey, Record
 
 WIDE: Final = 2**63
 

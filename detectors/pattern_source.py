@@ -14,14 +14,14 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Final
 
-from detectors.compilation import Compiled, Consumption, compile_file, compile_pattern, register_derived
-from detectors.language.derived import without_derived
-from detectors.language.parser import parse_file
-from detectors.language.tree import Atom, PatternFile, Reference, Scope, walk
-from middleware.errors import DistcedError, PatternError
-from middleware.eventtypes import TypeRegistry
-from middleware.sets.describable import Filtered, TypeSet, walk_set
-from middleware.sets.expressions import Name
+from distced.detectors.compilation import Compiled, Consumption, compile_file, compile_pattern, register_derived
+from distced.detectors.language.derived import without_derived
+from distced.detectors.language.parser import parse_file
+from distced.detectors.language.tree import Atom, PatternFile, Reference, Scope, walk
+from distced.middleware.errors import DistcedError, PatternError
+from distced.middleware.eventtypes import TypeRegistry
+from distced.middleware.sets.describable import Filtered, TypeSet, walk_set
+from distced.middleware.sets.expressions import Name
 
 ENDING: Final = ".pattern"
 

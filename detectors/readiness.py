@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, Protocol
 
-from detectors.engines import has_columnar
+from distced.detectors.engines import has_columnar
 
 _PATIENCE: Final = 5.0
 """Seconds that the end of a process waits for the thread."""
@@ -73,7 +73,7 @@ class InBackground:
     def _prepare(self) -> None:
         try:
             self._have_compiled()
-            from detectors.columnar.warming import warm
+            from distced.detectors.columnar.warming import warm
 
             warm()
         except Exception as error:
@@ -84,9 +84,9 @@ class InBackground:
     def _have_compiled(self) -> None:
         """Have another process compile what is not on disk yet; raise `RuntimeError` where that fails."""
         # Not from the working directory, but from where this process has it.
-        places = [str(Path(__file__).parents[1]), *(each for each in sys.path if each)]
+        places = [str(Path(__file__).parents[2]), *(each for each in sys.path if each)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
-        command = [sys.executable, "-P", "-m", "detectors.columnar.warming"]
+        command = [sys.executable, "-P", "-m", "distced.detectors.columnar.warming"]
         nowhere = subprocess.DEVNULL
         self._compiling = subprocess.Popen(
             command, env=environment, stdin=nowhere, stdout=nowhere, stderr=subprocess.PIPE, text=True

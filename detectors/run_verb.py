@@ -6,18 +6,18 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from detectors.compilation import Consumption
-from detectors.engines import EngineName
-from detectors.found_output import opened_for_writing, progress_bars, writing_found
-from detectors.pattern_source import compile_source, read_source
-from detectors.running import Replay, declared_types, misfits, reader_of
-from detectors.running_report import Summary
-from middleware.console_output import messages, print_json, show_notes
-from middleware.errors import DistcedError
-from middleware.eventtypes import TypeRegistry
-from middleware.mapping import load_mapping
-from middleware.mapping.rejected import rejected_line
-from middleware.recorded import EventReader
+from distced.detectors.compilation import Consumption
+from distced.detectors.engines import EngineName
+from distced.detectors.found_output import opened_for_writing, progress_bars, writing_found
+from distced.detectors.pattern_source import compile_source, read_source
+from distced.detectors.running import Replay, declared_types, misfits, reader_of
+from distced.detectors.running_report import Summary
+from distced.middleware.console_output import messages, print_json, show_notes
+from distced.middleware.errors import DistcedError
+from distced.middleware.eventtypes import TypeRegistry
+from distced.middleware.mapping import load_mapping
+from distced.middleware.mapping.rejected import rejected_line
+from distced.middleware.recorded import EventReader
 
 
 @dataclass(frozen=True, slots=True)

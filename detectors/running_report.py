@@ -9,11 +9,11 @@ from typing import Any
 
 from rich.text import Text
 
-from detectors.running import Replay
-from middleware.events import CompositeEvent, Event
-from middleware.mapping import Rejected
-from middleware.recorded import REJECTED_KEPT, EventReader
-from middleware.timestamps import format_instant
+from distced.detectors.running import Replay
+from distced.middleware.events import CompositeEvent, Event
+from distced.middleware.mapping import Rejected
+from distced.middleware.recorded import REJECTED_KEPT, EventReader
+from distced.middleware.timestamps import format_instant
 
 _REASONS_SHOWN = 5
 

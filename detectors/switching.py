@@ -16,14 +16,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from detectors.choosing import Choice, EngineChoice, Forced
-from detectors.compilation import Compiled
-from detectors.engines import EngineName, Kinds, chosen
-from detectors.readiness import Readiness
-from detectors.stepwise.engine import StepwiseEngine
+from distced.detectors.choosing import Choice, EngineChoice, Forced
+from distced.detectors.compilation import Compiled
+from distced.detectors.engines import EngineName, Kinds, chosen
+from distced.detectors.readiness import Readiness
+from distced.detectors.stepwise.engine import StepwiseEngine
 
 if TYPE_CHECKING:
-    from detectors.columnar.engine import ColumnarEngine
+    from distced.detectors.columnar.engine import ColumnarEngine
 
 LET_GO_AFTER: Final = 100_000
 """After how many events a columnar engine is to let go of those that nobody refers to: some thirty megabytes."""
@@ -152,7 +152,7 @@ class SwitchedEngine:
             engine.let_go_soon()
 
     def _take_columnar(self, engine: StepwiseEngine) -> None:
-        from detectors.columnar.engine import ColumnarEngine
+        from distced.detectors.columnar.engine import ColumnarEngine
 
         made = ColumnarEngine([self._compiled], self._kinds)
         if made.beside is not None:

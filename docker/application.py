@@ -12,9 +12,9 @@ import itertools
 import sys
 import time
 
-from middleware.client import Client
-from middleware.eventtypes import event_type
-from middleware.quality import QualityOfService
+from distced.middleware.client import Client
+from distced.middleware.eventtypes import event_type
+from distced.middleware.quality import QualityOfService
 
 PATTERN = "[Motion as m] ; [Door where room == m.room] within 1min -> Entered(room = m.room)"
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from middleware.errors import BusError
+from distced.middleware.errors import BusError
 
 PORTS: Final = {"mqtt": 1883, "mqtts": 8883}
 """The schemes of a server's URL, plain and with TLS, and their usual ports."""

@@ -14,14 +14,14 @@ from contextlib import suppress
 from functools import partial
 from typing import Self
 
-from middleware.client import Client
-from middleware.clock import Clock
-from middleware.events import Event
-from middleware.eventtypes import EventType
-from middleware.quality import QualityOfService
-from middleware.source import Source
-from middleware.subscription import Subscription
-from middleware.topics import ROOT
+from distced.middleware.client import Client
+from distced.middleware.clock import Clock
+from distced.middleware.events import Event
+from distced.middleware.eventtypes import EventType
+from distced.middleware.quality import QualityOfService
+from distced.middleware.source import Source
+from distced.middleware.subscription import Subscription
+from distced.middleware.topics import ROOT
 
 
 class AsyncClient:

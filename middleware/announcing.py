@@ -11,15 +11,15 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from middleware.connections import Connections
-from middleware.errors import BusError, DistcedError, SubscriptionError
-from middleware.presence import Presence
-from middleware.protocol import RECORDER, Acknowledgement, Heartbeat, SourceEntry, decode, encode
-from middleware.source import Source
-from middleware.topics import Area, administration_topic, area_filter, parse_topic
+from distced.middleware.connections import Connections
+from distced.middleware.errors import BusError, DistcedError, SubscriptionError
+from distced.middleware.presence import Presence
+from distced.middleware.protocol import RECORDER, Acknowledgement, Heartbeat, SourceEntry, decode, encode
+from distced.middleware.source import Source
+from distced.middleware.topics import Area, administration_topic, area_filter, parse_topic
 
 if TYPE_CHECKING:
-    from middleware.client import Client
+    from distced.middleware.client import Client
 
 
 class Announcing:

@@ -19,21 +19,21 @@ from typing import Self
 
 from msgspec.structs import replace
 
-from middleware import protocol
-from middleware.announcing import Announcing
-from middleware.bus import Bus, BusState, Message
-from middleware.clock import Clock, SystemClock
-from middleware.connections import Connections, server_name
-from middleware.errors import BusError, DistcedError, SubscriptionError, TypeRegistryError
-from middleware.events import Attribute, Event
-from middleware.eventtypes import EventType
-from middleware.presence import Presence
-from middleware.protocol import NODE_CLIENT, DetectorEntry, NodeEntry
-from middleware.quality import QualityOfService
-from middleware.source import Source, check_watermark
-from middleware.subscribing import Subscribing
-from middleware.subscription import Subscription
-from middleware.topics import ROOT, administration_topic, directory_topic
+from distced.middleware import protocol
+from distced.middleware.announcing import Announcing
+from distced.middleware.bus import Bus, BusState, Message
+from distced.middleware.clock import Clock, SystemClock
+from distced.middleware.connections import Connections, server_name
+from distced.middleware.errors import BusError, DistcedError, SubscriptionError, TypeRegistryError
+from distced.middleware.events import Attribute, Event
+from distced.middleware.eventtypes import EventType
+from distced.middleware.presence import Presence
+from distced.middleware.protocol import NODE_CLIENT, DetectorEntry, NodeEntry
+from distced.middleware.quality import QualityOfService
+from distced.middleware.source import Source, check_watermark
+from distced.middleware.subscribing import Subscribing
+from distced.middleware.subscription import Subscription
+from distced.middleware.topics import ROOT, administration_topic, directory_topic
 
 
 class Client:

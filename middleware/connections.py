@@ -25,9 +25,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from middleware.bus import Address, Bus, BusState, Message, parse_address
-from middleware.clock import Clock
-from middleware.errors import BusError
+from distced.middleware.bus import Address, Bus, BusState, Message, parse_address
+from distced.middleware.clock import Clock
+from distced.middleware.errors import BusError
 
 OnState: TypeAlias = Callable[[str, BusState, BusError | None], object]
 """Called with a home when the connection to it comes or goes, on the thread of that connection, with the reason."""

@@ -22,9 +22,9 @@ import typer
 import typer.core
 from rich.text import Text
 
-from middleware.console_output import error_as_dict, messages, print_json, show_error
-from middleware.errors import DistcedError
-from middleware.extras import missing
+from distced.middleware.console_output import error_as_dict, messages, print_json, show_error
+from distced.middleware.errors import DistcedError
+from distced.middleware.extras import missing
 
 VERBS: Final = "distced.verbs"
 """The group of entry points that are verbs."""

@@ -10,7 +10,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from middleware.console_output import AsJson
+from distced.middleware.console_output import AsJson
 
 history = typer.Typer(
     add_completion=False,
@@ -50,7 +50,7 @@ def ls(path: PathArgument, as_json: AsJson = False) -> int:
       distced history ls office-history
       distced history ls office-history --json
     """
-    from middleware.history_verb import show_contents
+    from distced.middleware.history_verb import show_contents
 
     return show_contents(path, as_json=as_json)
 
@@ -77,7 +77,7 @@ def show(
       distced history show office-history --from 2026-11-21 --to 2026-11-21 --json --limit 0
       distced history show office-history --late
     """
-    from middleware.history_verb import choice, show_events
+    from distced.middleware.history_verb import choice, show_events
 
     return show_events(path, choice(types or (), sources or (), begin, end), limit, late=late, as_json=as_json)
 
@@ -104,7 +104,7 @@ def export(
       distced history export office-history november.jsonl.gz --from 2026-11-01 --to 2026-11-30
       distced history export office-history logins.csv --type Login
     """
-    from middleware.history_verb import choice, export_events
+    from distced.middleware.history_verb import choice, export_events
 
     wanted = choice(types or (), sources or (), begin, end)
     return export_events(path, target, wanted, overwrite=overwrite, as_json=as_json)
@@ -134,9 +134,9 @@ def drop(
       distced history drop office-history --before 2026-11-01
       distced history drop office-history --older 90d --yes
     """
-    from middleware.clock import SystemClock
-    from middleware.history_verb import drop_days
-    from middleware.timestamps import parse_duration
+    from distced.middleware.clock import SystemClock
+    from distced.middleware.history_verb import drop_days
+    from distced.middleware.timestamps import parse_duration
 
     age = None if older is None else parse_duration(older)
     return drop_days(path, before, age, SystemClock().now(), yes=yes, as_json=as_json)

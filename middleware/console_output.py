@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from middleware.errors import DistcedError, PatternError
+from distced.middleware.errors import DistcedError, PatternError
 
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for programs.", show_default=False)]
 """The option that every verb has."""

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from middleware.console_output import AsJson, messages, output, print_json, show_notes
-from middleware.console_server import DEFAULT, HomeOption, ServerOption
-from middleware.errors import DistcedError
+from distced.middleware.console_output import AsJson, messages, output, print_json, show_notes
+from distced.middleware.console_server import DEFAULT, HomeOption, ServerOption
+from distced.middleware.errors import DistcedError
 
 
 def publish(
@@ -58,9 +58,9 @@ def publish(
       distced publish --file office.csv.gz --mapping office.toml
       distced publish Motion room=hall --server mqtt://10.0.1.10 --home mqtt://10.0.2.10
     """
-    from middleware.console_logging import configure_logging
-    from middleware.console_signals import ending
-    from middleware.timestamps import parse_duration
+    from distced.middleware.console_logging import configure_logging
+    from distced.middleware.console_signals import ending
+    from distced.middleware.timestamps import parse_duration
 
     if (type_name is None) == (file is None):
         raise DistcedError(
@@ -89,10 +89,10 @@ def _event(
 ) -> int:
     import json
 
-    from middleware.console_server import connected
-    from middleware.event_lines import EventLines
-    from middleware.publish_verb import publish_event
-    from middleware.recorded import json_line
+    from distced.middleware.console_server import connected
+    from distced.middleware.event_lines import EventLines
+    from distced.middleware.publish_verb import publish_event
+    from distced.middleware.recorded import json_line
 
     with connected(server, home) as client:
         event = publish_event(
@@ -114,8 +114,8 @@ def _recording(
 
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-    from middleware.console_server import connected
-    from middleware.publish_verb import open_recording, publish_recording
+    from distced.middleware.console_server import connected
+    from distced.middleware.publish_verb import open_recording, publish_recording
 
     console = messages()
     columns = (SpinnerColumn(), TextColumn("publishing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

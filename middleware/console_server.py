@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 import typer
 
 if TYPE_CHECKING:
-    from middleware.client import Client
+    from distced.middleware.client import Client
 
 VARIABLE: Final = "DISTCED_SERVER"
 DEFAULT: Final = "mqtt://127.0.0.1:1883"
@@ -32,7 +32,7 @@ HomeOption: TypeAlias = Annotated[
 @contextmanager
 def connected(url: str, home: str | None = None) -> Iterator[Client]:
     """A client of this server, at home at that of its own site; `BusError` where one does not answer soon."""
-    from middleware.client import Client
+    from distced.middleware.client import Client
 
     client = Client(url, home=home)
     client.start(PATIENCE)

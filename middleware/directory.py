@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
-from middleware.errors import FrameError, TypeRegistryError
-from middleware.eventtypes import EventType, TypeRegistry
-from middleware.protocol import (
+from distced.middleware.errors import FrameError, TypeRegistryError
+from distced.middleware.eventtypes import EventType, TypeRegistry
+from distced.middleware.protocol import (
     ClientEntry,
     DetectorEntry,
     HintEntry,

@@ -6,8 +6,8 @@ from typing import Final
 
 from rich.text import Text
 
-from middleware.events import Attribute, CompositeEvent, Event
-from middleware.timestamps import HOUR, MICROSECOND, MILLISECOND, MINUTE, SECOND, format_instant
+from distced.middleware.events import Attribute, CompositeEvent, Event
+from distced.middleware.timestamps import HOUR, MICROSECOND, MILLISECOND, MINUTE, SECOND, format_instant
 
 COLOURS: Final = ("cyan", "yellow", "magenta", "green", "blue", "red")
 

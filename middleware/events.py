@@ -14,8 +14,8 @@ from typing import ClassVar, Final, TypeAlias
 
 import msgspec
 
-from middleware.errors import EventError
-from middleware.timestamps import INSTANT_MAX, INSTANT_MIN, Timestamp
+from distced.middleware.errors import EventError
+from distced.middleware.timestamps import INSTANT_MAX, INSTANT_MIN, Timestamp
 
 Attribute: TypeAlias = int | float | str | bool | None
 """What an attribute's value may be. Integers have 64 bits; a number is never NaN, whose place null takes."""

@@ -14,8 +14,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from middleware.errors import EventError, TypeRegistryError
-from middleware.events import Attribute, Event, check_event
+from distced.middleware.errors import EventError, TypeRegistryError
+from distced.middleware.events import Attribute, Event, check_event
 
 Kind = Literal["number", "string", "boolean"]
 KINDS: Final[tuple[Kind, ...]] = ("number", "string", "boolean")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from middleware.errors import DistcedError
+from distced.middleware.errors import DistcedError
 
 EXTRAS: Final = {
     "amqtt": "broker",

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from middleware.errors import EventError
-from middleware.events import CompositeEvent, Event
-from middleware.timestamps import SECOND
+from distced.middleware.errors import EventError
+from distced.middleware.events import CompositeEvent, Event
+from distced.middleware.timestamps import SECOND
 
 BATCH: Final = 1_000
 """Events sent between two promises, at most."""

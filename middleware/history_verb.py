@@ -14,17 +14,17 @@ import msgspec
 import typer
 from rich.text import Text
 
-from middleware.console_output import messages, output, print_json, show_error, show_notes
-from middleware.errors import HistoryError
-from middleware.event_lines import EventLines
-from middleware.events import Event
-from middleware.history import History, Problem, events_of_history
-from middleware.history.dropping import Dropping, before_day, drop, lies_before, older_than
-from middleware.history.late import late_events, late_files
-from middleware.history.report import history_report
-from middleware.history.text import few, history_text, size
-from middleware.recorded import json_line, write_events
-from middleware.timestamps import DAY, instant_of
+from distced.middleware.console_output import messages, output, print_json, show_error, show_notes
+from distced.middleware.errors import HistoryError
+from distced.middleware.event_lines import EventLines
+from distced.middleware.events import Event
+from distced.middleware.history import History, Problem, events_of_history
+from distced.middleware.history.dropping import Dropping, before_day, drop, lies_before, older_than
+from distced.middleware.history.late import late_events, late_files
+from distced.middleware.history.report import history_report
+from distced.middleware.history.text import few, history_text, size
+from distced.middleware.recorded import json_line, write_events
+from distced.middleware.timestamps import DAY, instant_of
 
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
 

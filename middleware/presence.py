@@ -17,13 +17,20 @@ from typing import Final
 
 import msgspec
 
-from middleware.bus import Bus
-from middleware.clock import Clock
-from middleware.connections import Pointer
-from middleware.directory import Change, Entries
-from middleware.errors import DistcedError
-from middleware.protocol import ClientEntry, decode, encode
-from middleware.topics import Area, administration_topic, area_filter, directory_topic, parse_topic, pointer_topic
+from distced.middleware.bus import Bus
+from distced.middleware.clock import Clock
+from distced.middleware.connections import Pointer
+from distced.middleware.directory import Change, Entries
+from distced.middleware.errors import DistcedError
+from distced.middleware.protocol import ClientEntry, decode, encode
+from distced.middleware.topics import (
+    Area,
+    administration_topic,
+    area_filter,
+    directory_topic,
+    parse_topic,
+    pointer_topic,
+)
 
 ASK_EVERY: Final = 0.5
 """Seconds between questions whether the directory was read, until it was."""

@@ -46,8 +46,8 @@ from typing import Annotated, Final, TypeAlias, TypeVar
 import msgspec
 from msgspec import Meta
 
-from middleware.errors import FrameError
-from middleware.timestamps import INSTANT_MAX, INSTANT_MIN
+from distced.middleware.errors import FrameError
+from distced.middleware.timestamps import INSTANT_MAX, INSTANT_MIN
 
 NODE_CLIENT: Final = "node:"
 """How a node's name begins where it is a client of other nodes; no application is called so."""

@@ -10,14 +10,14 @@ from typing import Final
 
 import msgspec
 
-from middleware.client import Client
-from middleware.errors import DistcedError, EventError, TypeRegistryError
-from middleware.events import Attribute, Event
-from middleware.eventtypes import KINDS, EventType, Kind, event_type, kind_of
-from middleware.feed import Feed
-from middleware.mapping import load_mapping
-from middleware.recorded import EventReader, read_events
-from middleware.timestamps import SECOND, format_instant, instant_of
+from distced.middleware.client import Client
+from distced.middleware.errors import DistcedError, EventError, TypeRegistryError
+from distced.middleware.events import Attribute, Event
+from distced.middleware.eventtypes import KINDS, EventType, Kind, event_type, kind_of
+from distced.middleware.feed import Feed
+from distced.middleware.mapping import load_mapping
+from distced.middleware.recorded import EventReader, read_events
+from distced.middleware.timestamps import SECOND, format_instant, instant_of
 
 BEAT: Final = 0.25
 """Seconds between promises while nothing is due."""

@@ -6,8 +6,8 @@ from typing import Literal, get_args
 
 import msgspec
 
-from middleware.errors import DistcedError
-from middleware.protocol import Hints
+from distced.middleware.errors import DistcedError
+from distced.middleware.protocol import Hints
 
 Detection = Literal["guaranteed", "best-effort"]
 Consumption = Literal["ordered", "epoch"]
@@ -80,7 +80,9 @@ class QualityOfService(msgspec.Struct, frozen=True, kw_only=True):
 def _check(hints: Hints) -> None:
     """What can be told of hints without knowing the nodes and the types there are."""
     if not isinstance(hints, Hints):
-        raise DistcedError("not hints", given=hints, allowed="middleware.protocol.Hints(nodes=..., rates=..., ...)")
+        raise DistcedError(
+            "not hints", given=hints, allowed="distced.middleware.protocol.Hints(nodes=..., rates=..., ...)"
+        )
     try:
         msgspec.convert(msgspec.to_builtins(hints), Hints)
     except (msgspec.ValidationError, TypeError) as error:

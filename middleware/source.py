@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from middleware.errors import DistcedError, EventError
-from middleware.events import Attribute, Event
-from middleware.eventtypes import EventType
-from middleware.timestamps import INSTANT_MAX, INSTANT_MIN
-from middleware.topics import event_topic
-from middleware.wire import encode
+from distced.middleware.errors import DistcedError, EventError
+from distced.middleware.events import Attribute, Event
+from distced.middleware.eventtypes import EventType
+from distced.middleware.timestamps import INSTANT_MAX, INSTANT_MIN
+from distced.middleware.topics import event_topic
+from distced.middleware.wire import encode
 
 if TYPE_CHECKING:
-    from middleware.client import Client
+    from distced.middleware.client import Client
 
 # More events than this are sent in several frames; decoding, not matching, limits what a node can take.
 FRAME: int = 500

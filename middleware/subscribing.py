@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from middleware.connections import Connections
-from middleware.directory import Change
-from middleware.errors import DistcedError, SubscriptionError
-from middleware.listening import Listening
-from middleware.presence import Presence
-from middleware.protocol import Answer, DetectorEntry, SubscriptionEntry, decode
-from middleware.subscription import Place, Subscription
-from middleware.topics import administration_topic, composite_topic, event_filter
+from distced.middleware.connections import Connections
+from distced.middleware.directory import Change
+from distced.middleware.errors import DistcedError, SubscriptionError
+from distced.middleware.listening import Listening
+from distced.middleware.presence import Presence
+from distced.middleware.protocol import Answer, DetectorEntry, SubscriptionEntry, decode
+from distced.middleware.subscription import Place, Subscription
+from distced.middleware.topics import administration_topic, composite_topic, event_filter
 
 if TYPE_CHECKING:
-    from middleware.client import Client
+    from distced.middleware.client import Client
 
 LINGER: Final = 10.0
 """Seconds to go on listening where a detector has published before, when it publishes elsewhere."""

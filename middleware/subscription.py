@@ -11,16 +11,16 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
-from middleware.bus import BusState
-from middleware.errors import BusError, DistcedError, SubscriptionError
-from middleware.events import CompositeEvent, Event, EventId
-from middleware.eventtypes import EventType
-from middleware.quality import QualityOfService
-from middleware.timestamps import SECOND
-from middleware.wire import decode_any
+from distced.middleware.bus import BusState
+from distced.middleware.errors import BusError, DistcedError, SubscriptionError
+from distced.middleware.events import CompositeEvent, Event, EventId
+from distced.middleware.eventtypes import EventType
+from distced.middleware.quality import QualityOfService
+from distced.middleware.timestamps import SECOND
+from distced.middleware.wire import decode_any
 
 if TYPE_CHECKING:
-    from middleware.client import Client
+    from distced.middleware.client import Client
 
 _log = structlog.get_logger("distced.client")
 

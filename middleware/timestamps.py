@@ -11,7 +11,7 @@ import re
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from middleware.errors import DistcedError
+from distced.middleware.errors import DistcedError
 
 NANOSECOND: Final = 1
 MICROSECOND: Final = 1_000

@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-from middleware.errors import DistcedError
+from distced.middleware.errors import DistcedError
 
 ROOT: Final = "ced"
 MAX_BYTES: Final = 65_535

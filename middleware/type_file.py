@@ -16,8 +16,8 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-from middleware.errors import TypeRegistryError
-from middleware.eventtypes import KINDS, EventType, event_type
+from distced.middleware.errors import TypeRegistryError
+from distced.middleware.eventtypes import KINDS, EventType, event_type
 
 
 def load_types(path: Path | str) -> tuple[EventType, ...]:

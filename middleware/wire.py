@@ -34,10 +34,10 @@ from typing import Any, Final, Generic, Literal, TypeAlias
 
 import msgspec
 
-from middleware.errors import DistcedError, FrameError
-from middleware.events import DIGEST_BYTES, Attribute, CompositeEvent, Event, OpenGap, check_event
-from middleware.timestamps import INSTANT_MAX, INSTANT_MIN
-from middleware.wire_events import (
+from distced.middleware.errors import DistcedError, FrameError
+from distced.middleware.events import DIGEST_BYTES, Attribute, CompositeEvent, Event, OpenGap, check_event
+from distced.middleware.timestamps import INSTANT_MAX, INSTANT_MIN
+from distced.middleware.wire_events import (
     Checked,
     Digest,
     Id,
@@ -55,8 +55,8 @@ from middleware.wire_events import (
     unpack_constituent,
     unpack_ids,
 )
-from middleware.wire_json import SEQUENCE_MAX, decode_json
-from middleware.wire_records import (
+from distced.middleware.wire_json import SEQUENCE_MAX, decode_json
+from distced.middleware.wire_records import (
     PackedOpenGap,
     PackedRecord,
     check_open_gap,

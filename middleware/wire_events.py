@@ -17,10 +17,10 @@ from typing import Annotated, Generic, TypeAlias, TypeVar
 import msgspec
 from msgspec import Meta
 
-from middleware.errors import FrameError
-from middleware.events import DIGEST_BYTES, TIME, Attribute, CompositeEvent, Event, EventId, check_event
-from middleware.timestamps import INSTANT_MAX, INSTANT_MIN
-from middleware.wire_json import SEQUENCE_MAX
+from distced.middleware.errors import FrameError
+from distced.middleware.events import DIGEST_BYTES, TIME, Attribute, CompositeEvent, Event, EventId, check_event
+from distced.middleware.timestamps import INSTANT_MAX, INSTANT_MIN
+from distced.middleware.wire_json import SEQUENCE_MAX
 
 Instant = Annotated[int, Meta(ge=INSTANT_MIN, le=INSTANT_MAX)]
 Name = Annotated[str, Meta(min_length=1)]

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import msgspec
 
-from middleware.errors import DistcedError, FrameError
-from middleware.events import Event, check_event
-from middleware.timestamps import parse_instant
+from distced.middleware.errors import DistcedError, FrameError
+from distced.middleware.events import Event, check_event
+from distced.middleware.timestamps import parse_instant
 
 SEQUENCE_MAX: Final = 2**63 - 1
 """The greatest sequence number of a primitive event."""

@@ -21,8 +21,8 @@ from typing import Annotated, Any, Final, Generic
 import msgspec
 from msgspec import Meta
 
-from middleware.errors import FrameError
-from middleware.events import (
+from distced.middleware.errors import FrameError
+from distced.middleware.events import (
     COMPOSITE,
     DIGEST_BYTES,
     PRIMITIVE,
@@ -34,8 +34,8 @@ from middleware.events import (
     Record,
     check_attribute,
 )
-from middleware.timestamps import INSTANT_MAX, INSTANT_MIN
-from middleware.wire_events import (
+from distced.middleware.timestamps import INSTANT_MAX, INSTANT_MIN
+from distced.middleware.wire_events import (
     Digest,
     Instant,
     Name,
@@ -46,7 +46,7 @@ from middleware.wire_events import (
     pack_constituent,
     unpack_constituent,
 )
-from middleware.wire_json import SEQUENCE_MAX
+from distced.middleware.wire_json import SEQUENCE_MAX
 
 _Key = tuple[Instant, Instant, Annotated[int, Meta(ge=PRIMITIVE, le=TIME)], Name, Sequence | Digest]
 _PlainKey = tuple[int, int, int, str, int | bytes]

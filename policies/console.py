@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from detectors.console import (
+from distced.detectors.console import (
     Consumption,
     ConsumptionOption,
     MappingOption,
@@ -22,8 +22,8 @@ from detectors.console import (
     TypesOption,
     registry_of,
 )
-from middleware.console_output import AsJson
-from middleware.errors import DistcedError
+from distced.middleware.console_output import AsJson
+from distced.middleware.errors import DistcedError
 
 
 class Cut(StrEnum):
@@ -96,14 +96,14 @@ def test(
       distced test my-cases.toml --verbose
       distced test tests/conformance --cut random --seed 7
     """
-    from detectors.cases_verb import run_cases, show_results
+    from distced.detectors.cases_verb import run_cases, show_results
 
     if cut is None:
         if seed is not None:
             raise DistcedError("--seed without --cut", given=seed, advice="nothing is left to chance without --cut")
         results = run_cases(files, engine)
     else:
-        from policies.cut_cases import cut_run
+        from distced.policies.cut_cases import cut_run
 
         how = cut.value if cut is Cut.NONE else f"{cut.value}, seed {seed or 0}"
         results = run_cases(files, engine, cut_run(cut.value, seed or 0), cut=how)
@@ -195,7 +195,7 @@ def explain(
     shown: Literal["text", "svg", "dot", "json"] = (Shown.JSON if as_json else form).value
     consumed: Literal["ordered", "epoch"] = "epoch" if consumption == Consumption.EPOCH else "ordered"
     if policy is None:
-        from detectors.explain_verb import Explain, explain_patterns
+        from distced.detectors.explain_verb import Explain, explain_patterns
 
         _only_with_policy(
             topology=topology, subscriber=subscriber, near=near, on=on, avoid=avoid, rate=rate, selectivity=selectivity
@@ -204,8 +204,8 @@ def explain(
         wanted = Explain(pattern, shown, out, registry, consumed, cuts, cut_as, running, verbose)
         explain_patterns(wanted)
         return 0
-    from policies.distribution.hints import read_hints
-    from policies.explain_verb import ALL, Wanted, explain_placement
+    from distced.policies.distribution.hints import read_hints
+    from distced.policies.explain_verb import ALL, Wanted, explain_placement
 
     if cuts or decomposition is not None or (verbose and policy != ALL):
         raise DistcedError(
@@ -267,7 +267,7 @@ def topology(
       distced topology --random metro --sites 12 --seed 7 > metro.toml
       distced topology --random star | distced topology - --format svg --out star.svg
     """
-    from policies.topology_verb import Wanted, show_topology
+    from distced.policies.topology_verb import Wanted, show_topology
 
     counts = {"sites": sites, "nodes": nodes, "publishers": publishers, "subscribers": subscribers}
     given = {name: count for name, count in counts.items() if count is not None}

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from random import Random
 from typing import Literal, TypeAlias
 
-from detectors.compilation import Compiled
-from detectors.conformance import Kinds, Run
-from detectors.cutting import decomposition
-from detectors.cutting.graph import Choose, cut
-from middleware.events import CompositeEvent, Event
-from policies.local_runner import LocalRunner
+from distced.detectors.compilation import Compiled
+from distced.detectors.conformance import Kinds, Run
+from distced.detectors.cutting import decomposition
+from distced.detectors.cutting.graph import Choose, cut
+from distced.middleware.events import CompositeEvent, Event
+from distced.policies.local_runner import LocalRunner
 
 HowCut: TypeAlias = Literal["none", "full", "random"]
 

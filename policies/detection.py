@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any, Final
 
-from detectors.consumption import DetectionPolicy, Released, delivery_id
-from detectors.packing import pack_event, pack_id, unpack_event, unpack_id
-from middleware.errors import DistcedError
-from middleware.events import Event, EventId, OrderKey
-from middleware.timestamps import INSTANT_MIN
+from distced.detectors.consumption import DetectionPolicy, Released, delivery_id
+from distced.detectors.packing import pack_event, pack_id, unpack_event, unpack_id
+from distced.middleware.errors import DistcedError
+from distced.middleware.events import Event, EventId, OrderKey
+from distced.middleware.timestamps import INSTANT_MIN
 
 # Redelivered events are told from late ones as long as their ids are remembered.
 REMEMBERED: Final = 10_000

@@ -11,20 +11,20 @@ from typing import Final, Literal, TypeAlias
 
 from rich.console import Console, RenderableType
 
-from detectors.compilation import Consumption
-from detectors.explain_verb import running_patterns, with_published, write, write_json
-from detectors.pattern_source import compile_source, read_source
-from middleware.console_output import PIPE_WIDTH, output, show_notes
-from middleware.errors import DistcedError
-from middleware.eventtypes import TypeRegistry
-from middleware.protocol import Hints
-from policies.distribution.policy import NAMED, Policy, parse_policy
-from policies.distribution.situation import Situation
-from policies.explaining.deployment import entries_of, subscribers_of, unpublished
-from policies.explaining.explained import Asked, Explained, explain
-from policies.explaining.text import comparison_as_text, explained_as_text
-from policies.topology.files import load_topology, parse_topology
-from policies.topology.topology import Topology
+from distced.detectors.compilation import Consumption
+from distced.detectors.explain_verb import running_patterns, with_published, write, write_json
+from distced.detectors.pattern_source import compile_source, read_source
+from distced.middleware.console_output import PIPE_WIDTH, output, show_notes
+from distced.middleware.errors import DistcedError
+from distced.middleware.eventtypes import TypeRegistry
+from distced.middleware.protocol import Hints
+from distced.policies.distribution.policy import NAMED, Policy, parse_policy
+from distced.policies.distribution.situation import Situation
+from distced.policies.explaining.deployment import entries_of, subscribers_of, unpublished
+from distced.policies.explaining.explained import Asked, Explained, explain
+from distced.policies.explaining.text import comparison_as_text, explained_as_text
+from distced.policies.topology.files import load_topology, parse_topology
+from distced.policies.topology.topology import Topology
 
 Format: TypeAlias = Literal["text", "svg", "dot", "json"]
 
@@ -69,13 +69,13 @@ def explain_placement(wanted: Wanted) -> None:
             write_json({"policies": _documents(tried), "notes": notes}, wanted.out)
             return
         case "svg":
-            from policies.explaining.overlay import overlay_of
-            from policies.topology.drawing.svg import topology_svg
+            from distced.policies.explaining.overlay import overlay_of
+            from distced.policies.topology.drawing.svg import topology_svg
 
             write(topology_svg(topology, overlay_of(done[0])), wanted.out)
         case "dot":
-            from policies.explaining.overlay import overlay_of
-            from policies.topology.drawing.dot import topology_dot
+            from distced.policies.explaining.overlay import overlay_of
+            from distced.policies.topology.drawing.dot import topology_dot
 
             write(topology_dot(topology, overlay_of(done[0])), wanted.out)
         case "text":
@@ -139,7 +139,7 @@ def _asked(wanted: Wanted, topology: Topology) -> tuple[Asked, list[str]]:
 
 
 def _documents(tried: dict[str, Explained | DistcedError]) -> list[object]:
-    from policies.explaining.document import explained_as_dict
+    from distced.policies.explaining.document import explained_as_dict
 
     return [explained_as_dict(name, each) for name, each in tried.items()]
 

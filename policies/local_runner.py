@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from detectors.cutting.graph import DetectorGraph, DetectorPlan
-from detectors.detector import Detected, Detector
-from middleware.events import CompositeEvent, Event, OpenGap
-from middleware.eventtypes import Kind
-from middleware.timestamps import INSTANT_MAX, INSTANT_MIN
-from middleware.wire import decode, encode
-from policies.detection import Guaranteed
+from distced.detectors.cutting.graph import DetectorGraph, DetectorPlan
+from distced.detectors.detector import Detected, Detector
+from distced.middleware.events import CompositeEvent, Event, OpenGap
+from distced.middleware.eventtypes import Kind
+from distced.middleware.timestamps import INSTANT_MAX, INSTANT_MIN
+from distced.middleware.wire import decode, encode
+from distced.policies.detection import Guaranteed
 
 
 @dataclass(frozen=True, slots=True)

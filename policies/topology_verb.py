@@ -13,13 +13,13 @@ from typing import Any, Literal, TypeAlias
 
 from rich.console import Console
 
-from middleware.console_output import PIPE_WIDTH, output, print_json, show_notes
-from middleware.errors import DistcedError
-from policies.topology.errors import TopologyError
-from policies.topology.files import load_topology, parse_topology
-from policies.topology.generating import RandomKind, random_topology
-from policies.topology.notes import notes_on
-from policies.topology.topology import Topology
+from distced.middleware.console_output import PIPE_WIDTH, output, print_json, show_notes
+from distced.middleware.errors import DistcedError
+from distced.policies.topology.errors import TopologyError
+from distced.policies.topology.files import load_topology, parse_topology
+from distced.policies.topology.generating import RandomKind, random_topology
+from distced.policies.topology.notes import notes_on
+from distced.policies.topology.topology import Topology
 
 Form: TypeAlias = Literal["text", "svg", "dot", "json", "toml"]
 
@@ -46,7 +46,7 @@ def show_topology(wanted: Wanted, form: Form, out: Path | None) -> None:
     topology = _topology(wanted)
     notes = notes_on(topology)
     if form == "json":
-        from policies.topology.drawing.document import topology_as_dict
+        from distced.policies.topology.drawing.document import topology_as_dict
 
         document = {**topology_as_dict(topology), "notes": notes}
         if out is None:
@@ -81,21 +81,21 @@ def _topology(wanted: Wanted) -> Topology:
 def _written(topology: Topology, form: Form) -> str:
     match form:
         case "svg":
-            from policies.topology.drawing.svg import topology_svg
+            from distced.policies.topology.drawing.svg import topology_svg
 
             return topology_svg(topology)
         case "dot":
-            from policies.topology.drawing.dot import topology_dot
+            from distced.policies.topology.drawing.dot import topology_dot
 
             return topology_dot(topology)
         case _:
-            from policies.topology.writing import topology_as_toml
+            from distced.policies.topology.writing import topology_as_toml
 
             return topology_as_toml(topology)
 
 
 def _show_text(topology: Topology, out: Path | None) -> None:
-    from policies.topology.drawing.text import topology_as_text
+    from distced.policies.topology.drawing.text import topology_as_text
 
     console = output() if out is None else Console(file=StringIO(), width=PIPE_WIDTH, color_system=None)
     for part in topology_as_text(topology):

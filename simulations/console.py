@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from middleware.console_output import AsJson, messages, output, print_json
+from distced.middleware.console_output import AsJson, messages, output, print_json
 
 
 def demo(
@@ -46,15 +46,15 @@ def demo(
     """
     from contextlib import ExitStack
 
-    from brokers.ray_nodes import LocalNodes, RayNodes
-    from brokers.server import start_server
-    from middleware.client import Client
-    from simulations.benchmarks.live import quieten
-    from simulations.demo import report as reports
-    from simulations.demo.display import Display
-    from simulations.demo.feed import Feed, OfficeFeed, RecordedFeed
-    from simulations.demo.patterns import questions
-    from simulations.demo.session import Session
+    from distced.brokers.ray_nodes import LocalNodes, RayNodes
+    from distced.brokers.server import start_server
+    from distced.middleware.client import Client
+    from distced.simulations.benchmarks.live import quieten
+    from distced.simulations.demo import report as reports
+    from distced.simulations.demo.display import Display
+    from distced.simulations.demo.feed import Feed, OfficeFeed, RecordedFeed
+    from distced.simulations.demo.patterns import questions
+    from distced.simulations.demo.session import Session
 
     console = messages() if as_json else output()
     feed: Feed = OfficeFeed(seed, minutes) if input_ is None else RecordedFeed(input_, mapping)
@@ -119,7 +119,7 @@ def simulate(
 
       distced simulate cold-rooms.toml --log messages.jsonl
     """
-    from simulations.network.simulate_verb import simulate_file
+    from distced.simulations.network.simulate_verb import simulate_file
 
     return simulate_file(file, seed=seed, log=log, check=check, as_json=as_json)
 
@@ -183,8 +183,8 @@ def place(
       distced place --history history --topology building.toml --patterns office.pattern --subscriber facility \\
         --metric load --out hints.json --picture load.svg
     """
-    from simulations.placement.place_verb import Wanted
-    from simulations.placement.place_verb import place as analyse
+    from distced.simulations.placement.place_verb import Wanted
+    from distced.simulations.placement.place_verb import place as analyse
 
     wanted = Wanted(
         history,

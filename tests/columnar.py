@@ -8,15 +8,15 @@ from dataclasses import replace
 from random import Random
 from unittest.mock import patch
 
-from detectors.columnar import memory
-from detectors.columnar.engine import ColumnarEngine
-from detectors.compilation import Compiled, compile_pattern, register_derived
-from detectors.language.parser import parse_file
-from detectors.stepwise.engine import StepwiseEngine, in_order
-from detectors.stepwise.snapshot import restore, snapshot
-from middleware.errors import PatternError
-from middleware.events import Event
-from middleware.eventtypes import TypeRegistry
+from distced.detectors.columnar import memory
+from distced.detectors.columnar.engine import ColumnarEngine
+from distced.detectors.compilation import Compiled, compile_pattern, register_derived
+from distced.detectors.language.parser import parse_file
+from distced.detectors.stepwise.engine import StepwiseEngine, in_order
+from distced.detectors.stepwise.snapshot import restore, snapshot
+from distced.middleware.errors import PatternError
+from distced.middleware.events import Event
+from distced.middleware.eventtypes import TypeRegistry
 from tests.comparing import compiled
 from tests.generate import FEATURES, TYPES, PatternMaker, make_events
 from tests.streams import told

@@ -8,22 +8,22 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from detectors.automata.automaton import Automaton
-from detectors.columnar import keeping, layout, memory
-from detectors.columnar.columns import Batch
-from detectors.columnar.freeing import Freeing
-from detectors.columnar.handover import hand_over, take_over
-from detectors.columnar.looping import Loop
-from detectors.columnar.merging import together_by_instant
-from detectors.columnar.program import Assembler
-from detectors.columnar.stretches import Stretches
-from detectors.columnar.units import supports
-from detectors.compilation import Compiled, compile_pattern
-from detectors.language.printer import format_publication
-from detectors.language.tree import Keyed, Pattern
-from detectors.stepwise.engine import StepwiseEngine
-from middleware.errors import PatternError
-from middleware.events import CompositeEvent, Event
+from distced.detectors.automata.automaton import Automaton
+from distced.detectors.columnar import keeping, layout, memory
+from distced.detectors.columnar.columns import Batch
+from distced.detectors.columnar.freeing import Freeing
+from distced.detectors.columnar.handover import hand_over, take_over
+from distced.detectors.columnar.looping import Loop
+from distced.detectors.columnar.merging import together_by_instant
+from distced.detectors.columnar.program import Assembler
+from distced.detectors.columnar.stretches import Stretches
+from distced.detectors.columnar.units import supports
+from distced.detectors.compilation import Compiled, compile_pattern
+from distced.detectors.language.printer import format_publication
+from distced.detectors.language.tree import Keyed, Pattern
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.middleware.errors import PatternError
+from distced.middleware.events import CompositeEvent, Event
 from tests.generate import FEATURES, PatternMaker
 from tests.streams import told
 

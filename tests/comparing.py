@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from detectors.compilation import Compiled, compile_publication
-from detectors.language.printer import format_publication
-from detectors.language.tree import Publication
-from detectors.stepwise.engine import StepwiseEngine
-from middleware.errors import PatternError
-from middleware.events import PRIMITIVE, CompositeEvent, Event, EventId
-from middleware.sets.expressions import format_value
+from distced.detectors.compilation import Compiled, compile_publication
+from distced.detectors.language.printer import format_publication
+from distced.detectors.language.tree import Publication
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.middleware.errors import PatternError
+from distced.middleware.events import PRIMITIVE, CompositeEvent, Event, EventId
+from distced.middleware.sets.expressions import format_value
 from tests.oracle import Seen, TooLongError, read
 from tests.shrinking import shrink
 

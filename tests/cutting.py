@@ -7,15 +7,15 @@ from functools import lru_cache
 from random import Random
 from typing import NamedTuple
 
-from detectors.compilation import Compiled
-from detectors.cutting.decomposition import full, randomly
-from detectors.cutting.graph import Choose, DetectorGraph, cut
-from detectors.language.tree import Publication
-from detectors.stepwise.engine import StepwiseEngine
-from middleware.errors import PatternError
-from middleware.events import CompositeEvent, Event, EventId
-from policies.cut_cases import spread
-from policies.local_runner import Host, LocalRunner, Message
+from distced.detectors.compilation import Compiled
+from distced.detectors.cutting.decomposition import full, randomly
+from distced.detectors.cutting.graph import Choose, DetectorGraph, cut
+from distced.detectors.language.tree import Publication
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.middleware.errors import PatternError
+from distced.middleware.events import CompositeEvent, Event, EventId
+from distced.policies.cut_cases import spread
+from distced.policies.local_runner import Host, LocalRunner, Message
 from tests.comparing import Composite, as_case, compiled, composites
 from tests.shrinking import shrink
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from middleware.history import HistoryWriter
+from distced.middleware.history import HistoryWriter
 
 
 class Broken(BaseException):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from detectors.language.tree import (
+from distced.detectors.language.tree import (
     Alternation,
     Atom,
     Concatenation,
@@ -24,9 +24,17 @@ from detectors.language.tree import (
     Window,
     nullable,
 )
-from middleware.events import Event
-from middleware.sets.describable import AnySet, DescribableSet, Difference, Filtered, Intersection, TypeSet, Union
-from middleware.sets.expressions import Binary, Call, Expression, Field, Literal, Name
+from distced.middleware.events import Event
+from distced.middleware.sets.describable import (
+    AnySet,
+    DescribableSet,
+    Difference,
+    Filtered,
+    Intersection,
+    TypeSet,
+    Union,
+)
+from distced.middleware.sets.expressions import Binary, Call, Expression, Field, Literal, Name
 
 TYPES = ("A", "B", "C")
 FEATURES = frozenset(

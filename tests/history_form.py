@@ -7,9 +7,9 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from middleware.events import CompositeEvent, Event
-from middleware.history import History, events_of_history
-from middleware.timestamps import DAY
+from distced.middleware.events import CompositeEvent, Event
+from distced.middleware.history import History, events_of_history
+from distced.middleware.timestamps import DAY
 
 ATTRIBUTES = st.dictionaries(
     st.sampled_from(("x", "type", "hi", "room")),

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from detectors.automata.due import due_instant
-from detectors.language.canonical import canonical_id
-from detectors.language.names import all_registers, all_variables, referenced, sets_of
-from detectors.language.tree import (
+from distced.detectors.automata.due import due_instant
+from distced.detectors.language.canonical import canonical_id
+from distced.detectors.language.names import all_registers, all_variables, referenced, sets_of
+from distced.detectors.language.tree import (
     Alternation,
     Atom,
     Concatenation,
@@ -34,10 +34,10 @@ from detectors.language.tree import (
     children,
     walk,
 )
-from middleware.events import COMPOSITE, PRIMITIVE, TIME, composite_digest
-from middleware.sets import values
-from middleware.sets.describable import AnySet, Difference, Filtered, Intersection, TypeSet, Union, walk_set
-from middleware.sets.expressions import Binary, Call, Field, Literal, Moment, Name, Unary
+from distced.middleware.events import COMPOSITE, PRIMITIVE, TIME, composite_digest
+from distced.middleware.sets import values
+from distced.middleware.sets.describable import AnySet, Difference, Filtered, Intersection, TypeSet, Union, walk_set
+from distced.middleware.sets.expressions import Binary, Call, Field, Literal, Moment, Name, Unary
 
 OTHER = object()
 """The value of a key that no event shows."""

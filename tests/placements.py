@@ -6,18 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, product
 from random import Random
 
-from detectors.compilation import compile_pattern
-from middleware.events import Event
-from middleware.eventtypes import EventType, event_type
-from middleware.protocol import DetectorEntry
-from middleware.timestamps import SECOND
-from policies.topology.generating import RANDOM_KINDS, random_topology
-from policies.topology.model import BrokerNode, Place
-from policies.topology.topology import Topology
-from simulations.network.scenarios import random_patterns
-from simulations.network.streams import streams_by_rates
-from simulations.placement.instance import Instance, expected_figures
-from simulations.placement.space import Asked, Space, space_of
+from distced.detectors.compilation import compile_pattern
+from distced.middleware.events import Event
+from distced.middleware.eventtypes import EventType, event_type
+from distced.middleware.protocol import DetectorEntry
+from distced.middleware.timestamps import SECOND
+from distced.policies.topology.generating import RANDOM_KINDS, random_topology
+from distced.policies.topology.model import BrokerNode, Place
+from distced.policies.topology.topology import Topology
+from distced.simulations.network.scenarios import random_patterns
+from distced.simulations.network.streams import streams_by_rates
+from distced.simulations.placement.instance import Instance, expected_figures
+from distced.simulations.placement.space import Asked, Space, space_of
 
 TYPES = tuple(event_type(name, {"k": "number", "v": "number"}) for name in "ABCDE")
 VALUES = {each.name: {"k": tuple(range(5)), "v": tuple(range(10))} for each in TYPES}

@@ -10,22 +10,22 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from detectors.compilation import Compiled, types_read
-from detectors.engines import EngineName
-from detectors.running import Replay
-from middleware.errors import DistcedError
-from middleware.events import CompositeEvent, Event
-from middleware.history import History, HistoryWriter
-from middleware.recorded.arrow_form import table_of
-from middleware.recorded.writer import Columns
-from simulations.replay.dealing import slots_of
-from simulations.replay.detecting import detect
-from simulations.replay.groups import groups_of, key_of_group
-from simulations.replay.names import columns_read, names_in
-from simulations.replay.plan import Slice, Way
-from simulations.replay.reach import reach_of
-from simulations.replay.replaying import HistoryReplay
-from simulations.replay.runners import Inline
+from distced.detectors.compilation import Compiled, types_read
+from distced.detectors.engines import EngineName
+from distced.detectors.running import Replay
+from distced.middleware.errors import DistcedError
+from distced.middleware.events import CompositeEvent, Event
+from distced.middleware.history import History, HistoryWriter
+from distced.middleware.recorded.arrow_form import table_of
+from distced.middleware.recorded.writer import Columns
+from distced.simulations.replay.dealing import slots_of
+from distced.simulations.replay.detecting import detect
+from distced.simulations.replay.groups import groups_of, key_of_group
+from distced.simulations.replay.names import columns_read, names_in
+from distced.simulations.replay.plan import Slice, Way
+from distced.simulations.replay.reach import reach_of
+from distced.simulations.replay.replaying import HistoryReplay
+from distced.simulations.replay.runners import Inline
 from tests.columnar import _patterns
 from tests.generate import TYPES, make_events
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from detectors.language.inlining import rebuild
-from detectors.language.names import all_registers, all_variables, referenced
-from detectors.language.tree import (
+from distced.detectors.language.inlining import rebuild
+from distced.detectors.language.names import all_registers, all_variables, referenced
+from distced.detectors.language.tree import (
     Alternation,
     Atom,
     Concatenation,
@@ -29,7 +29,7 @@ from detectors.language.tree import (
     Timing,
     Window,
 )
-from middleware.sets.describable import (
+from distced.middleware.sets.describable import (
     AnySet,
     DescribableSet,
     Difference,
@@ -38,7 +38,7 @@ from middleware.sets.describable import (
     TypeSet,
     Union,
 )
-from middleware.sets.expressions import (
+from distced.middleware.sets.expressions import (
     COMPARISONS,
     TRUE,
     Binary,

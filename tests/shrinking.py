@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from detectors.language.tree import (
+from distced.detectors.language.tree import (
     Alternation,
     Atom,
     Concatenation,
@@ -19,9 +19,9 @@ from detectors.language.tree import (
     Window,
     children,
 )
-from detectors.language.tree import Sequence as Joint
-from middleware.events import Event
-from middleware.sets.describable import TypeSet, Union
+from distced.detectors.language.tree import Sequence as Joint
+from distced.middleware.events import Event
+from distced.middleware.sets.describable import TypeSet, Union
 
 Fails = Callable[[Publication, Sequence[Event]], bool]
 

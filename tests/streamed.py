@@ -8,12 +8,12 @@ from dataclasses import fields, is_dataclass, replace
 from random import Random
 from typing import Any
 
-from detectors.compilation import Compiled
-from detectors.language.tree import Instant, Relative, Window
-from detectors.stepwise.engine import in_order
-from middleware.errors import PatternError
-from middleware.events import Event
-from middleware.timestamps import SECOND
+from distced.detectors.compilation import Compiled
+from distced.detectors.language.tree import Instant, Relative, Window
+from distced.detectors.stepwise.engine import in_order
+from distced.middleware.errors import PatternError
+from distced.middleware.events import Event
+from distced.middleware.timestamps import SECOND
 from tests.comparing import compiled
 from tests.generate import TYPES, PatternMaker, make_events
 

@@ -6,7 +6,7 @@ import tomllib
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
-from middleware import console
+from distced.middleware import console
 
 
 def load_verbs() -> None:

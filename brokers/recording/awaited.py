@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from brokers.directory import Directory
-from brokers.effects import Effect
-from brokers.homes import Homes
-from brokers.recording.asking import Asking
-from brokers.recording.filters import Filters
-from brokers.recording.interest import Interest
-from brokers.recording.keeping import Joined, Left
-from brokers.recording.memory import Memory
-from brokers.recording.routes import Routes
-from brokers.streams import Streams
-from middleware.protocol import SourceEntry
+from distced.brokers.directory import Directory
+from distced.brokers.effects import Effect
+from distced.brokers.homes import Homes
+from distced.brokers.recording.asking import Asking
+from distced.brokers.recording.filters import Filters
+from distced.brokers.recording.interest import Interest
+from distced.brokers.recording.keeping import Joined, Left
+from distced.brokers.recording.memory import Memory
+from distced.brokers.recording.routes import Routes
+from distced.brokers.streams import Streams
+from distced.middleware.protocol import SourceEntry
 
 
 class Awaited:

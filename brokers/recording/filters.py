@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from brokers.effects import Effect, Subscribe, Unsubscribe
-from brokers.homes import Homes
-from brokers.recording.interest import KEPT, Interest
-from brokers.streams import Streams
-from middleware.topics import Area, administration_topic, area_filter, composite_topic, directory_topic, event_filter
+from distced.brokers.effects import Effect, Subscribe, Unsubscribe
+from distced.brokers.homes import Homes
+from distced.brokers.recording.interest import KEPT, Interest
+from distced.brokers.streams import Streams
+from distced.middleware.topics import (
+    Area,
+    administration_topic,
+    area_filter,
+    composite_topic,
+    directory_topic,
+    event_filter,
+)
 
 
 class Filters:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from brokers.directory import Directory
-from brokers.effects import Note
-from brokers.recording.keeping import Keeper
-from middleware.eventtypes import EventType
-from middleware.protocol import DetectorEntry, SourceEntry
+from distced.brokers.directory import Directory
+from distced.brokers.effects import Note
+from distced.brokers.recording.keeping import Keeper
+from distced.middleware.eventtypes import EventType
+from distced.middleware.protocol import DetectorEntry, SourceEntry
 
 KEPT: Final = ("type", "source", "detector")
 """The entries of the directory that a recorder looks at."""

@@ -20,9 +20,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Final, Self
 
-from detectors.packing import seal, unseal
-from middleware.errors import HistoryError, SnapshotError
-from middleware.history.layout import RECORDERS
+from distced.detectors.packing import seal, unseal
+from distced.middleware.errors import HistoryError, SnapshotError
+from distced.middleware.history.layout import RECORDERS
 
 FORMAT: Final = "distced recorder"
 VERSION: Final = 1

@@ -17,16 +17,16 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from brokers.recording.runs import Runs
-from detectors.consumption import Released
-from detectors.packing import unpack_event
-from middleware.errors import HistoryError
-from middleware.events import Event
-from middleware.eventtypes import EventType
-from middleware.history.late import LateEvent
-from middleware.protocol import DetectorEntry, decode
-from middleware.timestamps import INSTANT_MIN
-from policies.detection import Guaranteed, Recent
+from distced.brokers.recording.runs import Runs
+from distced.detectors.consumption import Released
+from distced.detectors.packing import unpack_event
+from distced.middleware.errors import HistoryError
+from distced.middleware.events import Event
+from distced.middleware.eventtypes import EventType
+from distced.middleware.history.late import LateEvent
+from distced.middleware.protocol import DetectorEntry, decode
+from distced.middleware.timestamps import INSTANT_MIN
+from distced.policies.detection import Guaranteed, Recent
 
 REMEMBERED: Final = 50_000
 """How many ids tell events that are delivered again from late ones; those of detectors are in no order (`Runs`)."""

@@ -22,22 +22,22 @@ from typing import Any, Final, Self
 import msgspec
 import structlog
 
-from brokers.effects import Note, Publish, Subscribe, Unsubscribe
-from brokers.live import Outlet
-from brokers.recording.journal import Journal, sync_path
-from brokers.recording.keeping import Batch, Keeper, decode_operation
-from brokers.recording.recorder import Recorder
-from brokers.recording.wishes import Append, Wish, Write
-from middleware.bus import Bus, BusState, Message
-from middleware.clock import Clock, SystemClock
-from middleware.connections import Connections, home_name
-from middleware.errors import BusError, DistcedError, HistoryError
-from middleware.history import History, HistoryWriter
-from middleware.history.late import write_late
-from middleware.history.layout import RecorderNote
-from middleware.protocol import RECORDER
-from middleware.timestamps import DAY, MINUTE, SECOND, format_instant
-from middleware.topics import ROOT
+from distced.brokers.effects import Note, Publish, Subscribe, Unsubscribe
+from distced.brokers.live import Outlet
+from distced.brokers.recording.journal import Journal, sync_path
+from distced.brokers.recording.keeping import Batch, Keeper, decode_operation
+from distced.brokers.recording.recorder import Recorder
+from distced.brokers.recording.wishes import Append, Wish, Write
+from distced.middleware.bus import Bus, BusState, Message
+from distced.middleware.clock import Clock, SystemClock
+from distced.middleware.connections import Connections, home_name
+from distced.middleware.errors import BusError, DistcedError, HistoryError
+from distced.middleware.history import History, HistoryWriter
+from distced.middleware.history.late import write_late
+from distced.middleware.history.layout import RecorderNote
+from distced.middleware.protocol import RECORDER
+from distced.middleware.timestamps import DAY, MINUTE, SECOND, format_instant
+from distced.middleware.topics import ROOT
 
 TICK: Final = 0.1
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from brokers.recording.keeping import Batch, Heard, Joined, Keeper, Operation, encode_operation
-from brokers.recording.wishes import Append
-from detectors.packing import pack_event
-from middleware.events import Event
+from distced.brokers.recording.keeping import Batch, Heard, Joined, Keeper, Operation, encode_operation
+from distced.brokers.recording.wishes import Append
+from distced.detectors.packing import pack_event
+from distced.middleware.events import Event
 
 
 class Memory:

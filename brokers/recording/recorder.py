@@ -19,26 +19,26 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from brokers.dead_letters import DeadLetters
-from brokers.directory import Change, Directory
-from brokers.effects import Effect, Note, Publish
-from brokers.homes import Homes
-from brokers.recording.asking import Asking
-from brokers.recording.awaited import Awaited
-from brokers.recording.filters import Filters
-from brokers.recording.interest import KEPT, Interest
-from brokers.recording.keeping import Beat, Begun, Cut, Entered, Fenced, Keeper, Listening, Met, Wanted
-from brokers.recording.memory import Memory
-from brokers.recording.routes import Route, Routes
-from brokers.recording.wishes import Wish, Write
-from brokers.streams import Streams
-from middleware.errors import DistcedError
-from middleware.events import CompositeEvent, Event
-from middleware.history.layout import RecorderNote
-from middleware.protocol import RECORDER, Heartbeat, RecorderEntry, decode, encode
-from middleware.timestamps import MINUTE, SECOND
-from middleware.topics import ROOT, Area, parse_topic
-from middleware.wire import decode_any
+from distced.brokers.dead_letters import DeadLetters
+from distced.brokers.directory import Change, Directory
+from distced.brokers.effects import Effect, Note, Publish
+from distced.brokers.homes import Homes
+from distced.brokers.recording.asking import Asking
+from distced.brokers.recording.awaited import Awaited
+from distced.brokers.recording.filters import Filters
+from distced.brokers.recording.interest import KEPT, Interest
+from distced.brokers.recording.keeping import Beat, Begun, Cut, Entered, Fenced, Keeper, Listening, Met, Wanted
+from distced.brokers.recording.memory import Memory
+from distced.brokers.recording.routes import Route, Routes
+from distced.brokers.recording.wishes import Wish, Write
+from distced.brokers.streams import Streams
+from distced.middleware.errors import DistcedError
+from distced.middleware.events import CompositeEvent, Event
+from distced.middleware.history.layout import RecorderNote
+from distced.middleware.protocol import RECORDER, Heartbeat, RecorderEntry, decode, encode
+from distced.middleware.timestamps import MINUTE, SECOND
+from distced.middleware.topics import ROOT, Area, parse_topic
+from distced.middleware.wire import decode_any
 
 CONFIRM_WITHIN: Final = 30 * SECOND
 """How long after a reconnection entries of the directory may stay away, ns."""

@@ -6,14 +6,14 @@ from typing import Final
 
 import msgspec
 
-from brokers.dead_letters import DeadLetters
-from brokers.directory import Directory
-from brokers.effects import Effect
-from brokers.inputs import Fits, fitting, what_is_wrong
-from middleware.events import Event
-from middleware.eventtypes import EventType
-from middleware.topics import Area
-from middleware.wire import Frame
+from distced.brokers.dead_letters import DeadLetters
+from distced.brokers.directory import Directory
+from distced.brokers.effects import Effect
+from distced.brokers.inputs import Fits, fitting, what_is_wrong
+from distced.middleware.events import Event
+from distced.middleware.eventtypes import EventType
+from distced.middleware.topics import Area
+from distced.middleware.wire import Frame
 
 ROUTES: Final = 100_000
 """How many topics are remembered."""

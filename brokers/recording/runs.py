@@ -10,8 +10,8 @@ from bisect import bisect
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from detectors.packing import WIDE
-from middleware.events import EventId
+from distced.detectors.packing import WIDE
+from distced.middleware.events import EventId
 
 RUNS: Final = 16
 """How many runs of a source are remembered: those of the greatest numbers."""

@@ -15,18 +15,18 @@ import msgspec
 from rich.live import Live
 from rich.text import Text
 
-from brokers.directory import Directory
-from brokers.directory_reading import Reading
-from brokers.recording.live import LiveRecorder
-from middleware.connections import server_name
-from middleware.console_logging import configure_logging
-from middleware.console_output import messages, print_json, show_notes
-from middleware.console_server import PATIENCE
-from middleware.console_signals import ending
-from middleware.errors import TypeRegistryError
-from middleware.event_lines import span
-from middleware.eventtypes import event_type
-from middleware.timestamps import DAY, SECOND, format_instant
+from distced.brokers.directory import Directory
+from distced.brokers.directory_reading import Reading
+from distced.brokers.recording.live import LiveRecorder
+from distced.middleware.connections import server_name
+from distced.middleware.console_logging import configure_logging
+from distced.middleware.console_output import messages, print_json, show_notes
+from distced.middleware.console_server import PATIENCE
+from distced.middleware.console_signals import ending
+from distced.middleware.errors import TypeRegistryError
+from distced.middleware.event_lines import span
+from distced.middleware.eventtypes import event_type
+from distced.middleware.timestamps import DAY, SECOND, format_instant
 
 LOOK: Final = 0.25
 """Seconds between two looks at how it goes."""

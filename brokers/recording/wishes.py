@@ -6,8 +6,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from brokers.effects import Effect
-from brokers.recording.keeping import Batch
+from distced.brokers.effects import Effect
+from distced.brokers.recording.keeping import Batch
 
 
 class Append(msgspec.Struct, frozen=True):

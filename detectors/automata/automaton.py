@@ -15,9 +15,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from detectors.language.tree import Delegated, Instant, Output, Relative, TimeOfDay, When
-from middleware.sets.describable import EMPTY, ConditionByType, union
-from middleware.sets.expressions import Expression
+from distced.detectors.language.tree import Delegated, Instant, Output, Relative, TimeOfDay, When
+from distced.middleware.sets.describable import EMPTY, ConditionByType, union
+from distced.middleware.sets.expressions import Expression
 
 TIMER_PREFIX: Final = "@"
 PART_PREFIX: Final = "&"

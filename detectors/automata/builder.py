@@ -11,8 +11,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from detectors.automata.automaton import Automaton, Move, Position, Register, State, Timer, part_type, timer_type
-from detectors.automata.entries import (
+from distced.detectors.automata.automaton import (
+    Automaton,
+    Move,
+    Position,
+    Register,
+    State,
+    Timer,
+    part_type,
+    timer_type,
+)
+from distced.detectors.automata.entries import (
     SKIP,
     WEAK,
     Alternative,
@@ -24,11 +33,11 @@ from detectors.automata.entries import (
     optional,
     single,
 )
-from detectors.language.canonical import canonical_id
-from detectors.language.inlining import undelegated
-from detectors.language.names import all_registers, all_variables, referenced, updated
-from detectors.language.printer import format_pattern
-from detectors.language.tree import (
+from distced.detectors.language.canonical import canonical_id
+from distced.detectors.language.inlining import undelegated
+from distced.detectors.language.names import all_registers, all_variables, referenced, updated
+from distced.detectors.language.printer import format_pattern
+from distced.detectors.language.tree import (
     Alternation,
     Atom,
     Concatenation,
@@ -47,8 +56,8 @@ from detectors.language.tree import (
     Timing,
     Window,
 )
-from middleware.errors import PatternError
-from middleware.sets.describable import (
+from distced.middleware.errors import PatternError
+from distced.middleware.sets.describable import (
     EMPTY,
     AnySet,
     ConditionByType,
@@ -61,7 +70,7 @@ from middleware.sets.describable import (
     normal_form,
     union,
 )
-from middleware.sets.expressions import TRUE
+from distced.middleware.sets.expressions import TRUE
 
 # Iterations are written out and may multiply; what is larger than this was hardly meant.
 MOST_POSITIONS: Final = 10_000

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from detectors.automata.automaton import Automaton, State
-from middleware.sets.describable import ConditionByType
-from middleware.sets.expressions import FALSE
+from distced.detectors.automata.automaton import Automaton, State
+from distced.middleware.sets.describable import ConditionByType
+from distced.middleware.sets.expressions import FALSE
 
 
 def can_match(automaton: Automaton) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from detectors.columnar.compiling import compiled, inlined
-from detectors.columnar.layout import C_ALARMS, NONE, R_STATE, R_TAG
+from distced.detectors.columnar.compiling import compiled, inlined
+from distced.detectors.columnar.layout import C_ALARMS, NONE, R_STATE, R_TAG
 
 
 @compiled

@@ -13,8 +13,8 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import Final
 
-from middleware.events import Attribute
-from middleware.sets.expressions import TRUE, Binary, Expression, Field, Literal, Name, operands
+from distced.middleware.events import Attribute
+from distced.middleware.sets.expressions import TRUE, Binary, Expression, Field, Literal, Name, operands
 
 EXACT: Final = 2**52
 """Constants up to this are told from everything beyond, whole numbers included that floats do not tell apart."""

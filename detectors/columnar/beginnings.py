@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from detectors.columnar import layout
-from detectors.columnar.atoms import Atoms, atoms_of
-from detectors.columnar.by_type import label_of, named, others_asked
-from detectors.columnar.interests import Interests, Open
-from detectors.columnar.records import Records
-from detectors.columnar.starts import Starts
-from detectors.columnar.units import Unit
-from detectors.columnar.values import plain
-from detectors.columnar.writing import Writer
-from middleware.sets.expressions import FALSE
+from distced.detectors.columnar import layout
+from distced.detectors.columnar.atoms import Atoms, atoms_of
+from distced.detectors.columnar.by_type import label_of, named, others_asked
+from distced.detectors.columnar.interests import Interests, Open
+from distced.detectors.columnar.records import Records
+from distced.detectors.columnar.starts import Starts
+from distced.detectors.columnar.units import Unit
+from distced.detectors.columnar.values import plain
+from distced.detectors.columnar.writing import Writer
+from distced.middleware.sets.expressions import FALSE
 
 
 class Begun(NamedTuple):

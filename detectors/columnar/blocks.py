@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from detectors.columnar.compiling import compiled, inlined
-from detectors.columnar.layout import (
+from distced.detectors.columnar.compiling import compiled, inlined
+from distced.detectors.columnar.layout import (
     C_EXTRAS,
     EXTRA_SHIFT,
     LATEST,
@@ -18,7 +18,7 @@ from detectors.columnar.layout import (
     U_VARIABLES,
     U_WINDOWS,
 )
-from detectors.columnar.values import NULL
+from distced.detectors.columnar.values import NULL
 
 
 @inlined

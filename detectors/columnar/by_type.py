@@ -6,9 +6,9 @@ out by type, when a type is first seen.
 
 from __future__ import annotations
 
-from detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton, Move
-from middleware.sets.describable import ConditionByType
-from middleware.sets.expressions import FALSE, Expression
+from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton, Move
+from distced.middleware.sets.describable import ConditionByType
+from distced.middleware.sets.expressions import FALSE, Expression
 
 
 def condition_of(form: ConditionByType, type_name: str, *, timer: bool = False) -> Expression:

@@ -6,14 +6,14 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from detectors.automata.due import due_instant
-from detectors.columnar import layout
-from detectors.columnar.coding import FUNCTION_NAMES, OPERATORS
-from detectors.columnar.memory import State
-from detectors.columnar.values import Texts
-from detectors.language.tree import When
-from middleware.events import Attribute
-from middleware.sets import values
+from distced.detectors.automata.due import due_instant
+from distced.detectors.columnar import layout
+from distced.detectors.columnar.coding import FUNCTION_NAMES, OPERATORS
+from distced.detectors.columnar.memory import State
+from distced.detectors.columnar.values import Texts
+from distced.detectors.language.tree import When
+from distced.middleware.events import Attribute
+from distced.middleware.sets import values
 
 _SIGNATURE: Final = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 _BINARY: Final[dict[int, Callable[..., Attribute]]] = {

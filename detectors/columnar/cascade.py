@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from detectors.automata.automaton import Automaton, part_type
-from detectors.columnar.columns import Batch
-from detectors.columnar.looping import Kinds, Loop
-from detectors.columnar.merging import MergedBatch, Places, together_by_instant, together_by_key
-from detectors.compilation import Compiled
-from middleware.events import CompositeEvent
+from distced.detectors.automata.automaton import Automaton, part_type
+from distced.detectors.columnar.columns import Batch
+from distced.detectors.columnar.looping import Kinds, Loop
+from distced.detectors.columnar.merging import MergedBatch, Places, together_by_instant, together_by_key
+from distced.detectors.compilation import Compiled
+from distced.middleware.events import CompositeEvent
 
 
 @dataclass(slots=True)

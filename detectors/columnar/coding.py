@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from detectors.columnar import layout
-from middleware.events import Attribute
-from middleware.sets.expressions import (
+from distced.detectors.columnar import layout
+from distced.middleware.events import Attribute
+from distced.middleware.sets.expressions import (
     COMPARISONS,
     Binary,
     Call,
@@ -26,7 +26,7 @@ from middleware.sets.expressions import (
     operands,
     walk,
 )
-from middleware.sets.values import FUNCTIONS
+from distced.middleware.sets.values import FUNCTIONS
 
 FUNCTION_NAMES: Final = tuple(FUNCTIONS)
 OPERATORS: Final[Mapping[str, int]] = {

@@ -15,10 +15,10 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.columnar.values import BOOLEAN, FLOAT, INTEGER, NULL, TEXT, Texts
-from detectors.stepwise.inner_events import PartEvent
-from middleware.errors import EventError
-from middleware.events import Attribute, Event
+from distced.detectors.columnar.values import BOOLEAN, FLOAT, INTEGER, NULL, TEXT, Texts
+from distced.detectors.stepwise.inner_events import PartEvent
+from distced.middleware.errors import EventError
+from distced.middleware.events import Attribute, Event
 
 Ints = NDArray[np.int64]
 

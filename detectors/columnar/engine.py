@@ -11,21 +11,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
-from detectors.columnar.cascade import Cascade
-from detectors.columnar.columns import Batch
-from detectors.columnar.handover import hand_over, take_over
-from detectors.columnar.keeping import look_soon
-from detectors.columnar.looping import Kinds, Loop
-from detectors.columnar.matches import Matches
-from detectors.columnar.units import supports
-from detectors.compilation import Compiled
-from detectors.stepwise.engine import StepwiseEngine, as_published, in_order
-from detectors.stepwise.instance import BEFORE_ALL
-from detectors.stepwise.matcher import Matcher
-from detectors.stepwise.thinning import Thinner, mark
-from middleware.errors import EventError
-from middleware.events import CompositeEvent, Event, OpenGap, OrderKey
-from middleware.timestamps import INSTANT_MAX
+from distced.detectors.columnar.cascade import Cascade
+from distced.detectors.columnar.columns import Batch
+from distced.detectors.columnar.handover import hand_over, take_over
+from distced.detectors.columnar.keeping import look_soon
+from distced.detectors.columnar.looping import Kinds, Loop
+from distced.detectors.columnar.matches import Matches
+from distced.detectors.columnar.units import supports
+from distced.detectors.compilation import Compiled
+from distced.detectors.stepwise.engine import StepwiseEngine, as_published, in_order
+from distced.detectors.stepwise.instance import BEFORE_ALL
+from distced.detectors.stepwise.matcher import Matcher
+from distced.detectors.stepwise.thinning import Thinner, mark
+from distced.middleware.errors import EventError
+from distced.middleware.events import CompositeEvent, Event, OpenGap, OrderKey
+from distced.middleware.timestamps import INSTANT_MAX
 
 
 class ColumnarEngine:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from detectors.columnar import layout
-from detectors.columnar.compiling import allocating
+from distced.detectors.columnar import layout
+from distced.detectors.columnar.compiling import allocating
 
 
 @allocating

@@ -12,9 +12,9 @@ from typing import NamedTuple
 from numpy import int32
 from numpy.typing import NDArray
 
-from detectors.columnar import layout
-from detectors.columnar.pools import Pool
-from detectors.columnar.stretches import Stretches
+from distced.detectors.columnar import layout
+from distced.detectors.columnar.pools import Pool
+from distced.detectors.columnar.stretches import Stretches
 
 
 class Left(NamedTuple):

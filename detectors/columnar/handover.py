@@ -12,19 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from detectors.columnar import layout
-from detectors.columnar.coding import Capture
-from detectors.columnar.columns import Batch, read_of
-from detectors.columnar.layout import DEAD, STATE_MASK, TAG_MASK, UNIT_SHIFT
-from detectors.columnar.looping import Loop
-from detectors.columnar.matches import bindings_of, event_at, registers_of
-from detectors.columnar.memory import Words
-from detectors.columnar.units import Unit
-from detectors.columnar.values import NULL
-from detectors.stepwise.inner_events import TimeEvent
-from detectors.stepwise.instance import Instance
-from detectors.stepwise.matcher import Matcher
-from middleware.events import TIME, Attribute, Event
+from distced.detectors.columnar import layout
+from distced.detectors.columnar.coding import Capture
+from distced.detectors.columnar.columns import Batch, read_of
+from distced.detectors.columnar.layout import DEAD, STATE_MASK, TAG_MASK, UNIT_SHIFT
+from distced.detectors.columnar.looping import Loop
+from distced.detectors.columnar.matches import bindings_of, event_at, registers_of
+from distced.detectors.columnar.memory import Words
+from distced.detectors.columnar.units import Unit
+from distced.detectors.columnar.values import NULL
+from distced.detectors.stepwise.inner_events import TimeEvent
+from distced.detectors.stepwise.instance import Instance
+from distced.detectors.stepwise.matcher import Matcher
+from distced.middleware.events import TIME, Attribute, Event
 
 
 def hand_over(loop: Loop, matchers: Mapping[int, Matcher]) -> None:

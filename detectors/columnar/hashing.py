@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from detectors.columnar.compiling import inlined
+from distced.detectors.columnar.compiling import inlined
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
 ONE = np.uint64(1)

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from detectors.columnar import layout
-from detectors.columnar.records import Records
-from detectors.columnar.starts import Starts, slot_of
-from detectors.columnar.units import Unit
+from distced.detectors.columnar import layout
+from distced.detectors.columnar.records import Records
+from distced.detectors.columnar.starts import Starts, slot_of
+from distced.detectors.columnar.units import Unit
 
 MOST_SIGNATURES: Final = 64
 """Beyond so many pairs of attributes that start conditions of one type ask for, new ones go by one attribute."""

@@ -6,13 +6,13 @@ from typing import Final
 
 import numpy as np
 
-from detectors.columnar import layout
-from detectors.columnar.blocks import extra_of
-from detectors.columnar.compiling import allocating
-from detectors.columnar.layout import DEAD, STATE_MASK, TAG_MASK, UNIT_SHIFT
-from detectors.columnar.memory import Program, State, Words
-from detectors.columnar.rows import discard, find_or_make, first_in, put_first
-from detectors.columnar.store import Store
+from distced.detectors.columnar import layout
+from distced.detectors.columnar.blocks import extra_of
+from distced.detectors.columnar.compiling import allocating
+from distced.detectors.columnar.layout import DEAD, STATE_MASK, TAG_MASK, UNIT_SHIFT
+from distced.detectors.columnar.memory import Program, State, Words
+from distced.detectors.columnar.rows import discard, find_or_make, first_in, put_first
+from distced.detectors.columnar.store import Store
 
 LEAST: Final = 524_288
 """Below this nothing is looked through."""

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from detectors.columnar.alarms import pop
-from detectors.columnar.blocks import extra_of, free_extra, root
-from detectors.columnar.compiling import compiled, inlined
-from detectors.columnar.layout import (
+from distced.detectors.columnar.alarms import pop
+from distced.detectors.columnar.blocks import extra_of, free_extra, root
+from distced.detectors.columnar.compiling import compiled, inlined
+from distced.detectors.columnar.layout import (
     ALIKE,
     C_ALARMS,
     C_CURRENT,
@@ -66,11 +66,11 @@ from detectors.columnar.layout import (
     V_UNIT,
     WAITING,
 )
-from detectors.columnar.moment import next_moment
-from detectors.columnar.rows import discard, find, first_in, put_first, room, settle
-from detectors.columnar.rules import KEPT, MOVED, follow, in_domain, labelled, note_affected, spend, step, take
-from detectors.columnar.starts import passes, slot_of
-from detectors.columnar.values import NULL
+from distced.detectors.columnar.moment import next_moment
+from distced.detectors.columnar.rows import discard, find, first_in, put_first, room, settle
+from distced.detectors.columnar.rules import KEPT, MOVED, follow, in_domain, labelled, note_affected, spend, step, take
+from distced.detectors.columnar.starts import passes, slot_of
+from distced.detectors.columnar.values import NULL
 
 
 @compiled

@@ -12,24 +12,24 @@ from typing import Any
 
 import numpy as np
 
-from detectors.automata.automaton import Automaton
-from detectors.columnar import alarms, layout, loop, moment, rows, rules
-from detectors.columnar.callback import Callback
-from detectors.columnar.columns import Batch, Column, ColumnName
-from detectors.columnar.compiling import is_kept
-from detectors.columnar.keeping import collect, crowded, many_left
-from detectors.columnar.matches import Matches, Reading, RememberedFindings, longer_chain, take
-from detectors.columnar.memory import Events, Words, empty_state, longer
-from detectors.columnar.program import Assembler
-from detectors.columnar.store import Store
-from detectors.columnar.units import Unit
-from detectors.columnar.values import FLOAT, INTEGER, NULL, TEXT, Texts
-from detectors.stepwise.inner_events import TimeEvent
-from detectors.stepwise.instance import BEFORE_ALL, Instance
-from middleware.console_output import messages
-from middleware.events import Attribute, CompositeEvent, Event
-from middleware.eventtypes import Kind
-from middleware.timestamps import INSTANT_MIN
+from distced.detectors.automata.automaton import Automaton
+from distced.detectors.columnar import alarms, layout, loop, moment, rows, rules
+from distced.detectors.columnar.callback import Callback
+from distced.detectors.columnar.columns import Batch, Column, ColumnName
+from distced.detectors.columnar.compiling import is_kept
+from distced.detectors.columnar.keeping import collect, crowded, many_left
+from distced.detectors.columnar.matches import Matches, Reading, RememberedFindings, longer_chain, take
+from distced.detectors.columnar.memory import Events, Words, empty_state, longer
+from distced.detectors.columnar.program import Assembler
+from distced.detectors.columnar.store import Store
+from distced.detectors.columnar.units import Unit
+from distced.detectors.columnar.values import FLOAT, INTEGER, NULL, TEXT, Texts
+from distced.detectors.stepwise.inner_events import TimeEvent
+from distced.detectors.stepwise.instance import BEFORE_ALL, Instance
+from distced.middleware.console_output import messages
+from distced.middleware.events import Attribute, CompositeEvent, Event
+from distced.middleware.eventtypes import Kind
+from distced.middleware.timestamps import INSTANT_MIN
 
 _NOT_TOGETHER = np.empty(0, np.int32)
 

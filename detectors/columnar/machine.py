@@ -14,8 +14,8 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from detectors.columnar.compiling import compiled
-from detectors.columnar.layout import (
+from distced.detectors.columnar.compiling import compiled
+from distced.detectors.columnar.layout import (
     C_CALLBACK,
     OP_ADD,
     OP_AND,
@@ -41,7 +41,7 @@ from detectors.columnar.layout import (
     OP_SUB,
     OP_TRUTH,
 )
-from detectors.columnar.values import BOOLEAN, FLOAT, INTEGER, NULL
+from distced.detectors.columnar.values import BOOLEAN, FLOAT, INTEGER, NULL
 
 EXACT = 2**53
 """Up to this, whole numbers are floats without a loss."""

@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from detectors.columnar import layout
-from detectors.columnar.flattening import flattened, lengths, taken_along
-from detectors.columnar.memory import State, Words
-from detectors.columnar.store import Store
-from detectors.columnar.units import Unit
-from detectors.columnar.values import Texts
-from detectors.stepwise.findings import Findings
-from detectors.stepwise.inner_events import PartEvent, TimeEvent
-from detectors.stepwise.plans import Planner
-from middleware.events import Attribute, CompositeEvent, Event
+from distced.detectors.columnar import layout
+from distced.detectors.columnar.flattening import flattened, lengths, taken_along
+from distced.detectors.columnar.memory import State, Words
+from distced.detectors.columnar.store import Store
+from distced.detectors.columnar.units import Unit
+from distced.detectors.columnar.values import Texts
+from distced.detectors.stepwise.findings import Findings
+from distced.detectors.stepwise.inner_events import PartEvent, TimeEvent
+from distced.detectors.stepwise.plans import Planner
+from distced.middleware.events import Attribute, CompositeEvent, Event
 
 
 class RememberedFindings:

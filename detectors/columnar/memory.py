@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.columnar import layout
-from detectors.columnar.bundles import ANY, Bundle, Rows
+from distced.detectors.columnar import layout
+from distced.detectors.columnar.bundles import ANY, Bundle, Rows
 
 Words = NDArray[np.int64]
 

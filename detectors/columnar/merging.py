@@ -12,8 +12,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.columnar.columns import Batch, Column, Handed, Ints
-from middleware.events import Attribute, CompositeEvent, Event, OrderKey
+from distced.detectors.columnar.columns import Batch, Column, Handed, Ints
+from distced.middleware.events import Attribute, CompositeEvent, Event, OrderKey
 
 Places: TypeAlias = NDArray[np.int32]
 

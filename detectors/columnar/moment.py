@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from detectors.columnar.blocks import extra_of
-from detectors.columnar.compiling import allocating, compiled, inlined
-from detectors.columnar.hashing import mix
-from detectors.columnar.layout import (
+from distced.detectors.columnar.blocks import extra_of
+from distced.detectors.columnar.compiling import allocating, compiled, inlined
+from distced.detectors.columnar.hashing import mix
+from distced.detectors.columnar.layout import (
     C_SEEN,
     C_STAMP,
     F_LINK,

@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from detectors.automata.automaton import Automaton
-from middleware.sets.describable import ConditionByType
-from middleware.sets.expressions import FALSE
+from distced.detectors.automata.automaton import Automaton
+from distced.middleware.sets.describable import ConditionByType
+from distced.middleware.sets.expressions import FALSE
 
 Key: TypeAlias = tuple[object, ...]
 """What has to be equal for a step to lead to one state."""

@@ -16,20 +16,20 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, NamedTuple
 
-from detectors.automata.automaton import Automaton
-from detectors.columnar.beginnings import Beginnings
-from detectors.columnar.freeing import Left
-from detectors.columnar.interests import Interests
-from detectors.columnar.memory import Program
-from detectors.columnar.prefixes import Node, chain_of
-from detectors.columnar.records import Columns, Records
-from detectors.columnar.sharing import Sharing
-from detectors.columnar.starts import Starts
-from detectors.columnar.units import Unit
-from detectors.columnar.values import Texts
-from detectors.columnar.waiting import Waiting
-from detectors.columnar.writing import Writer
-from detectors.language.tree import When
+from distced.detectors.automata.automaton import Automaton
+from distced.detectors.columnar.beginnings import Beginnings
+from distced.detectors.columnar.freeing import Left
+from distced.detectors.columnar.interests import Interests
+from distced.detectors.columnar.memory import Program
+from distced.detectors.columnar.prefixes import Node, chain_of
+from distced.detectors.columnar.records import Columns, Records
+from distced.detectors.columnar.sharing import Sharing
+from distced.detectors.columnar.starts import Starts
+from distced.detectors.columnar.units import Unit
+from distced.detectors.columnar.values import Texts
+from distced.detectors.columnar.waiting import Waiting
+from distced.detectors.columnar.writing import Writer
+from distced.detectors.language.tree import When
 
 
 class Sizes(NamedTuple):

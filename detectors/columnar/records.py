@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from detectors.columnar.columns import ColumnName
-from detectors.columnar.freeing import Freeing
-from detectors.columnar.memory import longer
-from detectors.columnar.pools import Pool
-from detectors.columnar.stretches import Stretches
-from detectors.columnar.values import Texts
-from detectors.language.tree import When
-from middleware.events import Attribute
+from distced.detectors.columnar.columns import ColumnName
+from distced.detectors.columnar.freeing import Freeing
+from distced.detectors.columnar.memory import longer
+from distced.detectors.columnar.pools import Pool
+from distced.detectors.columnar.stretches import Stretches
+from distced.detectors.columnar.values import Texts
+from distced.detectors.language.tree import When
+from distced.middleware.events import Attribute
 
 
 @dataclass(slots=True)

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from detectors.columnar.alarms import push
-from detectors.columnar.blocks import extra_of, free_extra
-from detectors.columnar.compiling import allocating, compiled, inlined
-from detectors.columnar.hashing import MIX, ONE, masked, mix
-from detectors.columnar.layout import (
+from distced.detectors.columnar.alarms import push
+from distced.detectors.columnar.blocks import extra_of, free_extra
+from distced.detectors.columnar.compiling import allocating, compiled, inlined
+from distced.detectors.columnar.hashing import MIX, ONE, masked, mix
+from distced.detectors.columnar.layout import (
     C_ALARMS,
     C_BUCKETS,
     C_EXTRAS,
@@ -57,8 +57,8 @@ from detectors.columnar.layout import (
     UNIT_SHIFT,
     USED_MASK,
 )
-from detectors.columnar.moment import seen_before
-from detectors.columnar.values import FLOAT, INTEGER
+from distced.detectors.columnar.moment import seen_before
+from distced.detectors.columnar.values import FLOAT, INTEGER
 
 
 @inlined

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from detectors.columnar.blocks import copied, extra_of, free_extra, new_extra
-from detectors.columnar.compiling import compiled, inlined
-from detectors.columnar.layout import (
+from distced.detectors.columnar.blocks import copied, extra_of, free_extra, new_extra
+from distced.detectors.columnar.compiling import compiled, inlined
+from distced.detectors.columnar.layout import (
     ACCEPTING,
     ALIKE,
     ASIDE,
@@ -87,10 +87,10 @@ from detectors.columnar.layout import (
     V_OPENS,
     V_TESTS,
 )
-from detectors.columnar.machine import call_out, evaluate, holds
-from detectors.columnar.moment import match_before, seen_before
-from detectors.columnar.rows import bear, link_behind
-from detectors.columnar.values import INTEGER, NULL
+from distced.detectors.columnar.machine import call_out, evaluate, holds
+from distced.detectors.columnar.moment import match_before, seen_before
+from distced.detectors.columnar.rows import bear, link_behind
+from distced.detectors.columnar.values import INTEGER, NULL
 
 KEPT = 0
 GONE = 1

@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from detectors.automata.automaton import Automaton
-from detectors.columnar import layout
-from detectors.columnar.beginnings import Beginnings
-from detectors.columnar.by_type import condition_of, named
-from detectors.columnar.freeing import Left
-from detectors.columnar.prefixes import Key, Node
-from detectors.columnar.records import Records
-from detectors.columnar.units import Unit
-from detectors.columnar.waiting import Waiting
-from detectors.columnar.writing import Writer
-from middleware.sets.expressions import FALSE, TRUE
+from distced.detectors.automata.automaton import Automaton
+from distced.detectors.columnar import layout
+from distced.detectors.columnar.beginnings import Beginnings
+from distced.detectors.columnar.by_type import condition_of, named
+from distced.detectors.columnar.freeing import Left
+from distced.detectors.columnar.prefixes import Key, Node
+from distced.detectors.columnar.records import Records
+from distced.detectors.columnar.units import Unit
+from distced.detectors.columnar.waiting import Waiting
+from distced.detectors.columnar.writing import Writer
+from distced.middleware.sets.expressions import FALSE, TRUE
 
 FEW: Final = 4
 """A list of so many moves does not get shorter."""

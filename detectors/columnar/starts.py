@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from detectors.columnar.compiling import compiled, inlined
-from detectors.columnar.hashing import mix
-from detectors.columnar.layout import (
+from distced.detectors.columnar.compiling import compiled, inlined
+from distced.detectors.columnar.hashing import mix
+from distced.detectors.columnar.layout import (
     E_EXACT,
     E_FIRST,
     E_MOVE,
@@ -27,8 +27,8 @@ from detectors.columnar.layout import (
     I_SECOND,
     TAG_BITS,
 )
-from detectors.columnar.stretches import Stretches
-from detectors.columnar.values import FLOAT, INTEGER
+from distced.detectors.columnar.stretches import Stretches
+from distced.detectors.columnar.values import FLOAT, INTEGER
 
 EXACT = 2**53
 

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from detectors.columnar.columns import Batch
-from detectors.columnar.memory import Words
-from middleware.events import Event
+from distced.detectors.columnar.columns import Batch
+from distced.detectors.columnar.memory import Words
+from distced.middleware.events import Event
 
 _HELD_SHARE = 2
 """A batch is held as it came while one in so many of its events is referred to."""

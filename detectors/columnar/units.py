@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from detectors.automata.automaton import Automaton, Position, State
-from detectors.columnar import layout
-from detectors.columnar.coding import Capture, captures_of, fits
-from middleware.sets.expressions import Expression
+from distced.detectors.automata.automaton import Automaton, Position, State
+from distced.detectors.columnar import layout
+from distced.detectors.columnar.coding import Capture, captures_of, fits
+from distced.middleware.sets.expressions import Expression
 
 
 @dataclass(frozen=True, slots=True, eq=False)

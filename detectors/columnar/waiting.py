@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from detectors.automata.automaton import timer_type
-from detectors.columnar import layout
-from detectors.columnar.atoms import atoms_of
-from detectors.columnar.by_type import condition_of, named
-from detectors.columnar.interests import Interests, Open
-from detectors.columnar.records import Records
-from detectors.columnar.units import Unit
-from detectors.columnar.values import plain
-from detectors.columnar.writing import Writer
-from middleware.sets import values
-from middleware.sets.describable import ConditionByType
-from middleware.sets.expressions import FALSE
+from distced.detectors.automata.automaton import timer_type
+from distced.detectors.columnar import layout
+from distced.detectors.columnar.atoms import atoms_of
+from distced.detectors.columnar.by_type import condition_of, named
+from distced.detectors.columnar.interests import Interests, Open
+from distced.detectors.columnar.records import Records
+from distced.detectors.columnar.units import Unit
+from distced.detectors.columnar.values import plain
+from distced.detectors.columnar.writing import Writer
+from distced.middleware.sets import values
+from distced.middleware.sets.describable import ConditionByType
+from distced.middleware.sets.expressions import FALSE
 
 
 class Waiting:

@@ -3,7 +3,7 @@
 Numba compiles a function, or reads it, when it is first called. A list of the functions with their types was rejected:
 nobody would keep it true; that nothing is missing here is held by a test.
 
-As a program (`python -m detectors.columnar.warming`) it does the same at low priority, so that all is on disk
+As a program (`python -m distced.detectors.columnar.warming`) it does the same at low priority, so that all is on disk
 afterwards. Several at a time wait for each other, for otherwise each would compile the same.
 """
 
@@ -14,10 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from detectors.columnar import loop
-from detectors.columnar.engine import ColumnarEngine
-from detectors.compilation import Compiled, compile_pattern
-from middleware.events import Event
+from distced.detectors.columnar import loop
+from distced.detectors.columnar.engine import ColumnarEngine
+from distced.detectors.compilation import Compiled, compile_pattern
+from distced.middleware.events import Event
 
 _TEXT: Final = (
     "([A as x], [B where k == x.k and v > x.v] | [T]) @ T = 5ns ; ~[D]* [C where v >= 0 <= C] within 1us by k"

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from detectors.automata.automaton import Automaton, Move, Position, part_type
-from detectors.columnar import layout
-from detectors.columnar.by_type import condition_of
-from detectors.columnar.coding import Capture, Names, captures_of
-from detectors.columnar.columns import Handed
-from detectors.columnar.records import Records
-from detectors.columnar.units import Unit, expressions_of, may_merge
-from detectors.language.tree import Output, Relative
-from detectors.stepwise.findings import may_repeat
-from middleware.sets.expressions import FALSE, TRUE, Expression, Literal, Name, transform
+from distced.detectors.automata.automaton import Automaton, Move, Position, part_type
+from distced.detectors.columnar import layout
+from distced.detectors.columnar.by_type import condition_of
+from distced.detectors.columnar.coding import Capture, Names, captures_of
+from distced.detectors.columnar.columns import Handed
+from distced.detectors.columnar.records import Records
+from distced.detectors.columnar.units import Unit, expressions_of, may_merge
+from distced.detectors.language.tree import Output, Relative
+from distced.detectors.stepwise.findings import may_repeat
+from distced.middleware.sets.expressions import FALSE, TRUE, Expression, Literal, Name, transform
 
 
 class Writer:

@@ -31,13 +31,13 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from detectors.compilation import Consumption
-from detectors.conformance.event_text import parse_event
-from middleware.errors import DistcedError
-from middleware.events import Attribute, Event
-from middleware.eventtypes import EventType, event_type
-from middleware.mapping.shaping import shape
-from middleware.timestamps import Timestamp
+from distced.detectors.compilation import Consumption
+from distced.detectors.conformance.event_text import parse_event
+from distced.middleware.errors import DistcedError
+from distced.middleware.events import Attribute, Event
+from distced.middleware.eventtypes import EventType, event_type
+from distced.middleware.mapping.shaping import shape
+from distced.middleware.timestamps import Timestamp
 
 LANGUAGES: Final = ("core", "pretty", "cel", "cedr")
 """The languages a case may be written in; which of them this version knows is another matter."""

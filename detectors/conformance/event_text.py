@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from detectors.language.expression_parser import ExpressionParser
-from detectors.language.parser import INSTANT
-from detectors.language.scanner import Scanner
-from middleware.errors import DistcedError
-from middleware.events import Attribute, Event, check_event
-from middleware.sets.expressions import Literal, Span
-from middleware.timestamps import INSTANT_MAX, parse_instant
+from distced.detectors.language.expression_parser import ExpressionParser
+from distced.detectors.language.parser import INSTANT
+from distced.detectors.language.scanner import Scanner
+from distced.middleware.errors import DistcedError
+from distced.middleware.events import Attribute, Event, check_event
+from distced.middleware.sets.expressions import Literal, Span
+from distced.middleware.timestamps import INSTANT_MAX, parse_instant
 
 SOURCE: Final = "e"
 """The source of the events of a case; their sequence number is their position."""

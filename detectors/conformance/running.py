@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from detectors.compilation import Compiled, compile_pattern, register_derived
-from detectors.conformance.cases import Case, ConformanceError, Constituents, Match
-from detectors.engines import Kinds, make_engine
-from detectors.language.parser import parse_file
-from middleware.errors import DistcedError
-from middleware.events import Attribute, CompositeEvent, Event
-from middleware.eventtypes import TypeRegistry
+from distced.detectors.compilation import Compiled, compile_pattern, register_derived
+from distced.detectors.conformance.cases import Case, ConformanceError, Constituents, Match
+from distced.detectors.engines import Kinds, make_engine
+from distced.detectors.language.parser import parse_file
+from distced.middleware.errors import DistcedError
+from distced.middleware.events import Attribute, CompositeEvent, Event
+from distced.middleware.eventtypes import TypeRegistry
 
 Status: TypeAlias = Literal["passed", "failed", "unsupported"]
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Final, Literal, TypeAlias
 
-from detectors.cutting.joints import Joint, ends_open, joint_of, opens_parallel, opens_strong
-from detectors.cutting.uses import Uses, uses_of, uses_of_output
-from detectors.language.printer import format_pattern
-from detectors.language.tree import (
+from distced.detectors.cutting.joints import Joint, ends_open, joint_of, opens_parallel, opens_strong
+from distced.detectors.cutting.uses import Uses, uses_of, uses_of_output
+from distced.detectors.language.printer import format_pattern
+from distced.detectors.language.tree import (
     Alternation,
     Atom,
     Concatenation,

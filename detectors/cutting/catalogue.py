@@ -16,16 +16,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
-from detectors.cutting.graph import DetectorPlan
-from detectors.cutting.joints import Joint, joint_of
-from detectors.cutting.uses import uses_of
-from detectors.language.canonical import canonical_form
-from detectors.language.names import all_registers, expressions_of
-from detectors.language.printer import format_pattern
-from detectors.language.tree import Init, Keyed, Pattern, Publication, Timing, Window, walk
-from detectors.stepwise.findings import may_repeat
-from middleware.sets.expressions import Literal
-from middleware.sets.expressions import variables as read_variables
+from distced.detectors.cutting.graph import DetectorPlan
+from distced.detectors.cutting.joints import Joint, joint_of
+from distced.detectors.cutting.uses import uses_of
+from distced.detectors.language.canonical import canonical_form
+from distced.detectors.language.names import all_registers, expressions_of
+from distced.detectors.language.printer import format_pattern
+from distced.detectors.language.tree import Init, Keyed, Pattern, Publication, Timing, Window, walk
+from distced.detectors.stepwise.findings import may_repeat
+from distced.middleware.sets.expressions import Literal
+from distced.middleware.sets.expressions import variables as read_variables
 
 NEAR: Final = 4
 """Of detectors that differ in their windows only, so many are looked at."""

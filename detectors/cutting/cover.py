@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-from detectors.cutting.candidates import Context, JointView, Path, inside, outermost
-from detectors.cutting.catalogue import Around, Catalogue, Entry, Word, core_of, word_of
-from detectors.cutting.graph import Choice, Choose
-from detectors.cutting.joints import Joint, joint_of
-from detectors.language.names import all_registers
-from detectors.language.tree import Atom, Pattern, Publication
+from distced.detectors.cutting.candidates import Context, JointView, Path, inside, outermost
+from distced.detectors.cutting.catalogue import Around, Catalogue, Entry, Word, core_of, word_of
+from distced.detectors.cutting.graph import Choice, Choose
+from distced.detectors.cutting.joints import Joint, joint_of
+from distced.detectors.language.names import all_registers
+from distced.detectors.language.tree import Atom, Pattern, Publication
 
 Usable: TypeAlias = Callable[[Entry], float | None]
 """What it costs to read a detector, in atoms; None where it is not to be used."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from random import Random
 
-from detectors.cutting.candidates import Candidate, JointView, candidates, size_of, views
-from detectors.cutting.graph import Choice, Choose
-from detectors.language.tree import Publication
+from distced.detectors.cutting.candidates import Candidate, JointView, candidates, size_of, views
+from distced.detectors.cutting.graph import Choice, Choose
+from distced.detectors.language.tree import Publication
 
 
 def none(publication: Publication, exports: frozenset[str]) -> Iterable[Choice]:

@@ -11,18 +11,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from detectors.automata.builder import build
-from detectors.compilation import Compiled
-from detectors.cutting.candidates import Candidate, Path, candidates
-from detectors.cutting.joints import flat_children, joined, joint_of
-from detectors.language.canonical import CanonicalForm, canonical_form
-from detectors.language.derived import Thinning
-from detectors.language.inlining import rebuild
-from detectors.language.names import referenced
-from detectors.language.tree import Concatenation, Delegated, Pattern, Publication, Window
-from detectors.language.tree import Sequence as SequenceNode
-from detectors.stepwise.findings import may_repeat
-from middleware.eventtypes import EventType
+from distced.detectors.automata.builder import build
+from distced.detectors.compilation import Compiled
+from distced.detectors.cutting.candidates import Candidate, Path, candidates
+from distced.detectors.cutting.joints import flat_children, joined, joint_of
+from distced.detectors.language.canonical import CanonicalForm, canonical_form
+from distced.detectors.language.derived import Thinning
+from distced.detectors.language.inlining import rebuild
+from distced.detectors.language.names import referenced
+from distced.detectors.language.tree import Concatenation, Delegated, Pattern, Publication, Window
+from distced.detectors.language.tree import Sequence as SequenceNode
+from distced.detectors.stepwise.findings import may_repeat
+from distced.middleware.eventtypes import EventType
 
 Place: TypeAlias = tuple[Path, tuple[int, int] | None]
 """A node of the canonical tree, or of a joint a run of its parts."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from detectors.language.tree import (
+from distced.detectors.language.tree import (
     Alternation,
     Concatenation,
     Hidden,

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton
-from detectors.compilation import Compiled
-from detectors.cutting.catalogue import Catalogue
-from detectors.cutting.cover import for_reuse
-from detectors.cutting.decomposition import full
-from detectors.cutting.graph import DetectorGraph, DetectorPlan, cut
-from middleware.sets.expressions import FALSE
+from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton
+from distced.detectors.compilation import Compiled
+from distced.detectors.cutting.catalogue import Catalogue
+from distced.detectors.cutting.cover import for_reuse
+from distced.detectors.cutting.decomposition import full
+from distced.detectors.cutting.graph import DetectorGraph, DetectorPlan, cut
+from distced.middleware.sets.expressions import FALSE
 
 
 def catalogue_of(patterns: Sequence[Compiled]) -> Catalogue:

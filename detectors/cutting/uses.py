@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from detectors.language.names import expressions_of, output_expressions, sets_of
-from detectors.language.tree import Atom, Delegated, Init, Output, Pattern, Timing, walk
-from middleware.sets.describable import AnySet, TypeSet, walk_set
-from middleware.sets.expressions import Expression, names, variables
+from distced.detectors.language.names import expressions_of, output_expressions, sets_of
+from distced.detectors.language.tree import Atom, Delegated, Init, Output, Pattern, Timing, walk
+from distced.middleware.sets.describable import AnySet, TypeSet, walk_set
+from distced.middleware.sets.expressions import Expression, names, variables
 
 
 @dataclass(slots=True)

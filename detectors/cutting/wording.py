@@ -13,16 +13,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from detectors.compilation import Compiled
-from detectors.cutting.candidates import Candidate, JointView, views
-from detectors.language.canonical import CanonicalForm, canonical_form
-from detectors.language.canonical_trees import renamed, renamed_output
-from detectors.language.inlining import rebuild
-from detectors.language.names import all_registers, all_variables
-from detectors.language.printer import format_pattern, format_publication
-from detectors.language.tree import Atom, Pattern, Publication, Scope, Timing, When, walk
-from middleware.sets.describable import DescribableSet, Difference, Filtered, Intersection, TypeSet, Union
-from middleware.sets.expressions import Binary, Expression, Name, transform
+from distced.detectors.compilation import Compiled
+from distced.detectors.cutting.candidates import Candidate, JointView, views
+from distced.detectors.language.canonical import CanonicalForm, canonical_form
+from distced.detectors.language.canonical_trees import renamed, renamed_output
+from distced.detectors.language.inlining import rebuild
+from distced.detectors.language.names import all_registers, all_variables
+from distced.detectors.language.printer import format_pattern, format_publication
+from distced.detectors.language.tree import Atom, Pattern, Publication, Scope, Timing, When, walk
+from distced.middleware.sets.describable import DescribableSet, Difference, Filtered, Intersection, TypeSet, Union
+from distced.middleware.sets.expressions import Binary, Expression, Name, transform
 
 MOST_PARTS: Final = 8
 """Of a joint of more parts, not every run is shown to people."""

@@ -9,12 +9,12 @@ from typing import Final
 
 from rich.text import Text
 
-from detectors.cutting.candidates import CONDITIONS, Candidate
-from detectors.cutting.wording import MOST_PARTS, NOT_CUT, Cuts, Listing
-from detectors.drawing.folding import fold
-from detectors.language.printer import format_pattern
-from middleware.sets.expressions import quote_name
-from middleware.timestamps import format_duration
+from distced.detectors.cutting.candidates import CONDITIONS, Candidate
+from distced.detectors.cutting.wording import MOST_PARTS, NOT_CUT, Cuts, Listing
+from distced.detectors.drawing.folding import fold
+from distced.detectors.language.printer import format_pattern
+from distced.middleware.sets.expressions import quote_name
+from distced.middleware.timestamps import format_duration
 
 _MOST_TEXT: Final = 240
 """Of a sub-pattern, in characters; JSON has all of it."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from detectors.compilation import Compiled
-from detectors.drawing.outline import outline
-from detectors.drawing.view import AutomatonView, MoveView, StateView
+from distced.detectors.compilation import Compiled
+from distced.detectors.drawing.outline import outline
+from distced.detectors.drawing.view import AutomatonView, MoveView, StateView
 
 
 def pattern_as_dict(compiled: Compiled, view: AutomatonView) -> dict[str, Any]:

@@ -10,9 +10,21 @@ from dataclasses import dataclass, field
 from math import sqrt
 from typing import Final
 
-from detectors.drawing.layout import Box, connect, place, ranks
-from detectors.drawing.shapes import HEAD, Arrowhead, Circle, Dot, Pen, Point, Shape, Stroke, Text, TextLine, broken
-from detectors.drawing.view import AutomatonView, MoveView, StateView
+from distced.detectors.drawing.layout import Box, connect, place, ranks
+from distced.detectors.drawing.shapes import (
+    HEAD,
+    Arrowhead,
+    Circle,
+    Dot,
+    Pen,
+    Point,
+    Shape,
+    Stroke,
+    Text,
+    TextLine,
+    broken,
+)
+from distced.detectors.drawing.view import AutomatonView, MoveView, StateView
 
 RADIUS: Final = 20.0
 _LOOP_HEIGHT: Final = 26.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from detectors.drawing.graph_view import DetectorView, Flow, GraphView
+from distced.detectors.drawing.graph_view import DetectorView, Flow, GraphView
 
 
 def graph_as_dict(view: GraphView) -> dict[str, Any]:

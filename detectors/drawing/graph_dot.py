@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from detectors.drawing.dot import quoted
-from detectors.drawing.folding import fold
-from detectors.drawing.graph_view import DetectorView, FlowKind, GraphView
+from distced.detectors.drawing.dot import quoted
+from distced.detectors.drawing.folding import fold
+from distced.detectors.drawing.graph_view import DetectorView, FlowKind, GraphView
 
 _COLUMNS: Final = 40
 

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from detectors.drawing.folding import fold
-from detectors.drawing.graph_view import DetectorView, Flow, FlowKind, GraphView
-from detectors.drawing.layout import Box, connect, place, ranks
-from detectors.drawing.shapes import HEAD, Arrowhead, Look, Panel, Path, Pen, Shape, Style, Text, TextLine
+from distced.detectors.drawing.folding import fold
+from distced.detectors.drawing.graph_view import DetectorView, Flow, FlowKind, GraphView
+from distced.detectors.drawing.layout import Box, connect, place, ranks
+from distced.detectors.drawing.shapes import HEAD, Arrowhead, Look, Panel, Path, Pen, Shape, Style, Text, TextLine
 
 COLUMNS: Final = 40
 """Of the text of a pattern, in its box."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from detectors.drawing.folding import fold
-from detectors.drawing.graph_figure import graph_figure, running_frame
-from detectors.drawing.graph_view import RUNS_ALREADY, FlowKind, GraphView
-from detectors.drawing.picture import arrow_sample, column, legend, picture, stack
-from detectors.drawing.shapes import Panel, Shape, TextLine
-from middleware.errors import DistcedError
+from distced.detectors.drawing.folding import fold
+from distced.detectors.drawing.graph_figure import graph_figure, running_frame
+from distced.detectors.drawing.graph_view import RUNS_ALREADY, FlowKind, GraphView
+from distced.detectors.drawing.picture import arrow_sample, column, legend, picture, stack
+from distced.detectors.drawing.shapes import Panel, Shape, TextLine
+from distced.middleware.errors import DistcedError
 
 MOST_DETECTORS: Final = 100
 """What a picture holds that anybody can read."""

@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 
 from rich.text import Text
 
-from detectors.drawing.folding import fold
-from detectors.drawing.graph_view import RUNS_ALREADY, DetectorView, GraphView
-from middleware.sets.expressions import quote_name
-from middleware.timestamps import format_duration
+from distced.detectors.drawing.folding import fold
+from distced.detectors.drawing.graph_view import RUNS_ALREADY, DetectorView, GraphView
+from distced.middleware.sets.expressions import quote_name
+from distced.middleware.timestamps import format_duration
 
 READ_AGAIN: Final = "⇢"
 """Before a type whose events a pattern of the file publishes."""

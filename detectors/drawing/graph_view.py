@@ -12,15 +12,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton
-from detectors.compilation import Compiled
-from detectors.cutting.catalogue import core_of
-from detectors.cutting.graph import DetectorGraph, DetectorPlan
-from detectors.cutting.wording import with_thinned_names
-from detectors.drawing.wording import thinned_names
-from detectors.language.printer import format_output, format_pattern, format_publication
-from middleware.sets.expressions import FALSE, names, quote_name
-from middleware.timestamps import format_duration
+from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton
+from distced.detectors.compilation import Compiled
+from distced.detectors.cutting.catalogue import core_of
+from distced.detectors.cutting.graph import DetectorGraph, DetectorPlan
+from distced.detectors.cutting.wording import with_thinned_names
+from distced.detectors.drawing.wording import thinned_names
+from distced.detectors.language.printer import format_output, format_pattern, format_publication
+from distced.middleware.sets.expressions import FALSE, names, quote_name
+from distced.middleware.timestamps import format_duration
 
 FlowKind: TypeAlias = Literal["events", "records", "published", "read"]
 """Primitive events; composite events with their records, into the detector they are part of; composite events out of

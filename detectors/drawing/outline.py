@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from detectors.language.printer import format_pattern, format_when
-from detectors.language.tree import (
+from distced.detectors.language.printer import format_pattern, format_when
+from distced.detectors.language.tree import (
     Alternation,
     Atom,
     Concatenation,
@@ -25,9 +25,9 @@ from detectors.language.tree import (
     Window,
     children,
 )
-from middleware.sets.describable import format_set
-from middleware.sets.expressions import format_expression, quote_name
-from middleware.timestamps import format_duration
+from distced.middleware.sets.describable import format_set
+from distced.middleware.sets.expressions import format_expression, quote_name
+from distced.middleware.timestamps import format_duration
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from html import escape
 from typing import Final
 
-from detectors.drawing.shapes import (
+from distced.detectors.drawing.shapes import (
     HEAD,
     SIZES,
     Arrowhead,

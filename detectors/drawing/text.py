@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from detectors.compilation import Compiled
-from detectors.drawing.outline import Outline, outline, outline_lines
-from detectors.drawing.view import AutomatonView, MoveView, StateView
+from distced.detectors.compilation import Compiled
+from distced.detectors.drawing.outline import Outline, outline, outline_lines
+from distced.detectors.drawing.view import AutomatonView, MoveView, StateView
 
 _LOOKS: str = "looks at "
 _STYLES = {"atom": "bold cyan", "reference": "bold cyan"}

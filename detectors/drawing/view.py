@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from detectors.automata.automaton import Automaton, Move, Position
-from detectors.compilation import Compiled
-from detectors.drawing.wording import Wording, thinned_names
-from middleware.timestamps import format_duration
+from distced.detectors.automata.automaton import Automaton, Move, Position
+from distced.detectors.compilation import Compiled
+from distced.detectors.drawing.wording import Wording, thinned_names
+from distced.middleware.timestamps import format_duration
 
 
 @dataclass(frozen=True, slots=True)

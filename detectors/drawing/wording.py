@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton, Position, State
-from detectors.language.derived import Thinning
-from detectors.language.printer import format_when
-from middleware.sets.describable import EMPTY, ConditionByType, union
-from middleware.sets.expressions import (
+from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton, Position, State
+from distced.detectors.language.derived import Thinning
+from distced.detectors.language.printer import format_when
+from distced.middleware.sets.describable import EMPTY, ConditionByType, union
+from distced.middleware.sets.expressions import (
     FALSE,
     SUM_LEVEL,
     TRUE,
@@ -24,7 +24,7 @@ from middleware.sets.expressions import (
     quote_name,
     transform,
 )
-from middleware.timestamps import format_duration
+from distced.middleware.timestamps import format_duration
 
 
 @dataclass(frozen=True, slots=True)

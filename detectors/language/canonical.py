@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
-from detectors.language.canonical_conditions import REGISTER, TIMER, VARIABLE
-from detectors.language.canonical_names import Places, Space, resolve
-from detectors.language.canonical_pieces import Place, Way, combined, mark, numbering
-from detectors.language.canonical_trees import Trees, renamed, renamed_output
-from detectors.language.printer import format_publication
-from detectors.language.tree import Atom, Pattern, Publication, walk
+from distced.detectors.language.canonical_conditions import REGISTER, TIMER, VARIABLE
+from distced.detectors.language.canonical_names import Places, Space, resolve
+from distced.detectors.language.canonical_pieces import Place, Way, combined, mark, numbering
+from distced.detectors.language.canonical_trees import Trees, renamed, renamed_output
+from distced.detectors.language.printer import format_publication
+from distced.detectors.language.tree import Atom, Pattern, Publication, walk
 
 _DIGEST_BYTES: Final = 8
 

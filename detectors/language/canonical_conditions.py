@@ -15,8 +15,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from detectors.language.canonical_pieces import Piece, Place, arranged, changed, combined, constant, distinct, named
-from middleware.sets.expressions import (
+from distced.detectors.language.canonical_pieces import (
+    Piece,
+    Place,
+    arranged,
+    changed,
+    combined,
+    constant,
+    distinct,
+    named,
+)
+from distced.middleware.sets.expressions import (
     COMPARISONS,
     FALSE,
     TRUE,
@@ -32,7 +41,7 @@ from middleware.sets.expressions import (
     quote_name,
     transform,
 )
-from middleware.sets.values import BINARY, negate
+from distced.middleware.sets.values import BINARY, negate
 
 VARIABLE: Final = "\x7fx"
 REGISTER: Final = "\x7fn"

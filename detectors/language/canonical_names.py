@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from detectors.language.canonical_conditions import REGISTER, VARIABLE
-from detectors.language.canonical_pieces import Place
-from detectors.language.names import expressions_of, output_expressions
-from detectors.language.tree import Atom, Init, Parallel, Pattern, Publication, children
-from middleware.sets.expressions import Expression, names, variables
+from distced.detectors.language.canonical_conditions import REGISTER, VARIABLE
+from distced.detectors.language.canonical_pieces import Place
+from distced.detectors.language.names import expressions_of, output_expressions
+from distced.detectors.language.tree import Atom, Init, Parallel, Pattern, Publication, children
+from distced.middleware.sets.expressions import Expression, names, variables
 
 
 @dataclass(slots=True)

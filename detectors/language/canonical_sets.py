@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from detectors.language.canonical_conditions import ALWAYS, NEVER, TIMER, Expressions
-from detectors.language.canonical_pieces import Piece, Place, changed, combined, constant, named
-from middleware.sets.describable import (
+from distced.detectors.language.canonical_conditions import ALWAYS, NEVER, TIMER, Expressions
+from distced.detectors.language.canonical_pieces import Piece, Place, changed, combined, constant, named
+from distced.middleware.sets.describable import (
     AnySet,
     ConditionByType,
     DescribableSet,
@@ -21,7 +21,7 @@ from middleware.sets.describable import (
     TypeSet,
     Union,
 )
-from middleware.sets.expressions import FALSE, Expression, quote_name
+from distced.middleware.sets.expressions import FALSE, Expression, quote_name
 
 NOTHING = "{}"
 """The text of the empty set."""

@@ -19,13 +19,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from detectors.language.canonical_conditions import REGISTER, TIMER, VARIABLE, Expressions, renamed_expression
-from detectors.language.canonical_names import Places, Space
-from detectors.language.canonical_pieces import Piece, Place, arranged, changed, combined, named
-from detectors.language.canonical_sets import NOTHING, canonical_set, renamed_set
-from detectors.language.inlining import rebuild
-from detectors.language.printer import format_when
-from detectors.language.tree import (
+from distced.detectors.language.canonical_conditions import REGISTER, TIMER, VARIABLE, Expressions, renamed_expression
+from distced.detectors.language.canonical_names import Places, Space
+from distced.detectors.language.canonical_pieces import Piece, Place, arranged, changed, combined, named
+from distced.detectors.language.canonical_sets import NOTHING, canonical_set, renamed_set
+from distced.detectors.language.inlining import rebuild
+from distced.detectors.language.printer import format_when
+from distced.detectors.language.tree import (
     Alternation,
     Atom,
     Concatenation,
@@ -42,9 +42,9 @@ from detectors.language.tree import (
     Timing,
     Window,
 )
-from detectors.language.tree import Sequence as Joint
-from middleware.sets.describable import EMPTY, ConditionByType, DescribableSet, normal_form, union
-from middleware.sets.expressions import TRUE, Expression, Name, quote_name, transform
+from distced.detectors.language.tree import Sequence as Joint
+from distced.middleware.sets.describable import EMPTY, ConditionByType, DescribableSet, normal_form, union
+from distced.middleware.sets.expressions import TRUE, Expression, Name, quote_name, transform
 
 _JOINT: Final = "joint"
 _ALTERNATION: Final = "alternation"

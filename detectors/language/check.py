@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from detectors.language.names import all_registers, all_variables
-from detectors.language.scanner import error_at
-from detectors.language.tree import (
+from distced.detectors.language.names import all_registers, all_variables
+from distced.detectors.language.scanner import error_at
+from distced.detectors.language.tree import (
     Alternation,
     Atom,
     Concatenation,
@@ -35,17 +35,10 @@ from detectors.language.tree import (
     nullable,
     walk,
 )
-from middleware.errors import PatternError
-from middleware.eventtypes import EventType, Kind, TypeRegistry, kind_of
-from middleware.sets.describable import (
-    AnySet,
-    DescribableSet,
-    Filtered,
-    TypeSet,
-    set_children,
-    walk_set,
-)
-from middleware.sets.expressions import (
+from distced.middleware.errors import PatternError
+from distced.middleware.eventtypes import EventType, Kind, TypeRegistry, kind_of
+from distced.middleware.sets.describable import AnySet, DescribableSet, Filtered, TypeSet, set_children, walk_set
+from distced.middleware.sets.expressions import (
     COMPARISONS,
     Binary,
     Call,
@@ -57,8 +50,8 @@ from middleware.sets.expressions import (
     Span,
     Unary,
 )
-from middleware.sets.expressions import walk as walk_expression
-from middleware.sets.values import FUNCTIONS
+from distced.middleware.sets.expressions import walk as walk_expression
+from distced.middleware.sets.values import FUNCTIONS
 
 Kinds = Mapping[str, Kind | None]
 

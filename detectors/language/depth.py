@@ -10,10 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, TypeAlias
 
-from detectors.language.scanner import error_at
-from detectors.language.tree import Atom, Init, Iteration, Keyed, Output, Parallel, Pattern, Scope, Window, children
-from middleware.errors import PatternError
-from middleware.sets.describable import (
+from distced.detectors.language.scanner import error_at
+from distced.detectors.language.tree import (
+    Atom,
+    Init,
+    Iteration,
+    Keyed,
+    Output,
+    Parallel,
+    Pattern,
+    Scope,
+    Window,
+    children,
+)
+from distced.middleware.errors import PatternError
+from distced.middleware.sets.describable import (
     AnySet,
     DescribableSet,
     Difference,
@@ -23,7 +34,7 @@ from middleware.sets.describable import (
     Union,
     set_children,
 )
-from middleware.sets.expressions import (
+from distced.middleware.sets.expressions import (
     COMPARISONS,
     LEVELS,
     Binary,
@@ -36,7 +47,7 @@ from middleware.sets.expressions import (
     Span,
     Unary,
 )
-from middleware.sets.expressions import children as expression_children
+from distced.middleware.sets.expressions import children as expression_children
 
 MOST_BRACKETS: Final = 50
 """How many brackets may be open in a text."""

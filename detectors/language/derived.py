@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
-from detectors.language.inlining import rebuild
-from detectors.language.parser import parse_expression
-from detectors.language.tree import Atom, Pattern, Scope
-from middleware.eventtypes import TypeRegistry
-from middleware.sets.describable import (
+from distced.detectors.language.inlining import rebuild
+from distced.detectors.language.parser import parse_expression
+from distced.detectors.language.tree import Atom, Pattern, Scope
+from distced.middleware.eventtypes import TypeRegistry
+from distced.middleware.sets.describable import (
     AnySet,
     DescribableSet,
     Difference,
@@ -24,7 +24,7 @@ from middleware.sets.describable import (
     TypeSet,
     Union,
 )
-from middleware.sets.expressions import TRUE, Expression, Name, conjunction, format_expression
+from distced.middleware.sets.expressions import TRUE, Expression, Name, conjunction, format_expression
 
 
 @dataclass(frozen=True, slots=True)

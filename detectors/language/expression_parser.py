@@ -6,11 +6,19 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from detectors.language.depth import MOST_BRACKETS, too_deep
-from detectors.language.scanner import Scanner
-from middleware.errors import DistcedError
-from middleware.sets.describable import AnySet, DescribableSet, Difference, Filtered, Intersection, TypeSet, Union
-from middleware.sets.expressions import (
+from distced.detectors.language.depth import MOST_BRACKETS, too_deep
+from distced.detectors.language.scanner import Scanner
+from distced.middleware.errors import DistcedError
+from distced.middleware.sets.describable import (
+    AnySet,
+    DescribableSet,
+    Difference,
+    Filtered,
+    Intersection,
+    TypeSet,
+    Union,
+)
+from distced.middleware.sets.expressions import (
     COMPARISONS,
     Binary,
     Call,
@@ -22,8 +30,8 @@ from middleware.sets.expressions import (
     Span,
     Unary,
 )
-from middleware.sets.values import FUNCTIONS
-from middleware.timestamps import INSTANT_MAX, UNITS, duration_of
+from distced.middleware.sets.values import FUNCTIONS
+from distced.middleware.timestamps import INSTANT_MAX, UNITS, duration_of
 
 _UNIT_LETTERS = "".join(UNITS)
 # No number of more digits fits into 64 bits or makes sense as a fraction of a unit; Python does not even read them all.

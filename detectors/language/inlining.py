@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from detectors.language.depth import MOST_LEVELS, too_deep
-from detectors.language.scanner import error_at
-from detectors.language.tree import (
+from distced.detectors.language.depth import MOST_LEVELS, too_deep
+from distced.detectors.language.scanner import error_at
+from distced.detectors.language.tree import (
     Alternation,
     Atom,
     Concatenation,
@@ -27,7 +27,7 @@ from detectors.language.tree import (
     Timing,
     Window,
 )
-from middleware.sets.expressions import Span
+from distced.middleware.sets.expressions import Span
 
 MOST_NODES: Final = 100_000
 """How many nodes a pattern may have with its definitions written out; definitions that use definitions multiply."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from detectors.language.tree import Atom, Delegated, Init, Output, Pattern, Scope, children, walk
-from middleware.sets.describable import DescribableSet, conditions
-from middleware.sets.expressions import Expression, names, variables
+from distced.detectors.language.tree import Atom, Delegated, Init, Output, Pattern, Scope, children, walk
+from distced.middleware.sets.describable import DescribableSet, conditions
+from distced.middleware.sets.expressions import Expression, names, variables
 
 
 def all_variables(pattern: Pattern) -> tuple[str, ...]:

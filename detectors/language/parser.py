@@ -14,10 +14,10 @@ from textwrap import dedent
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from detectors.language.depth import check_depth, check_output_depth
-from detectors.language.expression_parser import ExpressionParser
-from detectors.language.scanner import Scanner
-from detectors.language.tree import (
+from distced.detectors.language.depth import check_depth, check_output_depth
+from distced.detectors.language.expression_parser import ExpressionParser
+from distced.detectors.language.scanner import Scanner
+from distced.detectors.language.tree import (
     Alternation,
     Atom,
     Concatenation,
@@ -41,10 +41,10 @@ from detectors.language.tree import (
     When,
     Window,
 )
-from middleware.errors import DistcedError
-from middleware.sets.describable import DescribableSet, Difference, Filtered
-from middleware.sets.expressions import Expression, Span
-from middleware.timestamps import HOUR, MINUTE, SECOND, parse_instant
+from distced.middleware.errors import DistcedError
+from distced.middleware.sets.describable import DescribableSet, Difference, Filtered
+from distced.middleware.sets.expressions import Expression, Span
+from distced.middleware.timestamps import HOUR, MINUTE, SECOND, parse_instant
 
 INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?")
 _TIME_OF_DAY = re.compile(r"(\d\d?):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(?:(Z)|([+-])(\d\d):?(\d\d))?")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from detectors.language.tree import (
+from distced.detectors.language.tree import (
     Alternation,
     Atom,
     Concatenation,
@@ -32,8 +32,15 @@ from detectors.language.tree import (
     When,
     Window,
 )
-from middleware.sets.describable import DescribableSet, Filtered, Union, conditions, format_filtered_guarded, format_set
-from middleware.sets.expressions import (
+from distced.middleware.sets.describable import (
+    DescribableSet,
+    Filtered,
+    Union,
+    conditions,
+    format_filtered_guarded,
+    format_set,
+)
+from distced.middleware.sets.expressions import (
     COMPARISONS,
     SUM_LEVEL,
     Binary,
@@ -42,8 +49,8 @@ from middleware.sets.expressions import (
     format_expression,
     quote_name,
 )
-from middleware.sets.expressions import walk as walk_expression
-from middleware.timestamps import SECOND, format_duration, format_instant
+from distced.middleware.sets.expressions import walk as walk_expression
+from distced.middleware.timestamps import SECOND, format_duration, format_instant
 
 # Precedence, loosest first. A node is put in parentheses where it is looser than its place.
 _WHOLE: Final = 0  # within, by

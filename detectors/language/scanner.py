@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from middleware.errors import PatternError
-from middleware.sets.expressions import RESERVED, Span
+from distced.middleware.errors import PatternError
+from distced.middleware.sets.expressions import RESERVED, Span
 
 _BLANK = re.compile(r"(?:\s+|\#[^\n]*)*")
 _WORD = re.compile(

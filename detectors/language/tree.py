@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from middleware.sets.describable import DescribableSet
-from middleware.sets.expressions import Expression, Span
+from distced.middleware.sets.describable import DescribableSet
+from distced.middleware.sets.expressions import Expression, Span
 
 
 @dataclass(frozen=True, slots=True)

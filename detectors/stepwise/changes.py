@@ -6,12 +6,12 @@ forked share what they hold.
 
 from __future__ import annotations
 
-from detectors.automata.automaton import Automaton
-from detectors.automata.due import due_instant
-from detectors.stepwise.inner_events import PartEvent
-from detectors.stepwise.instance import Instance
-from detectors.stepwise.plans import MovePlan, Target
-from middleware.events import TIME, Attribute, Event
+from distced.detectors.automata.automaton import Automaton
+from distced.detectors.automata.due import due_instant
+from distced.detectors.stepwise.inner_events import PartEvent
+from distced.detectors.stepwise.instance import Instance
+from distced.detectors.stepwise.plans import MovePlan, Target
+from distced.middleware.events import TIME, Attribute, Event
 
 
 def initialised(instance: Instance, event: Event, inits: tuple) -> tuple[Attribute, ...]:  # type: ignore[type-arg]

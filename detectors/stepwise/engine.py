@@ -16,16 +16,16 @@ from itertools import groupby
 
 from msgspec import structs
 
-from detectors.automata.automaton import Automaton, Delegated, part_type
-from detectors.compilation import Compiled
-from detectors.stepwise.inner_events import PartMatch, part_events, part_match
-from detectors.stepwise.instance import BEFORE_ALL
-from detectors.stepwise.matcher import Matcher
-from detectors.stepwise.records import hear_open, open_gaps
-from detectors.stepwise.thinning import Thinner, mark, unmarked
-from middleware.events import CompositeEvent, Event, EventId, OpenGap, OrderKey
-from middleware.eventtypes import Kind
-from middleware.timestamps import INSTANT_MAX
+from distced.detectors.automata.automaton import Automaton, Delegated, part_type
+from distced.detectors.compilation import Compiled
+from distced.detectors.stepwise.inner_events import PartMatch, part_events, part_match
+from distced.detectors.stepwise.instance import BEFORE_ALL
+from distced.detectors.stepwise.matcher import Matcher
+from distced.detectors.stepwise.records import hear_open, open_gaps
+from distced.detectors.stepwise.thinning import Thinner, mark, unmarked
+from distced.middleware.events import CompositeEvent, Event, EventId, OpenGap, OrderKey
+from distced.middleware.eventtypes import Kind
+from distced.middleware.timestamps import INSTANT_MAX
 
 
 @dataclass(slots=True)

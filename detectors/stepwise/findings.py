@@ -17,11 +17,21 @@ from typing import Final
 
 from msgspec import structs
 
-from detectors.automata.automaton import Automaton, Delegated
-from detectors.stepwise.inner_events import PartEvent, PartMatch
-from detectors.stepwise.instance import Chain, Instance, Origin, chain_events
-from middleware.events import TIME, Attribute, CompositeEvent, Event, EventId, Gap, OrderKey, Record, composite_digest
-from middleware.sets.evaluation import Scope, compile_condition, compile_value
+from distced.detectors.automata.automaton import Automaton, Delegated
+from distced.detectors.stepwise.inner_events import PartEvent, PartMatch
+from distced.detectors.stepwise.instance import Chain, Instance, Origin, chain_events
+from distced.middleware.events import (
+    TIME,
+    Attribute,
+    CompositeEvent,
+    Event,
+    EventId,
+    Gap,
+    OrderKey,
+    Record,
+    composite_digest,
+)
+from distced.middleware.sets.evaluation import Scope, compile_condition, compile_value
 
 _REMEMBER_LEAST: Final = 4096
 _NO_EVENT: Final = Event("", 0, 0, "", 0, {})

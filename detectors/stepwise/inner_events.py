@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from detectors.automata.automaton import Delegated
-from middleware.events import TIME, Attribute, CompositeEvent, Event, EventId, OrderKey, Record
+from distced.detectors.automata.automaton import Delegated
+from distced.middleware.events import TIME, Attribute, CompositeEvent, Event, EventId, OrderKey, Record
 
 _V = TypeVar("_V")
 

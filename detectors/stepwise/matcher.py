@@ -12,18 +12,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from detectors.automata.automaton import Automaton, part_type, timer_type
-from detectors.stepwise.changes import assigned, initialised, kept_registers, timers_after
-from detectors.stepwise.findings import Findings
-from detectors.stepwise.gaps import StartGaps
-from detectors.stepwise.inner_events import PartEvent, PartMatch, TimeEvent
-from detectors.stepwise.instance import AFTER_ALL, BEFORE_ALL, Instance
-from detectors.stepwise.plans import KeyGroup, MovePlan, Planner, StatePlan, key_of
-from detectors.stepwise.records import start_recorded
-from detectors.stepwise.type_plans import TypePlan, TypePlans
-from detectors.stepwise.waiting import Waiting
-from middleware.events import TIME, Event
-from middleware.eventtypes import Kind
+from distced.detectors.automata.automaton import Automaton, part_type, timer_type
+from distced.detectors.stepwise.changes import assigned, initialised, kept_registers, timers_after
+from distced.detectors.stepwise.findings import Findings
+from distced.detectors.stepwise.gaps import StartGaps
+from distced.detectors.stepwise.inner_events import PartEvent, PartMatch, TimeEvent
+from distced.detectors.stepwise.instance import AFTER_ALL, BEFORE_ALL, Instance
+from distced.detectors.stepwise.plans import KeyGroup, MovePlan, Planner, StatePlan, key_of
+from distced.detectors.stepwise.records import start_recorded
+from distced.detectors.stepwise.type_plans import TypePlan, TypePlans
+from distced.detectors.stepwise.waiting import Waiting
+from distced.middleware.events import TIME, Event
+from distced.middleware.eventtypes import Kind
 
 # In a bucket with fewer instances it costs more to look for those whose window has closed than it saves.
 _CROWD: Final = 8

@@ -9,13 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from detectors.automata.automaton import Automaton, Move, Position, State, part_type
-from detectors.language.tree import When
-from middleware.events import Event
-from middleware.eventtypes import Kind
-from middleware.sets.describable import ConditionByType
-from middleware.sets.evaluation import Bindings, Condition, Registers, Scope, Value, compile_condition, compile_value
-from middleware.sets.expressions import FALSE
+from distced.detectors.automata.automaton import Automaton, Move, Position, State, part_type
+from distced.detectors.language.tree import When
+from distced.middleware.events import Event
+from distced.middleware.eventtypes import Kind
+from distced.middleware.sets.describable import ConditionByType
+from distced.middleware.sets.evaluation import (
+    Bindings,
+    Condition,
+    Registers,
+    Scope,
+    Value,
+    compile_condition,
+    compile_value,
+)
+from distced.middleware.sets.expressions import FALSE
 
 KeyOf = Callable[[Event], object]
 """The key of an event; None if one of its attributes is null."""

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from detectors.automata.automaton import Delegated, part_type
-from detectors.stepwise.changes import initialised
-from detectors.stepwise.findings import key_values
-from detectors.stepwise.gaps import NO_KEYS, KeyValues, StartGaps, least
-from detectors.stepwise.instance import Instance
-from detectors.stepwise.plans import StatePlan
-from middleware.events import Attribute, Event, Gap, OpenGap
+from distced.detectors.automata.automaton import Delegated, part_type
+from distced.detectors.stepwise.changes import initialised
+from distced.detectors.stepwise.findings import key_values
+from distced.detectors.stepwise.gaps import NO_KEYS, KeyValues, StartGaps, least
+from distced.detectors.stepwise.instance import Instance
+from distced.detectors.stepwise.plans import StatePlan
+from distced.middleware.events import Attribute, Event, Gap, OpenGap
 
 if TYPE_CHECKING:
-    from detectors.stepwise.matcher import Matcher
-    from detectors.stepwise.type_plans import TypePlan
+    from distced.detectors.stepwise.matcher import Matcher
+    from distced.detectors.stepwise.type_plans import TypePlan
 
 _NO_GAP: Final = Gap()
 

@@ -12,14 +12,14 @@ from typing import Any, Final
 
 import msgspec
 
-from detectors.packing import WIDE, pack_id, pack_key, pack_seq, seal, unpack_id, unpack_key, unpack_seq, unseal
-from detectors.stepwise.engine import StepwiseEngine
-from detectors.stepwise.gaps import StartGaps
-from detectors.stepwise.inner_events import PartEvent, PartMatch, TimeEvent
-from detectors.stepwise.instance import Instance, Origin
-from detectors.stepwise.matcher import Matcher
-from middleware.errors import SnapshotError
-from middleware.events import CompositeEvent, Event, Gap, Record
+from distced.detectors.packing import WIDE, pack_id, pack_key, pack_seq, seal, unpack_id, unpack_key, unpack_seq, unseal
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.detectors.stepwise.gaps import StartGaps
+from distced.detectors.stepwise.inner_events import PartEvent, PartMatch, TimeEvent
+from distced.detectors.stepwise.instance import Instance, Origin
+from distced.detectors.stepwise.matcher import Matcher
+from distced.middleware.errors import SnapshotError
+from distced.middleware.events import CompositeEvent, Event, Gap, Record
 
 FORMAT: Final = "distced engine"
 VERSION: Final = 2

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
-from detectors.language.derived import Thinning
-from detectors.stepwise.plans import key_of
-from middleware.events import Event
-from middleware.sets.evaluation import Scope, compile_condition
+from distced.detectors.language.derived import Thinning
+from distced.detectors.stepwise.plans import key_of
+from distced.middleware.events import Event
+from distced.middleware.sets.evaluation import Scope, compile_condition
 
 
 class Thinner:

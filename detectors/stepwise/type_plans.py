@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from detectors.automata.automaton import Automaton, timer_type
-from detectors.stepwise.plans import MovePlan, Planner, StatePlan
-from detectors.stepwise.waiting import Pool
+from distced.detectors.automata.automaton import Automaton, timer_type
+from distced.detectors.stepwise.plans import MovePlan, Planner, StatePlan
+from distced.detectors.stepwise.waiting import Pool
 
 
 @dataclass(frozen=True, slots=True)

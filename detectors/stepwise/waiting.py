@@ -9,7 +9,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import Final, TypeAlias
 
-from detectors.stepwise.instance import Instance
+from distced.detectors.stepwise.instance import Instance
 
 Pool: TypeAlias = dict[object, list[Instance]]
 

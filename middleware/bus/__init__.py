@@ -1,10 +1,10 @@
 """The bus: publish and subscribe over an MQTT server."""
 
-from middleware.address import Address, parse_address
-from middleware.bus.bus import Bus
-from middleware.bus.messages import BusState, BusStatistics, Failure, Message
-from middleware.bus.routes import Handler
-from middleware.bus.timers import Timer
+from distced.middleware.address import Address, parse_address
+from distced.middleware.bus.bus import Bus
+from distced.middleware.bus.messages import BusState, BusStatistics, Failure, Message
+from distced.middleware.bus.routes import Handler
+from distced.middleware.bus.timers import Timer
 
 __all__ = [
     "Address",

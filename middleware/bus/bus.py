@@ -21,15 +21,15 @@ from typing import Any, Self
 
 import msgspec
 
-from middleware.address import parse_address
-from middleware.bus.backoff import Backoff
-from middleware.bus.connection import Protocol, Settings, Wanted
-from middleware.bus.core import Core
-from middleware.bus.messages import BusState, BusStatistics, Failure, Message, check_message
-from middleware.bus.routes import Handler, check_filter
-from middleware.bus.timers import Timer
-from middleware.clock import Clock, SystemClock
-from middleware.errors import BusError
+from distced.middleware.address import parse_address
+from distced.middleware.bus.backoff import Backoff
+from distced.middleware.bus.connection import Protocol, Settings, Wanted
+from distced.middleware.bus.core import Core
+from distced.middleware.bus.messages import BusState, BusStatistics, Failure, Message, check_message
+from distced.middleware.bus.routes import Handler, check_filter
+from distced.middleware.bus.timers import Timer
+from distced.middleware.clock import Clock, SystemClock
+from distced.middleware.errors import BusError
 
 
 class Bus:

@@ -11,19 +11,19 @@ from typing import Any, Final
 
 from paho.mqtt.reasoncodes import ReasonCode
 
-from middleware.bus.backoff import Backoff
-from middleware.bus.connection import Connection, Protocol, Settings, Wanted
-from middleware.bus.link import Link
-from middleware.bus.loop import Loop
-from middleware.bus.messages import BusState, BusStatistics, Failure, Message
-from middleware.bus.outbox import Outbox
-from middleware.bus.receipts import Receipts
-from middleware.bus.reports import Reports, name_of
-from middleware.bus.standing import Standing
-from middleware.bus.subscriptions import Subscriptions
-from middleware.clock import Clock
-from middleware.errors import BusError
-from middleware.timestamps import SECOND
+from distced.middleware.bus.backoff import Backoff
+from distced.middleware.bus.connection import Connection, Protocol, Settings, Wanted
+from distced.middleware.bus.link import Link
+from distced.middleware.bus.loop import Loop
+from distced.middleware.bus.messages import BusState, BusStatistics, Failure, Message
+from distced.middleware.bus.outbox import Outbox
+from distced.middleware.bus.receipts import Receipts
+from distced.middleware.bus.reports import Reports, name_of
+from distced.middleware.bus.standing import Standing
+from distced.middleware.bus.subscriptions import Subscriptions
+from distced.middleware.clock import Clock
+from distced.middleware.errors import BusError
+from distced.middleware.timestamps import SECOND
 
 _SEND_AT_ONCE: Final = 64
 """Messages handed over before the network is read again."""

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from selectors import EVENT_READ, EVENT_WRITE
 from typing import Final
 
-from middleware.address import lost, unreachable
-from middleware.bus.backoff import Backoff
-from middleware.bus.connection import Connection, Protocol, Settings, Wanted, next_protocol
-from middleware.bus.loop import Loop
-from middleware.bus.timers import Timer
-from middleware.clock import Clock
-from middleware.errors import BusError
-from middleware.timestamps import SECOND
+from distced.middleware.address import lost, unreachable
+from distced.middleware.bus.backoff import Backoff
+from distced.middleware.bus.connection import Connection, Protocol, Settings, Wanted, next_protocol
+from distced.middleware.bus.loop import Loop
+from distced.middleware.bus.timers import Timer
+from distced.middleware.clock import Clock
+from distced.middleware.errors import BusError
+from distced.middleware.timestamps import SECOND
 
 _READ_AT_ONCE: Final = 64
 """Packets handled before what their handlers published is sent."""

@@ -10,8 +10,8 @@ import threading
 from collections import deque
 from collections.abc import Iterable
 
-from middleware.bus.messages import Message
-from middleware.errors import BusError
+from distced.middleware.bus.messages import Message
+from distced.middleware.errors import BusError
 
 
 class Outbox:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from middleware.bus.connection import Connection
+from distced.middleware.bus.connection import Connection
 
 
 class Receipts:

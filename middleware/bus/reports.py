@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import structlog
 
-from middleware.bus.messages import Failure
+from distced.middleware.bus.messages import Failure
 
 _log = structlog.get_logger(__name__)
 

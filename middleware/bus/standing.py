@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from middleware.bus.messages import BusState
-from middleware.errors import BusError
+from distced.middleware.bus.messages import BusState
+from distced.middleware.errors import BusError
 
 
 class Standing:

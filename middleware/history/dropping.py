@@ -12,11 +12,11 @@ from pathlib import Path
 
 import msgspec
 
-from middleware.errors import HistoryError
-from middleware.history.history import History, Problem
-from middleware.history.late import late_events, late_files
-from middleware.history.layout import day_number, day_text
-from middleware.timestamps import DAY
+from distced.middleware.errors import HistoryError
+from distced.middleware.history.history import History, Problem
+from distced.middleware.history.late import late_events, late_files
+from distced.middleware.history.layout import day_number, day_text
+from distced.middleware.timestamps import DAY
 
 
 class Dropping(msgspec.Struct, frozen=True):

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from middleware.errors import DistcedError, HistoryError
-from middleware.eventtypes import EventType
-from middleware.history.layout import (
+from distced.middleware.errors import DistcedError, HistoryError
+from distced.middleware.eventtypes import EventType
+from distced.middleware.history.layout import (
     NOTE_KEY,
     RECORDERS,
     FileNote,
@@ -25,7 +25,7 @@ from middleware.history.layout import (
     is_day,
     place_of,
 )
-from middleware.recorded.tables import import_pyarrow, noted_types
+from distced.middleware.recorded.tables import import_pyarrow, noted_types
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,12 @@ from typing import Final
 
 import msgspec
 
-from middleware.errors import HistoryError
-from middleware.events import Attribute, Event
-from middleware.history.history import Problem
-from middleware.history.layout import write_whole
-from middleware.recorded.writer import json_line
-from middleware.timestamps import format_instant
+from distced.middleware.errors import HistoryError
+from distced.middleware.events import Attribute, Event
+from distced.middleware.history.history import Problem
+from distced.middleware.history.layout import write_whole
+from distced.middleware.recorded.writer import json_line
+from distced.middleware.timestamps import format_instant
 
 LATE: Final = "late"
 

@@ -21,8 +21,8 @@ from typing import Final
 
 import msgspec
 
-from middleware.errors import HistoryError
-from middleware.timestamps import DAY
+from distced.middleware.errors import HistoryError
+from distced.middleware.timestamps import DAY
 
 VERSION: Final = 1
 NOTE_KEY: Final = b"distced.history"

@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from middleware.errors import DistcedError, HistoryError
-from middleware.events import Event
-from middleware.eventtypes import EventType
-from middleware.history.history import History, HistoryFile, Problem, by_day
-from middleware.mapping.rejected import Rejected
-from middleware.recorded.reader import EventReader
-from middleware.recorded.rows import Row
-from middleware.recorded.tables import ParquetRows, import_pyarrow
+from distced.middleware.errors import DistcedError, HistoryError
+from distced.middleware.events import Event
+from distced.middleware.eventtypes import EventType
+from distced.middleware.history.history import History, HistoryFile, Problem, by_day
+from distced.middleware.mapping.rejected import Rejected
+from distced.middleware.recorded.reader import EventReader
+from distced.middleware.recorded.rows import Row
+from distced.middleware.recorded.tables import ParquetRows, import_pyarrow
 
 
 def events_of_history(

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from middleware.errors import HistoryError
-from middleware.history.history import History, HistoryFile, Problem
-from middleware.history.late import late_files
-from middleware.history.layout import day_number
-from middleware.timestamps import DAY
+from distced.middleware.errors import HistoryError
+from distced.middleware.history.history import History, HistoryFile, Problem
+from distced.middleware.history.late import late_files
+from distced.middleware.history.layout import day_number
+from distced.middleware.timestamps import DAY
 
 
 class DayReport(msgspec.Struct, frozen=True):

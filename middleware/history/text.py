@@ -9,9 +9,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from middleware.event_lines import COLOURS, span
-from middleware.history.report import DayReport, HistoryReport, RecorderReport
-from middleware.timestamps import format_instant
+from distced.middleware.event_lines import COLOURS, span
+from distced.middleware.history.report import DayReport, HistoryReport, RecorderReport
+from distced.middleware.timestamps import format_instant
 
 FEW: Final = 3
 """How many sources, types or gaps are named; of more there is the number."""

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import msgspec
 
-from middleware.errors import HistoryError
-from middleware.events import Event
-from middleware.eventtypes import EventType, Kind, event_type, kind_of
-from middleware.history.layout import (
+from distced.middleware.errors import HistoryError
+from distced.middleware.events import Event
+from distced.middleware.eventtypes import EventType, Kind, event_type, kind_of
+from distced.middleware.history.layout import (
     NOTE_KEY,
     RECORDERS,
     FileNote,
@@ -23,9 +23,9 @@ from middleware.history.layout import (
     make_history,
     write_whole,
 )
-from middleware.recorded.arrow_form import table_of
-from middleware.recorded.tables import import_pyarrow
-from middleware.timestamps import format_instant
+from distced.middleware.recorded.arrow_form import table_of
+from distced.middleware.recorded.tables import import_pyarrow
+from distced.middleware.timestamps import format_instant
 
 ORDER: Final = ("hi", "lo", "source", "seq")
 """The columns that files are sorted by: the order of consumption (`Event.key`) among events of one type."""

@@ -1,8 +1,8 @@
 """Mappings: foreign messages and rows become events, as a TOML file says (docs/mappings.md)."""
 
-from middleware.mapping.loading import load_mapping, parse_mapping
-from middleware.mapping.mapping import NO_RULE, Mapped, Mapping
-from middleware.mapping.rejected import Rejected
-from middleware.mapping.schema import FileSpec
+from distced.middleware.mapping.loading import load_mapping, parse_mapping
+from distced.middleware.mapping.mapping import NO_RULE, Mapped, Mapping
+from distced.middleware.mapping.rejected import Rejected
+from distced.middleware.mapping.schema import FileSpec
 
 __all__ = ["NO_RULE", "FileSpec", "Mapped", "Mapping", "Rejected", "load_mapping", "parse_mapping"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from middleware.errors import MappingError
-from middleware.events import Attribute
-from middleware.mapping.picking import Message, compile_path, compile_value, text_of
-from middleware.mapping.schema import AttributeSpec, Scalar
-from middleware.timestamps import INSTANT_MAX, INSTANT_MIN
+from distced.middleware.errors import MappingError
+from distced.middleware.events import Attribute
+from distced.middleware.mapping.picking import Message, compile_path, compile_value, text_of
+from distced.middleware.mapping.schema import AttributeSpec, Scalar
+from distced.middleware.timestamps import INSTANT_MAX, INSTANT_MIN
 
 Convert: TypeAlias = Callable[[object], Attribute]
 """Gives the attribute's value for one that is not null, or raises `MappingError`."""

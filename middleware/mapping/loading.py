@@ -8,20 +8,20 @@ from contextlib import contextmanager
 from pathlib import Path as FilePath
 from typing import Any, Final
 
-from middleware.errors import DistcedError, MappingError
-from middleware.eventtypes import KINDS, EventType, Kind, event_type
-from middleware.mapping.clocks import ClockPolicy
-from middleware.mapping.conditions import compile_condition, compile_regex
-from middleware.mapping.converting import AttributeReader, compile_attribute
-from middleware.mapping.duplicates import Duplicates
-from middleware.mapping.mapping import Mapping, RowReader
-from middleware.mapping.picking import compile_path, compile_template, compile_value
-from middleware.mapping.rejected import located
-from middleware.mapping.rules import Lookup, Rule
-from middleware.mapping.schema import AttributeSpec, FileOfRules, FileSpec, RuleSpec, TimeSpec, TypeSpec
-from middleware.mapping.shaping import shape
-from middleware.mapping.times import InstantReader, TimeReader
-from middleware.mapping.topics import TopicFilter
+from distced.middleware.errors import DistcedError, MappingError
+from distced.middleware.eventtypes import KINDS, EventType, Kind, event_type
+from distced.middleware.mapping.clocks import ClockPolicy
+from distced.middleware.mapping.conditions import compile_condition, compile_regex
+from distced.middleware.mapping.converting import AttributeReader, compile_attribute
+from distced.middleware.mapping.duplicates import Duplicates
+from distced.middleware.mapping.mapping import Mapping, RowReader
+from distced.middleware.mapping.picking import compile_path, compile_template, compile_value
+from distced.middleware.mapping.rejected import located
+from distced.middleware.mapping.rules import Lookup, Rule
+from distced.middleware.mapping.schema import AttributeSpec, FileOfRules, FileSpec, RuleSpec, TimeSpec, TypeSpec
+from distced.middleware.mapping.shaping import shape
+from distced.middleware.mapping.times import InstantReader, TimeReader
+from distced.middleware.mapping.topics import TopicFilter
 
 _NOT_DEFAULTS: Final = ("name", "topic")
 

@@ -9,8 +9,8 @@ from typing import cast
 
 import msgspec
 
-from middleware.errors import MappingError
-from middleware.mapping.schema import PayloadFormat
+from distced.middleware.errors import MappingError
+from distced.middleware.mapping.schema import PayloadFormat
 
 
 def decode_payload(

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from middleware.errors import MappingError
-from middleware.mapping.schema import Path
+from distced.middleware.errors import MappingError
+from distced.middleware.mapping.schema import Path
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, ge
 
 import msgspec
 
-from middleware.errors import MappingError
+from distced.middleware.errors import MappingError
 
 _T = TypeVar("_T", bound=msgspec.Struct)
 _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d*|\.\.\.)\]")

@@ -16,10 +16,10 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
-from middleware.errors import DistcedError, MappingError
-from middleware.mapping.picking import Message, compile_path, compile_value
-from middleware.mapping.schema import TimeSpec
-from middleware.timestamps import DAY, INSTANT_MAX, INSTANT_MIN, SECOND, UNITS, format_instant, parse_instant
+from distced.middleware.errors import DistcedError, MappingError
+from distced.middleware.mapping.picking import Message, compile_path, compile_value
+from distced.middleware.mapping.schema import TimeSpec
+from distced.middleware.timestamps import DAY, INSTANT_MAX, INSTANT_MIN, SECOND, UNITS, format_instant, parse_instant
 
 _EPOCH: Final = datetime(1970, 1, 1)
 _EPOCH_UNITS: Final = ("s", "ms", "us", "ns")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from middleware.errors import PatternError
-from middleware.patterns.names import derivations
-from middleware.patterns.pattern import Pattern, PatternLike, Publication, as_pattern
-from middleware.patterns.writing import write, write_derivation
+from distced.middleware.errors import PatternError
+from distced.middleware.patterns.names import derivations
+from distced.middleware.patterns.pattern import Pattern, PatternLike, Publication, as_pattern
+from distced.middleware.patterns.writing import write, write_derivation
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,8 +7,8 @@ from datetime import datetime, time, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from middleware.errors import DistcedError, PatternError
-from middleware.timestamps import MICROSECOND, format_duration, format_instant, parse_duration, parse_instant
+from distced.middleware.errors import DistcedError, PatternError
+from distced.middleware.timestamps import MICROSECOND, format_duration, format_instant, parse_duration, parse_instant
 
 _TIME_OF_DAY: Final = re.compile(r"\d\d?:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d| *'[^'\n]+')?")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from middleware.errors import PatternError
-from middleware.patterns.events import (
+from distced.middleware.errors import PatternError
+from distced.middleware.patterns.events import (
     AnyOf,
     Derivation,
     Described,
@@ -17,7 +17,7 @@ from middleware.patterns.events import (
     TypeOf,
     UnionOf,
 )
-from middleware.patterns.pattern import (
+from distced.middleware.patterns.pattern import (
     Alternation,
     Concatenation,
     Hidden,
@@ -32,7 +32,7 @@ from middleware.patterns.pattern import (
     Timing,
     Window,
 )
-from middleware.patterns.values import Value
+from distced.middleware.patterns.values import Value
 
 
 class Names:

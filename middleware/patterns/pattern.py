@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from typing import TYPE_CHECKING, TypeAlias
 
-from middleware.errors import PatternError
-from middleware.patterns.moments import duration, when
-from middleware.patterns.values import Given, Value, as_value
+from distced.middleware.errors import PatternError
+from distced.middleware.patterns.moments import duration, when
+from distced.middleware.patterns.values import Given, Value, as_value
 
 if TYPE_CHECKING:
-    from middleware.patterns.events import Described, EventSet, Timer, TimerToken
+    from distced.middleware.patterns.events import Described, EventSet, Timer, TimerToken
 
 PatternLike: TypeAlias = "Pattern | str"
 """A pattern, or the name of an event type for any event of it."""
@@ -127,7 +127,7 @@ class Pattern:
             second: is given the time event, an event like others, and returns the pattern that follows.
             name: what it is called in the text; T, T2, ... where it is left out.
         """
-        from middleware.patterns.events import Timer, TimerToken
+        from distced.middleware.patterns.events import Timer, TimerToken
 
         token = TimerToken(when(after), name)
         return Timing(self, as_pattern(second(Timer(token))), token)
@@ -157,7 +157,7 @@ class Pattern:
             attributes: by name, for names that cannot be Python's keywords; the others are given as keywords.
             where: conditions on the attributes of events and on those published here, `value("name")`.
         """
-        from middleware.patterns.events import conditions
+        from distced.middleware.patterns.events import conditions
 
         wanted = (where,) if isinstance(where, Value | str | bool) else tuple(where)
         pairs = {**(attributes or {}), **more}
@@ -165,12 +165,12 @@ class Pattern:
         return Publication(self, name, published, conditions(wanted, {}))
 
     def __str__(self) -> str:
-        from middleware.patterns.writing import write
+        from distced.middleware.patterns.writing import write
 
         return write(self)
 
     def __repr__(self) -> str:
-        from middleware.patterns.writing import write
+        from distced.middleware.patterns.writing import write
 
         return f"<{type(self).__name__} {write(self, lenient=True)}>"
 
@@ -192,7 +192,7 @@ class Publication:
     where: tuple[Value | str, ...]
 
     def __str__(self) -> str:
-        from middleware.patterns.writing import write
+        from distced.middleware.patterns.writing import write
 
         return write(self)
 
@@ -272,7 +272,7 @@ def as_pattern(given: PatternLike) -> Pattern:
     if isinstance(given, Pattern):
         return given
     if isinstance(given, str):
-        from middleware.patterns.events import event
+        from distced.middleware.patterns.events import event
 
         return event(given)
     raise PatternError("not a pattern", given=given, allowed="a pattern, or the name of an event type")
@@ -294,6 +294,6 @@ def _times(least: int, most: int | None) -> tuple[int, int | None]:
 
 
 def _described(sets: Iterable[SetLike]) -> Described:
-    from middleware.patterns.events import described
+    from distced.middleware.patterns.events import described
 
     return described(sets)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from middleware.errors import PatternError
+from distced.middleware.errors import PatternError
 
 _QUOTED: Final = re.compile(r"'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|`[^`\n]+`")
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeAlias
 
-from middleware.errors import PatternError
-from middleware.events import Attribute
-from middleware.sets.expressions import Binary, Call, Expression, Field, Literal, Moment, Name, Unary
-from middleware.sets.values import FUNCTIONS
-from middleware.timestamps import INSTANT_MAX, INSTANT_MIN, MICROSECOND
+from distced.middleware.errors import PatternError
+from distced.middleware.events import Attribute
+from distced.middleware.sets.expressions import Binary, Call, Expression, Field, Literal, Moment, Name, Unary
+from distced.middleware.sets.values import FUNCTIONS
+from distced.middleware.timestamps import INSTANT_MAX, INSTANT_MIN, MICROSECOND
 
 Given: TypeAlias = "Value | int | float | str | bool | timedelta | None"
 """What may stand where a value is wanted; a timedelta is its nanoseconds, as durations are in patterns."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from middleware.errors import PatternError
-from middleware.patterns.events import (
+from distced.middleware.errors import PatternError
+from distced.middleware.patterns.events import (
     AnyOf,
     Derivation,
     Described,
@@ -17,8 +17,8 @@ from middleware.patterns.events import (
     TypeOf,
     UnionOf,
 )
-from middleware.patterns.names import Names
-from middleware.patterns.pattern import (
+from distced.middleware.patterns.names import Names
+from distced.middleware.patterns.pattern import (
     Alternation,
     Concatenation,
     Hidden,
@@ -33,8 +33,8 @@ from middleware.patterns.pattern import (
     Timing,
     Window,
 )
-from middleware.patterns.values import Value
-from middleware.sets.expressions import SUM_LEVEL, format_expression, quote_name
+from distced.middleware.patterns.values import Value
+from distced.middleware.sets.expressions import SUM_LEVEL, format_expression, quote_name
 
 # Precedence as in the language, loosest first.
 _WHOLE: Final = 0  # within, by

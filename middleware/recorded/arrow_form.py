@@ -13,11 +13,11 @@ from typing import Any, Final
 
 import msgspec
 
-from middleware.events import Attribute, CompositeEvent, Event
-from middleware.eventtypes import EventType, Kind
-from middleware.recorded.native import OWN_COLUMNS, PREFIX
-from middleware.recorded.tables import TYPES_KEY, WHOLE, import_pyarrow
-from middleware.timestamps import INSTANT_MAX
+from distced.middleware.events import Attribute, CompositeEvent, Event
+from distced.middleware.eventtypes import EventType, Kind
+from distced.middleware.recorded.native import OWN_COLUMNS, PREFIX
+from distced.middleware.recorded.tables import TYPES_KEY, WHOLE, import_pyarrow
+from distced.middleware.timestamps import INSTANT_MAX
 
 DIGITS: Final = 29
 """Of the greatest sequence number of a composite event, a digest of 96 bits."""

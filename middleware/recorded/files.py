@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Final, cast
 
-from middleware.errors import EventError
-from middleware.mapping.schema import FileFormat
+from distced.middleware.errors import EventError
+from distced.middleware.mapping.schema import FileFormat
 
 FORMATS: Final[dict[str, FileFormat]] = {
     ".csv": "csv",

@@ -14,12 +14,12 @@ from typing import Any, Final
 
 import msgspec
 
-from middleware.errors import DistcedError, EventError
-from middleware.events import Attribute, CompositeEvent, Event, check_event
-from middleware.eventtypes import KINDS, EventType, Kind, event_type, kind_of
-from middleware.mapping.converting import to_number
-from middleware.recorded.rows import Fields, Rows
-from middleware.timestamps import parse_instant
+from distced.middleware.errors import DistcedError, EventError
+from distced.middleware.events import Attribute, CompositeEvent, Event, check_event
+from distced.middleware.eventtypes import KINDS, EventType, Kind, event_type, kind_of
+from distced.middleware.mapping.converting import to_number
+from distced.middleware.recorded.rows import Fields, Rows
+from distced.middleware.timestamps import parse_instant
 
 OWN_COLUMNS: Final = ("type", "lo", "hi", "time", "source", "seq", "constituents")
 """The columns of a table that are no attributes."""

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from middleware.errors import DistcedError, EventError
-from middleware.events import Event
-from middleware.eventtypes import EventType
-from middleware.mapping import FileSpec, Mapping, Rejected
-from middleware.mapping.rejected import located
-from middleware.recorded.files import format_of
-from middleware.recorded.native import EventBuilder, JsonEvent, TableForm, of_json
-from middleware.recorded.rows import CsvRows, Fields, JsonRows, Row, Rows, TextRows
-from middleware.recorded.tables import ParquetRows, TableRows
+from distced.middleware.errors import DistcedError, EventError
+from distced.middleware.events import Event
+from distced.middleware.eventtypes import EventType
+from distced.middleware.mapping import FileSpec, Mapping, Rejected
+from distced.middleware.mapping.rejected import located
+from distced.middleware.recorded.files import format_of
+from distced.middleware.recorded.native import EventBuilder, JsonEvent, TableForm, of_json
+from distced.middleware.recorded.rows import CsvRows, Fields, JsonRows, Row, Rows, TextRows
+from distced.middleware.recorded.tables import ParquetRows, TableRows
 
 REJECTED_KEPT: Final = 1_000
 """Rejected rows that are kept of one pass; all are counted."""

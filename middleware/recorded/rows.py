@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias
 
-from middleware.errors import DistcedError, MappingError
-from middleware.eventtypes import EventType
-from middleware.mapping.payloads import decode_json, split_columns
-from middleware.recorded.files import opened, opened_text
+from distced.middleware.errors import DistcedError, MappingError
+from distced.middleware.eventtypes import EventType
+from distced.middleware.mapping.payloads import decode_json, split_columns
+from distced.middleware.recorded.files import opened, opened_text
 
 Fields: TypeAlias = dict[str, object]
 

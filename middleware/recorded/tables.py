@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import msgspec
 
-from middleware.errors import EventError
-from middleware.eventtypes import EventType
-from middleware.recorded.files import opened
-from middleware.recorded.rows import Row
+from distced.middleware.errors import EventError
+from distced.middleware.eventtypes import EventType
+from distced.middleware.recorded.files import opened
+from distced.middleware.recorded.rows import Row
 
 TYPES_KEY: Final = b"distced.types"
 """Where the schema of a Parquet file that was written here notes the event types."""

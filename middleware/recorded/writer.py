@@ -15,13 +15,13 @@ from typing import IO, Any, Final
 
 import msgspec
 
-from middleware.errors import EventError
-from middleware.events import Attribute, CompositeEvent, Event
-from middleware.eventtypes import Kind
-from middleware.recorded.arrow_form import column_of, constituents_text, table_of
-from middleware.recorded.files import format_of, written
-from middleware.recorded.native import EventBuilder
-from middleware.recorded.tables import arrow_errors, import_pyarrow
+from distced.middleware.errors import EventError
+from distced.middleware.events import Attribute, CompositeEvent, Event
+from distced.middleware.eventtypes import Kind
+from distced.middleware.recorded.arrow_form import column_of, constituents_text, table_of
+from distced.middleware.recorded.files import format_of, written
+from distced.middleware.recorded.native import EventBuilder
+from distced.middleware.recorded.tables import arrow_errors, import_pyarrow
 
 _FORMATS: Final = ".jsonl, .csv and .parquet, the first two also with .gz"
 _INFINITE: Final = (float("inf"), float("-inf"))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from middleware.sets.expressions import (
+from distced.middleware.sets.expressions import (
     FALSE,
     TRUE,
     Expression,

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from middleware.events import Attribute, Event
-from middleware.eventtypes import Kind, kind_of
-from middleware.sets import values
-from middleware.sets.expressions import (
+from distced.middleware.events import Attribute, Event
+from distced.middleware.eventtypes import Kind, kind_of
+from distced.middleware.sets import values
+from distced.middleware.sets.expressions import (
     COMPARISONS,
     FALSE,
     TRUE,

@@ -25,19 +25,19 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from middleware.protocol import Hints
-from middleware.timestamps import MILLISECOND, SECOND
-from policies.distribution.candidates import Candidate, Rank
-from policies.distribution.delays import mean
-from policies.distribution.figures import Figures
-from policies.distribution.hints import allowed_nodes
-from policies.distribution.policy import Policy
-from policies.distribution.reading import Stream
-from policies.distribution.reasons import figures as figures_in_words
-from policies.distribution.reasons import show_rate, show_time, show_use
-from policies.distribution.situation import Situation
-from policies.distribution.ties import lot
-from policies.topology.model import Place
+from distced.middleware.protocol import Hints
+from distced.middleware.timestamps import MILLISECOND, SECOND
+from distced.policies.distribution.candidates import Candidate, Rank
+from distced.policies.distribution.delays import mean
+from distced.policies.distribution.figures import Figures
+from distced.policies.distribution.hints import allowed_nodes
+from distced.policies.distribution.policy import Policy
+from distced.policies.distribution.reading import Stream
+from distced.policies.distribution.reasons import figures as figures_in_words
+from distced.policies.distribution.reasons import show_rate, show_time, show_use
+from distced.policies.distribution.situation import Situation
+from distced.policies.distribution.ties import lot
+from distced.policies.topology.model import Place
 
 MARGIN: Final = 0.1
 """By what share of itself the figure that decides has to get better."""

@@ -15,11 +15,11 @@ from collections.abc import Iterable
 from math import fsum
 from typing import TYPE_CHECKING, Final
 
-from middleware.protocol import DetectorEntry
-from policies.distribution.reading import Stream
+from distced.middleware.protocol import DetectorEntry
+from distced.policies.distribution.reading import Stream
 
 if TYPE_CHECKING:
-    from policies.distribution.situation import Situation
+    from distced.policies.distribution.situation import Situation
 
 _NOWHERE: Final[Counter[tuple[str, str]]] = Counter()
 

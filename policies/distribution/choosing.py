@@ -15,20 +15,20 @@ from itertools import combinations
 from math import comb, inf
 from typing import Final, NamedTuple, TypeAlias
 
-from detectors.cutting.graph import DetectorGraph
-from middleware.errors import DistcedError
-from policies.distribution.candidates import Action, Candidate, Rank
-from policies.distribution.delays import mean
-from policies.distribution.estimating import Part
-from policies.distribution.figures import Assumed, Figures
-from policies.distribution.hints import allowed_nodes
-from policies.distribution.policy import Policy
-from policies.distribution.reading import Stream
-from policies.distribution.request import Request
-from policies.distribution.situation import Situation
-from policies.distribution.ties import lot
-from policies.distribution.ways import may_be_read
-from policies.topology.model import Place
+from distced.detectors.cutting.graph import DetectorGraph
+from distced.middleware.errors import DistcedError
+from distced.policies.distribution.candidates import Action, Candidate, Rank
+from distced.policies.distribution.delays import mean
+from distced.policies.distribution.estimating import Part
+from distced.policies.distribution.figures import Assumed, Figures
+from distced.policies.distribution.hints import allowed_nodes
+from distced.policies.distribution.policy import Policy
+from distced.policies.distribution.reading import Stream
+from distced.policies.distribution.request import Request
+from distced.policies.distribution.situation import Situation
+from distced.policies.distribution.ties import lot
+from distced.policies.distribution.ways import may_be_read
+from distced.policies.topology.model import Place
 
 MOST_SETS: Final = 1000
 """So many sets of nodes are looked at one by one."""

@@ -18,10 +18,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import Final, NamedTuple
 
-from middleware.timestamps import SECOND
-from policies.distribution import sizes
-from policies.distribution.measures import DEEPEST
-from policies.distribution.situation import Situation
+from distced.middleware.timestamps import SECOND
+from distced.policies.distribution import sizes
+from distced.policies.distribution.measures import DEEPEST
+from distced.policies.distribution.situation import Situation
 
 STEPS: Final = 8
 """In how many steps the integral is taken."""

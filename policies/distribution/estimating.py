@@ -33,16 +33,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton, State, Timer
-from detectors.cutting.candidates import size_of
-from detectors.cutting.graph import DetectorPlan
-from detectors.language.tree import Delegated, Relative
-from middleware.protocol import Hints, Measured
-from middleware.timestamps import DAY, SECOND
-from policies.distribution import sizes
-from policies.distribution.reading import Stream, inputs
-from policies.distribution.selectivity import share_of, shares
-from policies.distribution.situation import Situation
+from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton, State, Timer
+from distced.detectors.cutting.candidates import size_of
+from distced.detectors.cutting.graph import DetectorPlan
+from distced.detectors.language.tree import Delegated, Relative
+from distced.middleware.protocol import Hints, Measured
+from distced.middleware.timestamps import DAY, SECOND
+from distced.policies.distribution import sizes
+from distced.policies.distribution.reading import Stream, inputs
+from distced.policies.distribution.selectivity import share_of, shares
+from distced.policies.distribution.situation import Situation
 
 KEYS: Final = 10.0
 """How many values a key has."""

@@ -11,15 +11,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from detectors.cutting.graph import DetectorGraph
-from middleware.protocol import Hints, Measured
-from middleware.timestamps import SECOND
-from policies.distribution import sizes
-from policies.distribution.delays import Input, arrivals, from_detector, from_source, until_all_heard, waited
-from policies.distribution.estimating import Part, Rates, expected, is_read_by_type, streams_of
-from policies.distribution.reading import Stream, inputs
-from policies.distribution.situation import Situation
-from policies.topology.model import Place
+from distced.detectors.cutting.graph import DetectorGraph
+from distced.middleware.protocol import Hints, Measured
+from distced.middleware.timestamps import SECOND
+from distced.policies.distribution import sizes
+from distced.policies.distribution.delays import Input, arrivals, from_detector, from_source, until_all_heard, waited
+from distced.policies.distribution.estimating import Part, Rates, expected, is_read_by_type, streams_of
+from distced.policies.distribution.reading import Stream, inputs
+from distced.policies.distribution.situation import Situation
+from distced.policies.topology.model import Place
 
 
 @dataclass(slots=True)

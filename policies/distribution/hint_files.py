@@ -12,8 +12,8 @@ from typing import Final
 
 import msgspec
 
-from middleware.errors import DistcedError
-from middleware.protocol import HintEntry
+from distced.middleware.errors import DistcedError
+from distced.middleware.protocol import HintEntry
 
 FORMAT: Final = "distced hints"
 VERSION: Final = 1

@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from typing import Final
 
-from middleware.errors import DistcedError
-from middleware.protocol import Hints
-from policies.distribution.situation import Situation
-from policies.topology.topology import Topology
+from distced.middleware.errors import DistcedError
+from distced.middleware.protocol import Hints
+from distced.policies.distribution.situation import Situation
+from distced.policies.topology.topology import Topology
 
 NO_HINTS: Final = Hints()
 

@@ -15,11 +15,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from middleware.protocol import DetectorEntry, Foreseen, LoadEntry, Measured, Told
-from policies.distribution import sizes
-from policies.distribution.reading import Reading, Stream
-from policies.distribution.reports import Reports, announced_rates
-from policies.topology.topology import Topology
+from distced.middleware.protocol import DetectorEntry, Foreseen, LoadEntry, Measured, Told
+from distced.policies.distribution import sizes
+from distced.policies.distribution.reading import Reading, Stream
+from distced.policies.distribution.reports import Reports, announced_rates
+from distced.policies.topology.topology import Topology
 
 DEEPEST: Final = 50
 """Parts of parts are followed so far; what the directory says may be wrong, and go round in a circle."""

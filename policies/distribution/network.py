@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from middleware.timestamps import MILLISECOND
-from policies.topology.errors import TopologyError
-from policies.topology.model import LOCAL_LATENCY, Place
-from policies.topology.topology import Topology
+from distced.middleware.timestamps import MILLISECOND
+from distced.policies.topology.errors import TopologyError
+from distced.policies.topology.model import LOCAL_LATENCY, Place
+from distced.policies.topology.topology import Topology
 
 ASSUMED_LATENCY: Final = 10 * MILLISECOND
 """ns between the servers of two sites of which nothing is known."""

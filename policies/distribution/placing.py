@@ -13,20 +13,20 @@ from dataclasses import dataclass, replace
 
 from msgspec.structs import replace as replace_entry
 
-from detectors.compilation import Compiled, compile_pattern
-from detectors.cutting.catalogue import Catalogue
-from detectors.cutting.graph import DetectorPlan
-from detectors.language.printer import format_publication
-from middleware.eventtypes import TypeRegistry
-from middleware.protocol import DetectorEntry, Hints
-from policies.distribution.hints import NO_HINTS
-from policies.distribution.policy import Policy
-from policies.distribution.reading import Stream
-from policies.distribution.request import Request
-from policies.distribution.situation import Situation
-from policies.distribution.suggesting import Suggestion, suggest
-from policies.distribution.ways import running_plan, ways
-from policies.topology.model import Place
+from distced.detectors.compilation import Compiled, compile_pattern
+from distced.detectors.cutting.catalogue import Catalogue
+from distced.detectors.cutting.graph import DetectorPlan
+from distced.detectors.language.printer import format_publication
+from distced.middleware.eventtypes import TypeRegistry
+from distced.middleware.protocol import DetectorEntry, Hints
+from distced.policies.distribution.hints import NO_HINTS
+from distced.policies.distribution.policy import Policy
+from distced.policies.distribution.reading import Stream
+from distced.policies.distribution.request import Request
+from distced.policies.distribution.situation import Situation
+from distced.policies.distribution.suggesting import Suggestion, suggest
+from distced.policies.distribution.ways import running_plan, ways
+from distced.policies.topology.model import Place
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ from functools import cache, lru_cache
 from importlib.metadata import entry_points
 from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 
-from middleware.errors import DistcedError
-from policies.distribution.candidates import Candidate, Rank
-from policies.distribution.objectives import (
+from distced.middleware.errors import DistcedError
+from distced.policies.distribution.candidates import Candidate, Rank
+from distced.policies.distribution.objectives import (
     Objective,
     least_bytes,
     least_delay,

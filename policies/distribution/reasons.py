@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from middleware.timestamps import MICROSECOND, MILLISECOND, SECOND
-from policies.distribution.candidates import Candidate
+from distced.middleware.timestamps import MICROSECOND, MILLISECOND, SECOND
+from distced.policies.distribution.candidates import Candidate
 
 
 def reason_of(

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import fsum
 
-from middleware.protocol import DetectorEntry, LoadEntry, Measured
-from policies.distribution import sizes
-from policies.distribution.reading import Reading, Stream
-from policies.topology.topology import Topology
+from distced.middleware.protocol import DetectorEntry, LoadEntry, Measured
+from distced.policies.distribution import sizes
+from distced.policies.distribution.reading import Reading, Stream
+from distced.policies.topology.topology import Topology
 
 
 class Reports:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from detectors.cutting.graph import DetectorGraph
-from middleware.protocol import Hints
-from policies.distribution.hints import NO_HINTS
-from policies.topology.model import Place
+from distced.detectors.cutting.graph import DetectorGraph
+from distced.middleware.protocol import Hints
+from distced.policies.distribution.hints import NO_HINTS
+from distced.policies.topology.model import Place
 
 
 @dataclass(frozen=True, slots=True)

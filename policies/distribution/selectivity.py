@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from middleware.sets.describable import ConditionByType
-from middleware.sets.expressions import FALSE, TRUE, Binary, Expression, Unary
+from distced.middleware.sets.describable import ConditionByType
+from distced.middleware.sets.expressions import FALSE, TRUE, Binary, Expression, Unary
 
 EQUAL: Final = 0.1
 COMPARED: Final = 1 / 3

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from middleware.directory import Entries
-from middleware.protocol import (
+from distced.middleware.directory import Entries
+from distced.middleware.protocol import (
     NODE_CLIENT,
     ClientEntry,
     DetectorEntry,
@@ -27,14 +27,14 @@ from middleware.protocol import (
     NodeEntry,
     SourceEntry,
 )
-from policies.distribution.carried import Carried
-from policies.distribution.measures import Measures, hosting
-from policies.distribution.network import Network
-from policies.distribution.policy import replicas_of
-from policies.distribution.reading import Reading, Stream
-from policies.distribution.work import Work
-from policies.topology.model import Place
-from policies.topology.topology import Topology
+from distced.policies.distribution.carried import Carried
+from distced.policies.distribution.measures import Measures, hosting
+from distced.policies.distribution.network import Network
+from distced.policies.distribution.policy import replicas_of
+from distced.policies.distribution.reading import Reading, Stream
+from distced.policies.distribution.work import Work
+from distced.policies.topology.model import Place
+from distced.policies.topology.topology import Topology
 
 
 class Situation:

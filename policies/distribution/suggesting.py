@@ -15,16 +15,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 
-from detectors.cutting.graph import DetectorGraph
-from middleware.errors import DistcedError
-from middleware.protocol import Hints, Measured
-from policies.distribution.candidates import Action, Candidate
-from policies.distribution.choosing import Choice
-from policies.distribution.hints import NO_HINTS, allowed_nodes
-from policies.distribution.policy import Policy
-from policies.distribution.reasons import reason_of
-from policies.distribution.request import Request
-from policies.distribution.situation import Situation
+from distced.detectors.cutting.graph import DetectorGraph
+from distced.middleware.errors import DistcedError
+from distced.middleware.protocol import Hints, Measured
+from distced.policies.distribution.candidates import Action, Candidate
+from distced.policies.distribution.choosing import Choice
+from distced.policies.distribution.hints import NO_HINTS, allowed_nodes
+from distced.policies.distribution.policy import Policy
+from distced.policies.distribution.reasons import reason_of
+from distced.policies.distribution.request import Request
+from distced.policies.distribution.situation import Situation
 
 __all__ = ["Request", "Suggestion", "suggest"]
 

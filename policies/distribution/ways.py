@@ -10,20 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from detectors.compilation import Compiled, compile_pattern
-from detectors.cutting import decomposition
-from detectors.cutting.catalogue import Catalogue, Entry
-from detectors.cutting.cover import INLINE, Usable, for_reuse
-from detectors.cutting.graph import Choice, Choose, DetectorGraph, DetectorPlan, cut
-from detectors.language.names import referenced
-from detectors.language.tree import Publication
-from middleware.errors import DistcedError
-from middleware.eventtypes import TypeRegistry
-from middleware.protocol import DetectorEntry, Hints
-from policies.distribution.hints import NO_HINTS, allowed_nodes
-from policies.distribution.policy import Policy
-from policies.distribution.situation import Situation
-from policies.topology.model import Place
+from distced.detectors.compilation import Compiled, compile_pattern
+from distced.detectors.cutting import decomposition
+from distced.detectors.cutting.catalogue import Catalogue, Entry
+from distced.detectors.cutting.cover import INLINE, Usable, for_reuse
+from distced.detectors.cutting.graph import Choice, Choose, DetectorGraph, DetectorPlan, cut
+from distced.detectors.language.names import referenced
+from distced.detectors.language.tree import Publication
+from distced.middleware.errors import DistcedError
+from distced.middleware.eventtypes import TypeRegistry
+from distced.middleware.protocol import DetectorEntry, Hints
+from distced.policies.distribution.hints import NO_HINTS, allowed_nodes
+from distced.policies.distribution.policy import Policy
+from distced.policies.distribution.situation import Situation
+from distced.policies.topology.model import Place
 
 
 def ways(

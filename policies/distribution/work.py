@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import fsum
 
-from middleware.protocol import DetectorEntry, LoadEntry, NodeEntry
-from policies.distribution.measures import Measures, hosting, load_of_entry
-from policies.topology.topology import Topology
+from distced.middleware.protocol import DetectorEntry, LoadEntry, NodeEntry
+from distced.policies.distribution.measures import Measures, hosting, load_of_entry
+from distced.policies.topology.topology import Topology
 
 
 class Work:

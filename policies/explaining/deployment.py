@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from middleware.directory import Entries
-from middleware.protocol import NodeEntry, SourceEntry
-from policies.topology.errors import TopologyError, unknown
-from policies.topology.model import Place
-from policies.topology.topology import Topology
+from distced.middleware.directory import Entries
+from distced.middleware.protocol import NodeEntry, SourceEntry
+from distced.policies.topology.errors import TopologyError, unknown
+from distced.policies.topology.model import Place
+from distced.policies.topology.topology import Topology
 
 
 def entries_of(topology: Topology) -> Entries:

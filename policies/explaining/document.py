@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from middleware.console_output import error_as_dict
-from middleware.errors import DistcedError
-from policies.distribution.candidates import Candidate
-from policies.distribution.placing import Placed, Placement
-from policies.explaining.explained import Explained, way_of
+from distced.middleware.console_output import error_as_dict
+from distced.middleware.errors import DistcedError
+from distced.policies.distribution.candidates import Candidate
+from distced.policies.distribution.placing import Placed, Placement
+from distced.policies.explaining.explained import Explained, way_of
 
 
 def explained_as_dict(name: str, explained: Explained | DistcedError) -> dict[str, Any]:

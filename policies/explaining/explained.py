@@ -11,18 +11,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from detectors.compilation import Compiled
-from middleware.errors import DistcedError
-from middleware.eventtypes import TypeRegistry
-from middleware.protocol import Hints, Measured
-from policies.distribution.candidates import Candidate
-from policies.distribution.delays import arrivals
-from policies.distribution.hints import check_hints
-from policies.distribution.placing import Placed, Placement, place
-from policies.distribution.policy import Policy
-from policies.distribution.reading import Stream
-from policies.distribution.situation import Situation
-from policies.topology.model import Place
+from distced.detectors.compilation import Compiled
+from distced.middleware.errors import DistcedError
+from distced.middleware.eventtypes import TypeRegistry
+from distced.middleware.protocol import Hints, Measured
+from distced.policies.distribution.candidates import Candidate
+from distced.policies.distribution.delays import arrivals
+from distced.policies.distribution.hints import check_hints
+from distced.policies.distribution.placing import Placed, Placement, place
+from distced.policies.distribution.policy import Policy
+from distced.policies.distribution.reading import Stream
+from distced.policies.distribution.situation import Situation
+from distced.policies.topology.model import Place
 
 
 @dataclass(frozen=True, slots=True)

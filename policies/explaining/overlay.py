@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from policies.distribution.reasons import show_rate
-from policies.explaining.explained import Explained
-from policies.explaining.text import SHORT
-from policies.topology.drawing.overlay import Hosted, Overlay
+from distced.policies.distribution.reasons import show_rate
+from distced.policies.explaining.explained import Explained
+from distced.policies.explaining.text import SHORT
+from distced.policies.topology.drawing.overlay import Hosted, Overlay
 
 
 def overlay_of(explained: Explained) -> Overlay:

@@ -10,12 +10,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from middleware.errors import DistcedError
-from policies.distribution.candidates import Candidate
-from policies.distribution.placing import Placed, Placement
-from policies.distribution.reasons import show_figure, show_rate, show_time, show_use, what
-from policies.explaining.explained import Explained, LinkRow, Row, way_of
-from policies.topology.model import Place
+from distced.middleware.errors import DistcedError
+from distced.policies.distribution.candidates import Candidate
+from distced.policies.distribution.placing import Placed, Placement
+from distced.policies.distribution.reasons import show_figure, show_rate, show_time, show_use, what
+from distced.policies.explaining.explained import Explained, LinkRow, Row, way_of
+from distced.policies.topology.model import Place
 
 ALTERNATIVES: Final = 4
 """So many of those that came next are shown; JSON has them all."""

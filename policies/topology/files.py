@@ -42,13 +42,13 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from middleware.errors import DistcedError, MappingError
-from middleware.mapping.shaping import shape
-from middleware.timestamps import parse_duration
-from policies.topology.errors import TopologyError, located
-from policies.topology.model import LOCAL_LATENCY, BrokerNode, Link, Publisher, Site, Subscriber
-from policies.topology.quantities import parse_bandwidth
-from policies.topology.topology import Topology
+from distced.middleware.errors import DistcedError, MappingError
+from distced.middleware.mapping.shaping import shape
+from distced.middleware.timestamps import parse_duration
+from distced.policies.topology.errors import TopologyError, located
+from distced.policies.topology.model import LOCAL_LATENCY, BrokerNode, Link, Publisher, Site, Subscriber
+from distced.policies.topology.quantities import parse_bandwidth
+from distced.policies.topology.topology import Topology
 
 _T = TypeVar("_T", bound=msgspec.Struct)
 

@@ -13,10 +13,10 @@ from itertools import combinations, cycle, islice
 from random import Random
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from middleware.timestamps import MICROSECOND, MILLISECOND
-from policies.topology.errors import TopologyError, unknown
-from policies.topology.model import BrokerNode, Link, Publisher, Site, Subscriber
-from policies.topology.topology import Topology
+from distced.middleware.timestamps import MICROSECOND, MILLISECOND
+from distced.policies.topology.errors import TopologyError, unknown
+from distced.policies.topology.model import BrokerNode, Link, Publisher, Site, Subscriber
+from distced.policies.topology.topology import Topology
 
 RandomKind: TypeAlias = Literal["star", "ring", "tree", "geometric", "metro"]
 RANDOM_KINDS: Final[tuple[RandomKind, ...]] = ("star", "ring", "tree", "geometric", "metro")

@@ -21,11 +21,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from middleware.address import parse_address
-from middleware.errors import DistcedError
-from middleware.eventtypes import event_type
-from middleware.timestamps import INSTANT_MAX, MICROSECOND
-from policies.topology.errors import TopologyError, located
+from distced.middleware.address import parse_address
+from distced.middleware.errors import DistcedError
+from distced.middleware.eventtypes import event_type
+from distced.middleware.timestamps import INSTANT_MAX, MICROSECOND
+from distced.policies.topology.errors import TopologyError, located
 
 LOCAL_LATENCY: Final = 150 * MICROSECOND
 """ns from a participant to the server of its site, unless the site says otherwise: from client through server to client

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import permutations
 from typing import Final
 
-from policies.topology.model import Place
-from policies.topology.topology import Topology
+from distced.policies.topology.model import Place
+from distced.policies.topology.topology import Topology
 
 _LISTED: Final = 6
 

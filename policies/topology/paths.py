@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from middleware.timestamps import SECOND
-from policies.topology.model import Link, Place
+from distced.middleware.timestamps import SECOND
+from distced.policies.topology.model import Link, Place
 
 Measure: TypeAlias = Literal["latency", "cost", "hops"]
 MEASURES: Final[tuple[Measure, ...]] = ("latency", "cost", "hops")

@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from middleware.timestamps import UNITS
-from policies.topology.errors import TopologyError
+from distced.middleware.timestamps import UNITS
+from distced.policies.topology.errors import TopologyError
 
 _BITS: Final[dict[str, int]] = {
     "B/s": 8,

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from middleware.address import parse_address
-from middleware.errors import DistcedError
-from policies.topology.errors import TopologyError, unknown
-from policies.topology.model import (
+from distced.middleware.address import parse_address
+from distced.middleware.errors import DistcedError
+from distced.policies.topology.errors import TopologyError, unknown
+from distced.policies.topology.model import (
     KINDS,
     TABLES,
     BrokerNode,
@@ -25,7 +25,7 @@ from policies.topology.model import (
     Site,
     Subscriber,
 )
-from policies.topology.paths import MEASURES, Hop, Measure, Path, Route, Tree, routes_from, tree_of
+from distced.policies.topology.paths import MEASURES, Hop, Measure, Path, Route, Tree, routes_from, tree_of
 
 if TYPE_CHECKING:
     import networkx

@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from policies.topology.model import LOCAL_LATENCY, BrokerNode, Link, Publisher, Site, Subscriber
-from policies.topology.quantities import show_bandwidth, show_duration, show_number
-from policies.topology.topology import Topology
+from distced.policies.topology.model import LOCAL_LATENCY, BrokerNode, Link, Publisher, Site, Subscriber
+from distced.policies.topology.quantities import show_bandwidth, show_duration, show_number
+from distced.policies.topology.topology import Topology
 
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias, get_args
 
-from middleware.errors import DistcedError
-from simulations.benchmarks.cayuga_queries import Template
+from distced.middleware.errors import DistcedError
+from distced.simulations.benchmarks.cayuga_queries import Template
 
 TEMPLATES: Final[tuple[Template, ...]] = get_args(Template)
 

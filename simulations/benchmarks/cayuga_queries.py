@@ -28,12 +28,21 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from detectors.automata.automaton import Automaton
-from detectors.columnar.columns import Batch
-from detectors.compilation import compile_pattern
-from middleware.sets.describable import ConditionByType
-from middleware.sets.expressions import FALSE, TRUE, Binary, Expression, Field, Name, conjunction, format_expression
-from middleware.sets.expressions import Literal as Constant
+from distced.detectors.automata.automaton import Automaton
+from distced.detectors.columnar.columns import Batch
+from distced.detectors.compilation import compile_pattern
+from distced.middleware.sets.describable import ConditionByType
+from distced.middleware.sets.expressions import (
+    FALSE,
+    TRUE,
+    Binary,
+    Expression,
+    Field,
+    Name,
+    conjunction,
+    format_expression,
+)
+from distced.middleware.sets.expressions import Literal as Constant
 
 Template: TypeAlias = Literal["LinearStat", "LinearDyn", "Filter", "NonDeterministic", "NonDeterministicAgg"]
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from middleware.console_output import AsJson
+from distced.middleware.console_output import AsJson
 
 bench = typer.Typer(
     add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="Measure distced against baselines."
@@ -25,9 +25,9 @@ def bench_seq3(
 
     What runs in Python is given a million events at most. Ten million events are some 10 s of making them up.
     """
-    from simulations.benchmarks import seq3_report
-    from simulations.benchmarks.presenting import measuring, present
-    from simulations.benchmarks.seq3 import measure
+    from distced.simulations.benchmarks import seq3_report
+    from distced.simulations.benchmarks.presenting import measuring, present
+    from distced.simulations.benchmarks.seq3 import measure
 
     with measuring() as tell:
         figures = measure(events, rounds, tell)
@@ -49,9 +49,9 @@ def bench_plan(
     The baselines are compiling the same pattern, and naming each of its sub-patterns to look it up. The exit code is 1
     where a detector is reused that detects something else.
     """
-    from simulations.benchmarks import plan_report
-    from simulations.benchmarks.plan import measure
-    from simulations.benchmarks.presenting import measuring, present
+    from distced.simulations.benchmarks import plan_report
+    from distced.simulations.benchmarks.plan import measure
+    from distced.simulations.benchmarks.presenting import measuring, present
 
     with measuring(catalogue) as tell:
         figures = measure(atoms, catalogue, rounds, seed, tell)
@@ -72,9 +72,9 @@ def bench_place(
 
     The baseline is a situation that is made anew from the directory each time.
     """
-    from simulations.benchmarks import place_report
-    from simulations.benchmarks.place import measure
-    from simulations.benchmarks.presenting import measuring, present
+    from distced.simulations.benchmarks import place_report
+    from distced.simulations.benchmarks.place import measure
+    from distced.simulations.benchmarks.presenting import measuring, present
 
     with measuring(detectors) as tell:
         figures = measure(detectors, nodes, rounds, seed, tell)
@@ -99,10 +99,10 @@ def bench_placement(
     The optimum is that of a mixed-integer programme. The exit code is 1 where the best heuristic is more than 2 % from
     it at the median.
     """
-    from simulations.benchmarks import placement_report
-    from simulations.benchmarks.placement import measure
-    from simulations.benchmarks.presenting import measuring, present
-    from simulations.placement.evaluating import parse_metrics
+    from distced.simulations.benchmarks import placement_report
+    from distced.simulations.benchmarks.placement import measure
+    from distced.simulations.benchmarks.presenting import measuring, present
+    from distced.simulations.placement.evaluating import parse_metrics
 
     wanted = parse_metrics(metrics)
     with measuring(instances, remaining=True) as tell:
@@ -123,9 +123,9 @@ def bench_prediction(
     On each network detectors are placed by three policies and as the solver says, by what is counted of what is
     published. The exit code is 1 where a link carries more or less than predicted by a tenth.
     """
-    from simulations.benchmarks import prediction_report
-    from simulations.benchmarks.prediction import OPTIMUM, POLICIES, measure
-    from simulations.benchmarks.presenting import measuring, present
+    from distced.simulations.benchmarks import prediction_report
+    from distced.simulations.benchmarks.prediction import OPTIMUM, POLICIES, measure
+    from distced.simulations.benchmarks.presenting import measuring, present
 
     with measuring(networks * len((*POLICIES, OPTIMUM)), remaining=True) as tell:
         figures = measure(networks, seed, tell)
@@ -170,13 +170,13 @@ def bench_patterns(
 
       distced bench patterns --vary zipf --patterns 100000 --report reports
     """
-    from detectors.engines import chosen
+    from distced.detectors.engines import chosen
 
     chosen("columnar", 0)
-    from simulations.benchmarks import patterns_report
-    from simulations.benchmarks.asking import numbers, parse_templates, parse_vary
-    from simulations.benchmarks.patterns import measure_all
-    from simulations.benchmarks.presenting import measuring, present
+    from distced.simulations.benchmarks import patterns_report
+    from distced.simulations.benchmarks.asking import numbers, parse_templates, parse_vary
+    from distced.simulations.benchmarks.patterns import measure_all
+    from distced.simulations.benchmarks.presenting import measuring, present
 
     asked, counts = parse_templates(templates), numbers(patterns, "--patterns")
     with measuring(counts[-1]) as tell:
@@ -197,13 +197,13 @@ def bench_instances(
     as_json: AsJson = False,
 ) -> int:
     """What a live instance takes in memory, and how fast events are with so many of them, on both engines."""
-    from detectors.engines import chosen
+    from distced.detectors.engines import chosen
 
     chosen("columnar", 0)
-    from simulations.benchmarks import instances_report
-    from simulations.benchmarks.asking import numbers
-    from simulations.benchmarks.instances import measure
-    from simulations.benchmarks.presenting import measuring, present
+    from distced.simulations.benchmarks import instances_report
+    from distced.simulations.benchmarks.asking import numbers
+    from distced.simulations.benchmarks.instances import measure
+    from distced.simulations.benchmarks.presenting import measuring, present
 
     with measuring() as tell:
         figures = list(measure(numbers(instances, "--instances"), events, tell))
@@ -228,9 +228,9 @@ def bench_replay(
 
       distced bench replay --events 1000000
     """
-    from simulations.benchmarks import replay_report
-    from simulations.benchmarks.presenting import measuring, present
-    from simulations.benchmarks.replay import measure
+    from distced.simulations.benchmarks import replay_report
+    from distced.simulations.benchmarks.presenting import measuring, present
+    from distced.simulations.benchmarks.replay import measure
 
     with measuring() as tell:
         figures = measure(events, cores, seed, tell)
@@ -254,9 +254,9 @@ def bench_policies(
     All scenarios are made by chance, and each runs under every policy. The exit code is 1 where a policy is best at its
     own metric in fewer than 95 % of them.
     """
-    from simulations.benchmarks.presenting import measuring, present
-    from simulations.experiments import report as policies_report
-    from simulations.experiments.comparing import compare_many
+    from distced.simulations.benchmarks.presenting import measuring, present
+    from distced.simulations.experiments import report as policies_report
+    from distced.simulations.experiments.comparing import compare_many
 
     wanted = policies_report.parse_metrics(metrics)
     compared = []
@@ -278,10 +278,10 @@ def bench_live(
     as_json: AsJson = False,
 ) -> int:
     """A broker node against a bare paho subscriber to the same topic: rate, delay, larger frames, profile."""
-    from middleware.console_output import messages
-    from simulations.benchmarks import live_report
-    from simulations.benchmarks.live import measure
-    from simulations.benchmarks.presenting import present
+    from distced.middleware.console_output import messages
+    from distced.simulations.benchmarks import live_report
+    from distced.simulations.benchmarks.live import measure
+    from distced.simulations.benchmarks.presenting import present
 
     with messages().status("measuring, for a minute or two"):
         figures = measure(events, rounds, seconds=seconds)
@@ -306,10 +306,10 @@ def bench_migrate(
     The baseline is the same run between the moves. The exit code is 1 where a move does not come about, or a
     notification is lost, doubled or wrong.
     """
-    from middleware.console_logging import configure_logging
-    from simulations.benchmarks import migrate_report
-    from simulations.benchmarks.migrate import measure
-    from simulations.benchmarks.presenting import measuring, present
+    from distced.middleware.console_logging import configure_logging
+    from distced.simulations.benchmarks import migrate_report
+    from distced.simulations.benchmarks.migrate import measure
+    from distced.simulations.benchmarks.presenting import measuring, present
 
     configure_logging()
     with measuring(moves) as tell:

@@ -16,11 +16,11 @@ from typing import Final
 
 import numpy as np
 
-from detectors.columnar.columns import Batch
-from detectors.columnar.looping import Loop
-from detectors.compilation import compile_pattern
-from detectors.stepwise.engine import StepwiseEngine
-from middleware.events import Event
+from distced.detectors.columnar.columns import Batch
+from distced.detectors.columnar.looping import Loop
+from distced.detectors.compilation import compile_pattern
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.middleware.events import Event
 
 TEXT: Final = "[A] ; [B] by k"
 BATCH: Final = 50_000

@@ -9,8 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from simulations.benchmarks.instances import Kept
-from simulations.plots import bars
+from distced.simulations.benchmarks.instances import Kept
+from distced.simulations.plots import bars
 
 
 def as_dict(figures: Sequence[Kept]) -> list[dict[str, Any]]:

@@ -19,14 +19,14 @@ from typing import Any, Final
 
 import structlog
 
-from brokers.live import LiveNode
-from brokers.server import start_server
-from middleware.client import Client
-from middleware.events import Event
-from middleware.eventtypes import event_type
-from middleware.quality import QualityOfService
-from middleware.topics import event_topic
-from middleware.wire import decode, encode
+from distced.brokers.live import LiveNode
+from distced.brokers.server import start_server
+from distced.middleware.client import Client
+from distced.middleware.events import Event
+from distced.middleware.eventtypes import event_type
+from distced.middleware.quality import QualityOfService
+from distced.middleware.topics import event_topic
+from distced.middleware.wire import decode, encode
 
 SOURCE: Final = "bench"
 TYPE: Final = event_type("Reading", {"key": "number", "value": "number"})
@@ -276,7 +276,7 @@ def quieten() -> None:
 def _paho(url: str) -> Any:
     import paho.mqtt.client as paho
 
-    from middleware.bus import parse_address
+    from distced.middleware.bus import parse_address
 
     address = parse_address(url)
     client = paho.Client(paho.CallbackAPIVersion.VERSION2, protocol=paho.MQTTv5)

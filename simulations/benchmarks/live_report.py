@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from simulations.benchmarks.live import LiveFigures
-from simulations.plots import bars, histogram
+from distced.simulations.benchmarks.live import LiveFigures
+from distced.simulations.plots import bars, histogram
 
 
 def as_dict(figures: LiveFigures) -> dict[str, Any]:

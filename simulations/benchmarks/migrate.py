@@ -27,17 +27,17 @@ from random import Random
 from statistics import median
 from typing import Any, Final
 
-from brokers.seats import Seat
-from brokers.server import start_server
-from brokers.sites_here import SitesHere
-from middleware.bus import Bus
-from middleware.client import Client
-from middleware.console_logging import configure_logging
-from middleware.eventtypes import event_type
-from middleware.protocol import DetectorEntry, Move, decode, encode
-from middleware.subscription import Subscription
-from middleware.timestamps import SECOND
-from middleware.topics import Area, administration_topic, area_filter, directory_topic, parse_topic
+from distced.brokers.seats import Seat
+from distced.brokers.server import start_server
+from distced.brokers.sites_here import SitesHere
+from distced.middleware.bus import Bus
+from distced.middleware.client import Client
+from distced.middleware.console_logging import configure_logging
+from distced.middleware.eventtypes import event_type
+from distced.middleware.protocol import DetectorEntry, Move, decode, encode
+from distced.middleware.subscription import Subscription
+from distced.middleware.timestamps import SECOND
+from distced.middleware.topics import Area, administration_topic, area_filter, directory_topic, parse_topic
 
 SOURCE: Final = "bench"
 TYPE: Final = event_type("Reading", {"key": "number", "half": "number", "number": "number"})
@@ -233,7 +233,7 @@ def _evaluate(figures: MigrateFigures, stretches: list[tuple[_Seen, int, int]]) 
 
 def _start(stack: ExitStack, names: list[str], sites: int, ray: bool) -> tuple[str, str]:
     """Start servers and nodes; the server of the directory, and that of the source."""
-    from brokers.ray_nodes import LocalNodes, RayNodes
+    from distced.brokers.ray_nodes import LocalNodes, RayNodes
 
     address = ""
     if sites == 1:

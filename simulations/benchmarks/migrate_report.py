@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from simulations.benchmarks.migrate import MigrateFigures, MoveFigures
-from simulations.plots import bars, histogram
+from distced.simulations.benchmarks.migrate import MigrateFigures, MoveFigures
+from distced.simulations.plots import bars, histogram
 
 _COLUMNS: tuple[tuple[str, Callable[[MoveFigures], float]], ...] = (
     ("pause", lambda each: each.pause),

@@ -18,11 +18,11 @@ from itertools import islice
 from statistics import median
 from typing import Final, TypeAlias
 
-from detectors.columnar.columns import Batch
-from detectors.compilation import compile_pattern
-from simulations.benchmarks.cayuga_queries import Parameters, Template, queries, stream, text_of, with_automata
-from simulations.benchmarks.patterns_variants import OPTIONS, Baseline, Engine, Variant, Way
-from simulations.benchmarks.static_predicates import Row, StaticPredicates, read
+from distced.detectors.columnar.columns import Batch
+from distced.detectors.compilation import compile_pattern
+from distced.simulations.benchmarks.cayuga_queries import Parameters, Template, queries, stream, text_of, with_automata
+from distced.simulations.benchmarks.patterns_variants import OPTIONS, Baseline, Engine, Variant, Way
+from distced.simulations.benchmarks.static_predicates import Row, StaticPredicates, read
 
 Watch: TypeAlias = Callable[[str, int, int], None]
 

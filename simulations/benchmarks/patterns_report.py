@@ -9,8 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from simulations.benchmarks.patterns import WITHOUT, Throughput
-from simulations.plots import lines
+from distced.simulations.benchmarks.patterns import WITHOUT, Throughput
+from distced.simulations.plots import lines
 
 
 def as_dict(figures: Sequence[Throughput]) -> list[dict[str, Any]]:

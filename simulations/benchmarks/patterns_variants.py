@@ -15,11 +15,11 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from detectors.automata.automaton import Automaton
-from detectors.columnar.columns import Batch
-from detectors.columnar.looping import Loop
-from simulations.benchmarks.cayuga_queries import CONTINUOUS, DISCRETE
-from simulations.benchmarks.static_predicates import StaticPredicates
+from distced.detectors.automata.automaton import Automaton
+from distced.detectors.columnar.columns import Batch
+from distced.detectors.columnar.looping import Loop
+from distced.simulations.benchmarks.cayuga_queries import CONTINUOUS, DISCRETE
+from distced.simulations.benchmarks.static_predicates import StaticPredicates
 
 Variant: TypeAlias = Literal["with indexes", "without merging", "without any", "predicates alone"]
 

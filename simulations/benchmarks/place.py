@@ -20,21 +20,21 @@ from random import Random
 from statistics import median
 from typing import Final, TypeAlias
 
-from detectors.compilation import Compiled, compile_pattern
-from detectors.cutting.catalogue import Catalogue
-from middleware.directory import Entries
-from middleware.eventtypes import TypeRegistry
-from middleware.protocol import DetectorEntry, LoadEntry, Measured, NodeEntry, SourceEntry
-from middleware.timestamps import MILLISECOND
-from policies.distribution.placing import catalogue_of
-from policies.distribution.policy import NAMED, DistributionPolicy
-from policies.distribution.situation import Situation
-from policies.distribution.suggesting import Request, Suggestion, suggest
-from policies.distribution.ways import ways
-from policies.topology.generating import random_topology
-from policies.topology.model import Place
-from policies.topology.topology import Topology
-from simulations.benchmarks.place_node import DecidedRow, DecidingNode
+from distced.detectors.compilation import Compiled, compile_pattern
+from distced.detectors.cutting.catalogue import Catalogue
+from distced.middleware.directory import Entries
+from distced.middleware.eventtypes import TypeRegistry
+from distced.middleware.protocol import DetectorEntry, LoadEntry, Measured, NodeEntry, SourceEntry
+from distced.middleware.timestamps import MILLISECOND
+from distced.policies.distribution.placing import catalogue_of
+from distced.policies.distribution.policy import NAMED, DistributionPolicy
+from distced.policies.distribution.situation import Situation
+from distced.policies.distribution.suggesting import Request, Suggestion, suggest
+from distced.policies.distribution.ways import ways
+from distced.policies.topology.generating import random_topology
+from distced.policies.topology.model import Place
+from distced.policies.topology.topology import Topology
+from distced.simulations.benchmarks.place_node import DecidedRow, DecidingNode
 
 TYPES: Final = tuple(f"T{number}" for number in range(20))
 SITES: Final = 20

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Final
 
-from brokers.deciding import Deciding, Decision
-from brokers.delegating import Delegating
-from brokers.directory import Directory
-from brokers.policy_settings import PolicySettings
-from middleware.directory import Change, Entries
-from middleware.eventtypes import EventType
-from middleware.protocol import ClientEntry, LoadEntry, SubscriptionEntry, TopologyEntry
-from policies.topology.topology import Topology
-from policies.topology.writing import topology_as_toml
+from distced.brokers.deciding import Deciding, Decision
+from distced.brokers.delegating import Delegating
+from distced.brokers.directory import Directory
+from distced.brokers.policy_settings import PolicySettings
+from distced.middleware.directory import Change, Entries
+from distced.middleware.eventtypes import EventType
+from distced.middleware.protocol import ClientEntry, LoadEntry, SubscriptionEntry, TopologyEntry
+from distced.policies.topology.topology import Topology
+from distced.policies.topology.writing import topology_as_toml
 
 _NAME: Final = "decider"
 

@@ -9,8 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from simulations.benchmarks.place import PlaceFigures
-from simulations.plots import bars
+from distced.simulations.benchmarks.place import PlaceFigures
+from distced.simulations.plots import bars
 
 
 def as_dict(figures: PlaceFigures) -> dict[str, Any]:

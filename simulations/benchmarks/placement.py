@@ -17,17 +17,17 @@ from random import Random
 from statistics import median
 from typing import Final
 
-from detectors.compilation import compile_pattern
-from policies.distribution.policy import NAMED
-from policies.topology.generating import RANDOM_KINDS, random_topology
-from policies.topology.model import Place
-from simulations.network.scenarios import random_patterns
-from simulations.placement.by_policy import place_all, settle
-from simulations.placement.evaluating import METRICS, OWN, Metric, evaluate, gap
-from simulations.placement.instance import Instance, expected_figures
-from simulations.placement.optimum import optimum
-from simulations.placement.replanning import replan
-from simulations.placement.space import Asked, space_of
+from distced.detectors.compilation import compile_pattern
+from distced.policies.distribution.policy import NAMED
+from distced.policies.topology.generating import RANDOM_KINDS, random_topology
+from distced.policies.topology.model import Place
+from distced.simulations.network.scenarios import random_patterns
+from distced.simulations.placement.by_policy import place_all, settle
+from distced.simulations.placement.evaluating import METRICS, OWN, Metric, evaluate, gap
+from distced.simulations.placement.instance import Instance, expected_figures
+from distced.simulations.placement.optimum import optimum
+from distced.simulations.placement.replanning import replan
+from distced.simulations.placement.space import Asked, space_of
 
 NODES: Final = (5, 10, 20, 50, 100, 200)
 """How many nodes instances have, at the most as many as are asked for."""

@@ -9,10 +9,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from policies.distribution.policy import NAMED
-from simulations.benchmarks.placement import REPLANNED, SETTLED, WITHIN, GapFigures
-from simulations.placement.evaluating import OWN
-from simulations.plots import bars
+from distced.policies.distribution.policy import NAMED
+from distced.simulations.benchmarks.placement import REPLANNED, SETTLED, WITHIN, GapFigures
+from distced.simulations.placement.evaluating import OWN
+from distced.simulations.plots import bars
 
 
 def show(console: Console, found: GapFigures) -> None:

@@ -23,14 +23,14 @@ from random import Random
 from statistics import median
 from typing import Final, TypeAlias
 
-from detectors.compilation import Compiled, compile_pattern
-from detectors.cutting.candidates import JointView, size_of, views
-from detectors.cutting.catalogue import Catalogue
-from detectors.cutting.cover import for_reuse
-from detectors.cutting.graph import Choice, DetectorGraph, DetectorPlan, cut
-from detectors.language.canonical import canonical_form
-from detectors.language.tree import Delegated, Publication
-from simulations.benchmarks.plan_patterns import SHAPES
+from distced.detectors.compilation import Compiled, compile_pattern
+from distced.detectors.cutting.candidates import JointView, size_of, views
+from distced.detectors.cutting.catalogue import Catalogue
+from distced.detectors.cutting.cover import for_reuse
+from distced.detectors.cutting.graph import Choice, DetectorGraph, DetectorPlan, cut
+from distced.detectors.language.canonical import canonical_form
+from distced.detectors.language.tree import Delegated, Publication
+from distced.simulations.benchmarks.plan_patterns import SHAPES
 
 LEAST: Final = 2
 MOST: Final = 12

@@ -9,8 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from simulations.benchmarks.plan import PlanFigures
-from simulations.plots import bars
+from distced.simulations.benchmarks.plan import PlanFigures
+from distced.simulations.plots import bars
 
 
 def as_dict(figures: PlanFigures) -> dict[str, Any]:

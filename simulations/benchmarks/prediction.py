@@ -14,25 +14,25 @@ from random import Random
 from statistics import median
 from typing import Final
 
-from detectors.compilation import compile_pattern
-from middleware.eventtypes import event_type
-from policies.distribution.policy import NAMED
-from policies.topology.generating import RANDOM_KINDS, TYPES, random_topology
-from policies.topology.model import BrokerNode, Place
-from policies.topology.topology import Topology
-from simulations.benchmarks.presenting import Tell
-from simulations.network.scenario import START
-from simulations.network.scenarios import random_patterns
-from simulations.network.streams import streams_by_rates
-from simulations.placement.analysing import hints_of
-from simulations.placement.by_policy import place_all
-from simulations.placement.counting import count
-from simulations.placement.evaluating import Detectors
-from simulations.placement.instance import Instance
-from simulations.placement.measuring import instance_of, located, types_of
-from simulations.placement.optimum import optimum
-from simulations.placement.space import Asked, Space, space_of
-from simulations.placement.what_if import LEAST, LOOK, SETTLE, LinkCompared, Recorded, replay
+from distced.detectors.compilation import compile_pattern
+from distced.middleware.eventtypes import event_type
+from distced.policies.distribution.policy import NAMED
+from distced.policies.topology.generating import RANDOM_KINDS, TYPES, random_topology
+from distced.policies.topology.model import BrokerNode, Place
+from distced.policies.topology.topology import Topology
+from distced.simulations.benchmarks.presenting import Tell
+from distced.simulations.network.scenario import START
+from distced.simulations.network.scenarios import random_patterns
+from distced.simulations.network.streams import streams_by_rates
+from distced.simulations.placement.analysing import hints_of
+from distced.simulations.placement.by_policy import place_all
+from distced.simulations.placement.counting import count
+from distced.simulations.placement.evaluating import Detectors
+from distced.simulations.placement.instance import Instance
+from distced.simulations.placement.measuring import instance_of, located, types_of
+from distced.simulations.placement.optimum import optimum
+from distced.simulations.placement.space import Asked, Space, space_of
+from distced.simulations.placement.what_if import LEAST, LOOK, SETTLE, LinkCompared, Recorded, replay
 
 POLICIES: Final = ("min-latency", "min-bandwidth", "min-load")
 OPTIMUM: Final = "optimum"

@@ -8,9 +8,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from simulations.benchmarks.prediction import OPTIMUM, POLICIES, WITHIN, PredictionFigures
-from simulations.placement.what_if import LEAST
-from simulations.plots import bars
+from distced.simulations.benchmarks.prediction import OPTIMUM, POLICIES, WITHIN, PredictionFigures
+from distced.simulations.placement.what_if import LEAST
+from distced.simulations.plots import bars
 
 
 def show(console: Console, found: PredictionFigures) -> None:

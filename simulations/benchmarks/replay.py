@@ -22,15 +22,15 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from detectors.pattern_source import PatternSource, compile_source
-from middleware.console_output import show_error
-from middleware.errors import DistcedError
-from middleware.eventtypes import event_type
-from middleware.history import History, HistoryWriter
-from middleware.history.layout import day_text
-from middleware.timestamps import DAY
-from simulations.replay.replaying import HistoryReplay
-from simulations.replay.runners import LOG, Spark, session_of
+from distced.detectors.pattern_source import PatternSource, compile_source
+from distced.middleware.console_output import show_error
+from distced.middleware.errors import DistcedError
+from distced.middleware.eventtypes import event_type
+from distced.middleware.history import History, HistoryWriter
+from distced.middleware.history.layout import day_text
+from distced.middleware.timestamps import DAY
+from distced.simulations.replay.replaying import HistoryReplay
+from distced.simulations.replay.runners import LOG, Spark, session_of
 
 KEYS: Final = 1000
 DAYS: Final = 10
@@ -126,7 +126,7 @@ def measure(
 
 def _in_process(name: str, root: Path, cores: int, runs: int) -> Figure:
     """A pass in a process of its own, it and all it starts held to so many cores."""
-    command = [sys.executable, "-m", "simulations.benchmarks.replay", name, str(root), str(cores), str(runs)]
+    command = [sys.executable, "-m", "distced.simulations.benchmarks.replay", name, str(root), str(cores), str(runs)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if done.returncode:
         raise DistcedError("a pass failed", given=name, advice="what it says of it is above")
@@ -182,7 +182,7 @@ def _counted(batches: Any) -> Any:
 
 
 def _read_alone(root: Path) -> None:
-    from middleware.history.reading import read_table
+    from distced.middleware.history.reading import read_table
 
     for file in History(root).files:
         read_table(file, COLUMNS)

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from simulations.benchmarks.replay import Figure
-from simulations.plots import bars
+from distced.simulations.benchmarks.replay import Figure
+from distced.simulations.plots import bars
 
 BESIDE = {"replay by key": "read, repartition, sort", "replay in stored order": "mapInArrow"}
 """What of Spark's own each replay is held to."""

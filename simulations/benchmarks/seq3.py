@@ -17,13 +17,13 @@ from importlib.util import find_spec
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from detectors.compilation import compile_pattern
-from detectors.stepwise.engine import StepwiseEngine
-from middleware.events import Event
-from middleware.timestamps import MILLISECOND, SECOND
+from distced.detectors.compilation import compile_pattern
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.middleware.events import Event
+from distced.middleware.timestamps import MILLISECOND, SECOND
 
 if TYPE_CHECKING:
-    from simulations.benchmarks.seq3_compiled import Columns
+    from distced.simulations.benchmarks.seq3_compiled import Columns
 
 FIRST: Final = "[A] ; [B] ; [C] within 5s by key"
 EVERY: Final = "[A] ; ~[B]* [B] ; ~[C]* [C] within 5s by key"
@@ -125,7 +125,7 @@ def _columns(count: int) -> Columns | None:
         return None
     import numpy as np
 
-    from simulations.benchmarks.seq3_compiled import Columns
+    from distced.simulations.benchmarks.seq3_compiled import Columns
 
     drawn = np.fromiter((word for row in make_rows(count) for word in row), np.int64, 3 * count).reshape(count, 3)
     hi = np.arange(count, dtype=np.int64) * MILLISECOND
@@ -142,7 +142,7 @@ def _in_python(text: str, by_hand: Callable[[list[Event]], int], events: list[Ev
 def _over_columns(question: str, text: str, columns: Columns | None) -> list[_Way]:
     if columns is None:
         return []
-    from simulations.benchmarks import seq3_compiled as compiled
+    from distced.simulations.benchmarks import seq3_compiled as compiled
 
     by_hand = compiled.first_compiled if question == "first" else compiled.every_compiled
     few = columns.first(100)

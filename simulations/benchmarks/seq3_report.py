@@ -9,8 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from simulations.benchmarks.seq3 import Measured
-from simulations.plots import bars
+from distced.simulations.benchmarks.seq3 import Measured
+from distced.simulations.plots import bars
 
 
 def as_dict(figures: Sequence[Measured]) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from middleware.sets.expressions import Binary, Expression, Literal, Name, operands
+from distced.middleware.sets.expressions import Binary, Expression, Literal, Name, operands
 
 Row: TypeAlias = tuple[tuple[tuple[str, int], ...], tuple[tuple[str, float, float], ...]]
 """What a predicate asks for: the values of two attributes, and the bounds of two others, by name."""

@@ -11,11 +11,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from middleware.events import Attribute
-from middleware.timestamps import SECOND, format_instant
-from simulations.demo.feed import Feed
-from simulations.demo.patterns import Question
-from simulations.demo.session import Notification, Progress
+from distced.middleware.events import Attribute
+from distced.middleware.timestamps import SECOND, format_instant
+from distced.simulations.demo.feed import Feed
+from distced.simulations.demo.patterns import Question
+from distced.simulations.demo.session import Notification, Progress
 
 COLOURS: Final = ("cyan", "yellow", "magenta", "green", "blue", "red")
 REFRESH: Final = 0.1

@@ -7,14 +7,14 @@ from pathlib import Path
 from random import Random
 from typing import Protocol
 
-from middleware.errors import DistcedError
-from middleware.events import Event
-from middleware.eventtypes import EventType
-from middleware.mapping import load_mapping
-from middleware.recorded import in_order, read_events
-from middleware.timestamps import MINUTE, SECOND
-from simulations.office import ActiveOffice, Step
-from simulations.office.sensors import TYPES
+from distced.middleware.errors import DistcedError
+from distced.middleware.events import Event
+from distced.middleware.eventtypes import EventType
+from distced.middleware.mapping import load_mapping
+from distced.middleware.recorded import in_order, read_events
+from distced.middleware.timestamps import MINUTE, SECOND
+from distced.simulations.office import ActiveOffice, Step
+from distced.simulations.office.sensors import TYPES
 
 
 class Feed(Protocol):

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from detectors.compilation import Compiled, compile_publication, register_derived
-from detectors.language.inlining import inline_file
-from detectors.language.parser import parse_file
-from middleware.errors import DistcedError
-from middleware.eventtypes import EventType, TypeRegistry
-from simulations.office.scenarios import read_scenario
+from distced.detectors.compilation import Compiled, compile_publication, register_derived
+from distced.detectors.language.inlining import inline_file
+from distced.detectors.language.parser import parse_file
+from distced.middleware.errors import DistcedError
+from distced.middleware.eventtypes import EventType, TypeRegistry
+from distced.simulations.office.scenarios import read_scenario
 
 DEFAULT: Final = ("scenario1", "scenario2", "scenario2-residents")
 

@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from middleware.events import CompositeEvent
-from middleware.recorded import write_events
-from simulations.demo.display import nodes_table
-from simulations.demo.session import Notification, Session, Verdict
-from simulations.plots import histogram
+from distced.middleware.events import CompositeEvent
+from distced.middleware.recorded import write_events
+from distced.simulations.demo.display import nodes_table
+from distced.simulations.demo.session import Notification, Session, Verdict
+from distced.simulations.plots import histogram
 
 
 def summary(session: Session, verdict: Verdict, seconds: float) -> dict[str, Any]:

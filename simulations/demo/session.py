@@ -16,15 +16,15 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
 
-from detectors.stepwise.engine import StepwiseEngine
-from middleware.client import Client
-from middleware.events import CompositeEvent, Event
-from middleware.eventtypes import EventType
-from middleware.quality import QualityOfService
-from middleware.subscription import Subscription
-from middleware.timestamps import HOUR, SECOND
-from simulations.demo.feed import Feed
-from simulations.demo.patterns import Question
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.middleware.client import Client
+from distced.middleware.events import CompositeEvent, Event
+from distced.middleware.eventtypes import EventType
+from distced.middleware.quality import QualityOfService
+from distced.middleware.subscription import Subscription
+from distced.middleware.timestamps import HOUR, SECOND
+from distced.simulations.demo.feed import Feed
+from distced.simulations.demo.patterns import Question
 
 LONGEST_PAUSE: Final = 1.0
 """Seconds: a recording's pauses are cut to this."""

@@ -19,14 +19,14 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final
 
-from middleware.protocol import Hints
-from middleware.timestamps import SECOND
-from policies.distribution.policy import NAMED
-from policies.topology.generating import RANDOM_KINDS, random_topology
-from policies.topology.topology import Topology
-from simulations.experiments.metrics import RunFigures, figures_of, impact_of, reliability_of
-from simulations.network.scenario import Asked, Scenario
-from simulations.network.scenarios import random_scenario
+from distced.middleware.protocol import Hints
+from distced.middleware.timestamps import SECOND
+from distced.policies.distribution.policy import NAMED
+from distced.policies.topology.generating import RANDOM_KINDS, random_topology
+from distced.policies.topology.topology import Topology
+from distced.simulations.experiments.metrics import RunFigures, figures_of, impact_of, reliability_of
+from distced.simulations.network.scenario import Asked, Scenario
+from distced.simulations.network.scenarios import random_scenario
 
 METRICS: Final[Mapping[str, str]] = {
     "min-latency": "latency",

@@ -21,13 +21,13 @@ from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Final
 
-from middleware.events import EventId
-from middleware.timestamps import SECOND
-from simulations.network.network import Network
-from simulations.network.outcome import Outcome
-from simulations.network.running import Simulation
-from simulations.network.scenario import Asked, Crash, Scenario
-from simulations.network.sizes import ACKNOWLEDGEMENT
+from distced.middleware.events import EventId
+from distced.middleware.timestamps import SECOND
+from distced.simulations.network.network import Network
+from distced.simulations.network.outcome import Outcome
+from distced.simulations.network.running import Simulation
+from distced.simulations.network.scenario import Asked, Crash, Scenario
+from distced.simulations.network.sizes import ACKNOWLEDGEMENT
 
 COUNTED: Final = ("e", "c", "a")
 """The areas of topics whose bytes count."""

@@ -11,10 +11,10 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
-from middleware.errors import DistcedError
-from policies.distribution.policy import NAMED
-from simulations.experiments.comparing import EQUAL, IMPACT_EQUAL, METRICS, Compared
-from simulations.plots import bars
+from distced.middleware.errors import DistcedError
+from distced.policies.distribution.policy import NAMED
+from distced.simulations.experiments.comparing import EQUAL, IMPACT_EQUAL, METRICS, Compared
+from distced.simulations.plots import bars
 
 WANTED: Final = 0.95
 """In what share of scenarios each policy has to be best at its own metric."""

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from middleware.eventtypes import Kind
-from middleware.history.history import HistoryFile
-from middleware.recorded.arrow_form import column_of
-from middleware.recorded.tables import WHOLE, import_pyarrow
+from distced.middleware.eventtypes import Kind
+from distced.middleware.history.history import HistoryFile
+from distced.middleware.recorded.arrow_form import column_of
+from distced.middleware.recorded.tables import WHOLE, import_pyarrow
 
 ROWS: Final = 2_000_000
 """A file with so many events is large enough."""

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from middleware.console_output import AsJson
+from distced.middleware.console_output import AsJson
 
 INLINE = "inline"
 _SHOWN = 10
@@ -37,12 +37,12 @@ def compact(
 
     import msgspec
 
-    from detectors.found_output import progress_bars
-    from middleware.console_output import messages, print_json
-    from middleware.history.layout import check_history
-    from simulations.ingest.compacting import Compaction
-    from simulations.ingest.recordings import alone, writing
-    from simulations.replay.runners import LOG, TASKS, Inline, Spark, check_master, session_of
+    from distced.detectors.found_output import progress_bars
+    from distced.middleware.console_output import messages, print_json
+    from distced.middleware.history.layout import check_history
+    from distced.simulations.ingest.compacting import Compaction
+    from distced.simulations.ingest.recordings import alone, writing
+    from distced.simulations.replay.runners import LOG, TASKS, Inline, Spark, check_master, session_of
 
     started = time.perf_counter()
     if master != INLINE:

@@ -16,15 +16,15 @@ from typing import Any, Final
 
 import msgspec
 
-from middleware.errors import DistcedError, HistoryError
-from middleware.eventtypes import EventType, Kind, event_type
-from middleware.history import History, HistoryWriter
-from middleware.history.layout import NOTE_KEY, FileNote, folder_of, write_whole
-from middleware.history.reading import read_table
-from middleware.recorded.tables import import_pyarrow
-from simulations.ingest.compact_plan import BYTES, ROWS, Merger, form_of, mergers_of
-from simulations.ingest.joining import joined
-from simulations.replay.runners import Runner
+from distced.middleware.errors import DistcedError, HistoryError
+from distced.middleware.eventtypes import EventType, Kind, event_type
+from distced.middleware.history import History, HistoryWriter
+from distced.middleware.history.layout import NOTE_KEY, FileNote, folder_of, write_whole
+from distced.middleware.history.reading import read_table
+from distced.middleware.recorded.tables import import_pyarrow
+from distced.simulations.ingest.compact_plan import BYTES, ROWS, Merger, form_of, mergers_of
+from distced.simulations.ingest.joining import joined
+from distced.simulations.replay.runners import Runner
 
 WORK: Final = ".compact"
 COMPACTION: Final = "compaction"

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from middleware.console_output import AsJson
+from distced.middleware.console_output import AsJson
 
 
 def ingest(
@@ -46,6 +46,6 @@ def ingest(
       distced ingest events.parquet --history office
       distced ingest week-*.csv.gz --mapping office.toml --history office --count-on
     """
-    from simulations.ingest.ingest_verb import Asked, ingest_recordings
+    from distced.simulations.ingest.ingest_verb import Asked, ingest_recordings
 
     return ingest_recordings(Asked(tuple(recordings), history, mapping, name, master, rejected, count_on, as_json))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from middleware.console_history import history
-from simulations.ingest.compact_verb import compact
+from distced.middleware.console_history import history
+from distced.simulations.ingest.compact_verb import compact
 
 history.command("compact")(compact)
 

@@ -14,16 +14,16 @@ from typing import Any, Final
 import msgspec
 from rich.text import Text
 
-from detectors.found_output import opened_for_writing, progress_bars
-from middleware.console_output import messages, print_json
-from middleware.errors import EventError
-from middleware.history.layout import make_history
-from middleware.history.writing import check_recorder
-from middleware.mapping import load_mapping
-from middleware.timestamps import format_duration, format_instant
-from simulations.ingest.ingesting import Ingest, Outcome
-from simulations.ingest.recordings import alone
-from simulations.replay.runners import LOG, TASKS, Inline, Runner, Spark, check_master, session_of
+from distced.detectors.found_output import opened_for_writing, progress_bars
+from distced.middleware.console_output import messages, print_json
+from distced.middleware.errors import EventError
+from distced.middleware.history.layout import make_history
+from distced.middleware.history.writing import check_recorder
+from distced.middleware.mapping import load_mapping
+from distced.middleware.timestamps import format_duration, format_instant
+from distced.simulations.ingest.ingesting import Ingest, Outcome
+from distced.simulations.ingest.recordings import alone
+from distced.simulations.replay.runners import LOG, TASKS, Inline, Runner, Spark, check_master, session_of
 
 INLINE: Final = "inline"
 _SHOWN: Final = 5

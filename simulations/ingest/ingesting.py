@@ -11,14 +11,14 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from middleware.errors import DistcedError, MappingError
-from middleware.history import History
-from middleware.history.layout import make_history
-from middleware.mapping import load_mapping
-from simulations.ingest.placing import place
-from simulations.ingest.reading import CHUNK, Reading
-from simulations.ingest.recordings import UNDER_WAY, Ingested, Recording, read_note, recording_of, writing
-from simulations.replay.runners import Inline, Runner
+from distced.middleware.errors import DistcedError, MappingError
+from distced.middleware.history import History
+from distced.middleware.history.layout import make_history
+from distced.middleware.mapping import load_mapping
+from distced.simulations.ingest.placing import place
+from distced.simulations.ingest.reading import CHUNK, Reading
+from distced.simulations.ingest.recordings import UNDER_WAY, Ingested, Recording, read_note, recording_of, writing
+from distced.simulations.replay.runners import Inline, Runner
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from middleware.errors import HistoryError
-from middleware.eventtypes import EventType, Kind
-from middleware.history.writing import ORDER
-from middleware.recorded.arrow_form import DIGITS, column_of
-from middleware.recorded.tables import TYPES_KEY, WHOLE, import_pyarrow
+from distced.middleware.errors import HistoryError
+from distced.middleware.eventtypes import EventType, Kind
+from distced.middleware.history.writing import ORDER
+from distced.middleware.recorded.arrow_form import DIGITS, column_of
+from distced.middleware.recorded.tables import TYPES_KEY, WHOLE, import_pyarrow
 
 _ROW: Final = "row"
 

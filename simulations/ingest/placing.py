@@ -17,14 +17,14 @@ from typing import Final
 import msgspec
 from msgspec import structs
 
-from middleware.errors import HistoryError
-from middleware.history import History, HistoryWriter
-from middleware.history.history import HistoryFile
-from middleware.history.layout import folder_of, write_whole
-from middleware.mapping.rejected import rejected_line
-from simulations.ingest.reading import NOTE, READ, REJECTED
-from simulations.ingest.recordings import Ingested, Recording, read_note, together
-from simulations.ingest.sifting import events_of, overlapping, sift, taken_id
+from distced.middleware.errors import HistoryError
+from distced.middleware.history import History, HistoryWriter
+from distced.middleware.history.history import HistoryFile
+from distced.middleware.history.layout import folder_of, write_whole
+from distced.middleware.mapping.rejected import rejected_line
+from distced.simulations.ingest.reading import NOTE, READ, REJECTED
+from distced.simulations.ingest.recordings import Ingested, Recording, read_note, together
+from distced.simulations.ingest.sifting import events_of, overlapping, sift, taken_id
 
 SIFTED: Final = "sifted"
 SIFTED_NOTE: Final = "sifted.json"

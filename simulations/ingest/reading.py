@@ -17,18 +17,18 @@ from typing import Any, Final
 
 import msgspec
 
-from detectors.running import declared_types
-from middleware.errors import DistcedError, HistoryError
-from middleware.events import Event, EventId
-from middleware.eventtypes import EventType
-from middleware.history import History, HistoryWriter
-from middleware.history.layout import write_whole
-from middleware.mapping import Mapping, Rejected, load_mapping
-from middleware.mapping.rejected import rejected_line
-from middleware.recorded import EventReader, read_events
-from simulations.ingest.recordings import Ingested, Recording, writing
-from simulations.ingest.seen import ClockWatch, SeenIds
-from simulations.ingest.sifting import events_of, overlapping, sift, taken_id
+from distced.detectors.running import declared_types
+from distced.middleware.errors import DistcedError, HistoryError
+from distced.middleware.events import Event, EventId
+from distced.middleware.eventtypes import EventType
+from distced.middleware.history import History, HistoryWriter
+from distced.middleware.history.layout import write_whole
+from distced.middleware.mapping import Mapping, Rejected, load_mapping
+from distced.middleware.mapping.rejected import rejected_line
+from distced.middleware.recorded import EventReader, read_events
+from distced.simulations.ingest.recordings import Ingested, Recording, writing
+from distced.simulations.ingest.seen import ClockWatch, SeenIds
+from distced.simulations.ingest.sifting import events_of, overlapping, sift, taken_id
 
 READ: Final = "read"
 AGAIN: Final = "again"

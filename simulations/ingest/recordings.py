@@ -21,8 +21,8 @@ from typing import Final
 
 import msgspec
 
-from middleware.errors import EventError, HistoryError
-from simulations.ingest.seen import ClockJump
+from distced.middleware.errors import EventError, HistoryError
+from distced.simulations.ingest.seen import ClockJump
 
 INGESTED: Final = "ingested"
 REJECTED: Final = "rejected"

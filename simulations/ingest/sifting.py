@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from middleware.errors import DistcedError, EventError, HistoryError
-from middleware.events import CompositeEvent, Event, EventId
-from middleware.history.history import HistoryFile
-from middleware.history.reading import read_table
-from middleware.mapping import Rejected
-from middleware.recorded import json_line
-from middleware.recorded.reader import EventReader
-from middleware.recorded.tables import ParquetRows
+from distced.middleware.errors import DistcedError, EventError, HistoryError
+from distced.middleware.events import CompositeEvent, Event, EventId
+from distced.middleware.history.history import HistoryFile
+from distced.middleware.history.reading import read_table
+from distced.middleware.mapping import Rejected
+from distced.middleware.recorded import json_line
+from distced.middleware.recorded.reader import EventReader
+from distced.middleware.recorded.tables import ParquetRows
 
 
 class Sifted(NamedTuple):

@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from brokers.effects import Publish
-from brokers.policy_settings import EVERYBODY
-from middleware.eventtypes import EventType
-from middleware.protocol import DetectorEntry, HintEntry, Move, SetPolicy, TopologyEntry, decode, encode
-from middleware.topics import administration_topic
-from policies.topology.model import Place
-from policies.topology.writing import topology_as_toml
-from simulations.network.clients import SimulatedClient
+from distced.brokers.effects import Publish
+from distced.brokers.policy_settings import EVERYBODY
+from distced.middleware.eventtypes import EventType
+from distced.middleware.protocol import DetectorEntry, HintEntry, Move, SetPolicy, TopologyEntry, decode, encode
+from distced.middleware.topics import administration_topic
+from distced.policies.topology.model import Place
+from distced.policies.topology.writing import topology_as_toml
+from distced.simulations.network.clients import SimulatedClient
 
 if TYPE_CHECKING:
-    from simulations.network.network import Network
+    from distced.simulations.network.network import Network
 
 
 class Administrator(SimulatedClient):

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from policies.topology.model import Link
-from policies.topology.topology import Topology
+from distced.policies.topology.model import Link
+from distced.policies.topology.topology import Topology
 
 if TYPE_CHECKING:
-    from simulations.network.ways import Way
+    from distced.simulations.network.ways import Way
 
 
 class Channel:

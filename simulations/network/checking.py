@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from detectors.compilation import Compiled, compile_pattern
-from detectors.stepwise.engine import StepwiseEngine
-from middleware.errors import DistcedError
-from middleware.events import CompositeEvent
-from middleware.eventtypes import TypeRegistry
-from simulations.network.outcome import Outcome
-from simulations.network.subscribers import Subscribed
+from distced.detectors.compilation import Compiled, compile_pattern
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.middleware.errors import DistcedError
+from distced.middleware.events import CompositeEvent
+from distced.middleware.eventtypes import TypeRegistry
+from distced.simulations.network.outcome import Outcome
+from distced.simulations.network.subscribers import Subscribed
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from brokers.effects import Publish, Subscribe
-from middleware.protocol import ClientEntry, encode
-from middleware.timestamps import SECOND
-from middleware.topics import Area, administration_topic, area_filter, directory_topic, parse_topic
-from policies.topology.model import Place
-from simulations.network.participants import Participant
+from distced.brokers.effects import Publish, Subscribe
+from distced.middleware.protocol import ClientEntry, encode
+from distced.middleware.timestamps import SECOND
+from distced.middleware.topics import Area, administration_topic, area_filter, directory_topic, parse_topic
+from distced.policies.topology.model import Place
+from distced.simulations.network.participants import Participant
 
 if TYPE_CHECKING:
-    from simulations.network.network import Network
+    from distced.simulations.network.network import Network
 
 ASK_EVERY: Final = SECOND // 2
 """How often a client asks whether it has read the directory, until it has, ns."""

@@ -10,16 +10,16 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from brokers.effects import Publish, Subscribe, Unsubscribe
-from middleware.bus.backoff import Backoff
-from middleware.timestamps import SECOND
-from simulations.network.sessions import Control, Session
-from simulations.network.sizes import connect_size, message_size, subscribe_size
-from simulations.network.ways import MQTT
+from distced.brokers.effects import Publish, Subscribe, Unsubscribe
+from distced.middleware.bus.backoff import Backoff
+from distced.middleware.timestamps import SECOND
+from distced.simulations.network.sessions import Control, Session
+from distced.simulations.network.sizes import connect_size, message_size, subscribe_size
+from distced.simulations.network.ways import MQTT
 
 if TYPE_CHECKING:
-    from simulations.network.network import Network
-    from simulations.network.participants import Participant
+    from distced.simulations.network.network import Network
+    from distced.simulations.network.participants import Participant
 
 CONNECT_WITHIN: Final = 5 * SECOND
 """How long a server may take to accept a connection, ns; as of the bus."""

@@ -60,17 +60,17 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from detectors.conformance.event_text import parse_event
-from middleware.errors import DistcedError, MappingError
-from middleware.events import Attribute, Event
-from middleware.eventtypes import EventType, event_type
-from middleware.mapping.shaping import shape
-from middleware.protocol import Hints
-from middleware.timestamps import parse_duration
-from policies.distribution.policy import parse_policy
-from policies.topology.files import load_topology, parse_topology
-from policies.topology.topology import Topology
-from simulations.network.scenario import (
+from distced.detectors.conformance.event_text import parse_event
+from distced.middleware.errors import DistcedError, MappingError
+from distced.middleware.events import Attribute, Event
+from distced.middleware.eventtypes import EventType, event_type
+from distced.middleware.mapping.shaping import shape
+from distced.middleware.protocol import Hints
+from distced.middleware.timestamps import parse_duration
+from distced.policies.distribution.policy import parse_policy
+from distced.policies.topology.files import load_topology, parse_topology
+from distced.policies.topology.topology import Topology
+from distced.simulations.network.scenario import (
     START,
     Asked,
     Crash,
@@ -86,7 +86,7 @@ from simulations.network.scenario import (
     ServerRestart,
     Stream,
 )
-from simulations.network.streams import HEARTBEAT, streams_by_rates
+from distced.simulations.network.streams import HEARTBEAT, streams_by_rates
 
 _T = TypeVar("_T", bound=msgspec.Struct)
 

@@ -11,20 +11,20 @@ from collections.abc import Iterable
 from functools import cache
 from typing import IO
 
-from brokers.effects import Note
-from middleware.protocol import DeadLetter, decode
-from middleware.timestamps import SECOND
-from middleware.topics import ROOT, Area, parse_topic
-from policies.topology.model import Place
-from policies.topology.topology import Topology
-from simulations.network.channels import Channel, Channels
-from simulations.network.engine import Engine
-from simulations.network.nodes import TICK, SimulatedNode
-from simulations.network.publishers import SimulatedPublisher
-from simulations.network.servers import Server
-from simulations.network.sessions import Session
-from simulations.network.subscribers import SimulatedSubscriber
-from simulations.network.trace import Trace
+from distced.brokers.effects import Note
+from distced.middleware.protocol import DeadLetter, decode
+from distced.middleware.timestamps import SECOND
+from distced.middleware.topics import ROOT, Area, parse_topic
+from distced.policies.topology.model import Place
+from distced.policies.topology.topology import Topology
+from distced.simulations.network.channels import Channel, Channels
+from distced.simulations.network.engine import Engine
+from distced.simulations.network.nodes import TICK, SimulatedNode
+from distced.simulations.network.publishers import SimulatedPublisher
+from distced.simulations.network.servers import Server
+from distced.simulations.network.sessions import Session
+from distced.simulations.network.subscribers import SimulatedSubscriber
+from distced.simulations.network.trace import Trace
 
 _AREA = len(ROOT) + 1
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from brokers.effects import Publish
-from brokers.node import Node
-from middleware.timestamps import MILLISECOND
-from policies.topology.model import Place
-from simulations.network.participants import Participant
+from distced.brokers.effects import Publish
+from distced.brokers.node import Node
+from distced.middleware.timestamps import MILLISECOND
+from distced.policies.topology.model import Place
+from distced.simulations.network.participants import Participant
 
 if TYPE_CHECKING:
-    from simulations.network.network import Network
+    from distced.simulations.network.network import Network
 
 TICK: Final = 100 * MILLISECOND
 """How often a node is told the time, ns; as live."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from brokers.effects import Note
-from middleware.events import Event
-from middleware.protocol import DeadLetter, DetectorEntry, LoadEntry
-from simulations.network.scenario import Scenario
-from simulations.network.subscribers import Subscribed
+from distced.brokers.effects import Note
+from distced.middleware.events import Event
+from distced.middleware.protocol import DeadLetter, DetectorEntry, LoadEntry
+from distced.simulations.network.scenario import Scenario
+from distced.simulations.network.subscribers import Subscribed
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from brokers.effects import Effect, Note, Publish, Subscribe, Unsubscribe
-from policies.topology.model import Place
-from simulations.network.connections import Connection
+from distced.brokers.effects import Effect, Note, Publish, Subscribe, Unsubscribe
+from distced.policies.topology.model import Place
+from distced.simulations.network.connections import Connection
 
 if TYPE_CHECKING:
-    from simulations.network.network import Network
+    from distced.simulations.network.network import Network
 
 
 class Participant:

@@ -11,19 +11,19 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from brokers.effects import Effect, Publish, Subscribe
-from middleware.events import Event
-from middleware.protocol import Acknowledgement, Heartbeat, SourceEntry, decode, encode
-from middleware.source import FRAME
-from middleware.timestamps import SECOND
-from middleware.topics import Area, administration_topic, area_filter, event_topic
-from middleware.wire import encode as encode_frame
-from policies.topology.model import Place
-from simulations.network.clients import SimulatedClient
-from simulations.network.scenario import Send, Stream
+from distced.brokers.effects import Effect, Publish, Subscribe
+from distced.middleware.events import Event
+from distced.middleware.protocol import Acknowledgement, Heartbeat, SourceEntry, decode, encode
+from distced.middleware.source import FRAME
+from distced.middleware.timestamps import SECOND
+from distced.middleware.topics import Area, administration_topic, area_filter, event_topic
+from distced.middleware.wire import encode as encode_frame
+from distced.policies.topology.model import Place
+from distced.simulations.network.clients import SimulatedClient
+from distced.simulations.network.scenario import Send, Stream
 
 if TYPE_CHECKING:
-    from simulations.network.network import Network
+    from distced.simulations.network.network import Network
 
 PROMISE_AGAIN: Final = SECOND
 """How often the last watermark is told again, ns: a heartbeat at QoS 0 may be lost, and others may come later."""

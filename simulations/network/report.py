@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from middleware.timestamps import MILLISECOND, SECOND, format_instant
-from simulations.network.checking import Comparison
-from simulations.network.outcome import LinkTraffic, Outcome
-from simulations.network.subscribers import Subscribed
+from distced.middleware.timestamps import MILLISECOND, SECOND, format_instant
+from distced.simulations.network.checking import Comparison
+from distced.simulations.network.outcome import LinkTraffic, Outcome
+from distced.simulations.network.subscribers import Subscribed
 
 AREAS = {"e": "events", "c": "composite", "d": "directory", "a": "administration", "x": "dead letters", "mqtt": "MQTT"}
 """What traffic is about, by the area of its topics."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import IO, Final, TypeAlias
 
-from middleware.protocol import LoadEntry, decode
-from middleware.timestamps import MILLISECOND, SECOND
-from simulations.network.administrator import Administrator
-from simulations.network.channels import Channel
-from simulations.network.network import Network
-from simulations.network.outcome import LinkTraffic, Moved, NodeFigures, Noted, Outcome
-from simulations.network.scenario import (
+from distced.middleware.protocol import LoadEntry, decode
+from distced.middleware.timestamps import MILLISECOND, SECOND
+from distced.simulations.network.administrator import Administrator
+from distced.simulations.network.channels import Channel
+from distced.simulations.network.network import Network
+from distced.simulations.network.outcome import LinkTraffic, Moved, NodeFigures, Noted, Outcome
+from distced.simulations.network.scenario import (
     Asked,
     Crash,
     Fault,
@@ -23,7 +23,7 @@ from simulations.network.scenario import (
     Scenario,
     ServerRestart,
 )
-from simulations.network.subscribers import Subscribed
+from distced.simulations.network.subscribers import Subscribed
 
 LOOK_EVERY: Final = 100 * MILLISECOND
 """How often it is looked whether everything has arrived, ns of virtual time."""

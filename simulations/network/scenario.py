@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from middleware.errors import DistcedError
-from middleware.events import Event
-from middleware.eventtypes import EventType
-from middleware.protocol import HintEntry, Hints
-from middleware.timestamps import SECOND
-from policies.distribution.policy import parse_policy
-from policies.topology.topology import Topology
+from distced.middleware.errors import DistcedError
+from distced.middleware.events import Event
+from distced.middleware.eventtypes import EventType
+from distced.middleware.protocol import HintEntry, Hints
+from distced.middleware.timestamps import SECOND
+from distced.policies.distribution.policy import parse_policy
+from distced.policies.topology.topology import Topology
 
 START: Final = 1_795_248_000 * SECOND
 """When scenarios start unless they say otherwise: 2026-11-21T08:00Z."""

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final
 
-from middleware.eventtypes import event_type
-from middleware.timestamps import MILLISECOND, SECOND
-from policies.topology.generating import TYPES, RandomKind, random_topology
-from policies.topology.topology import Topology
-from simulations.network.scenario import START, Asked, Move, Scenario
-from simulations.network.streams import streams_by_rates
+from distced.middleware.eventtypes import event_type
+from distced.middleware.timestamps import MILLISECOND, SECOND
+from distced.policies.topology.generating import TYPES, RandomKind, random_topology
+from distced.policies.topology.topology import Topology
+from distced.simulations.network.scenario import START, Asked, Move, Scenario
+from distced.simulations.network.streams import streams_by_rates
 
 KEYS: Final = 5
 """How many values the key of events has."""

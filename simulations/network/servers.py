@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from paho.mqtt.matcher import MQTTMatcher
 
-from brokers.effects import Publish, Subscribe, Unsubscribe
-from middleware.bus.routes import matches
-from simulations.network.sessions import Control, Session
-from simulations.network.sizes import ACKNOWLEDGEMENT, message_size
-from simulations.network.ways import MQTT
+from distced.brokers.effects import Publish, Subscribe, Unsubscribe
+from distced.middleware.bus.routes import matches
+from distced.simulations.network.sessions import Control, Session
+from distced.simulations.network.sizes import ACKNOWLEDGEMENT, message_size
+from distced.simulations.network.ways import MQTT
 
 if TYPE_CHECKING:
-    from simulations.network.network import Network
+    from distced.simulations.network.network import Network
 
 
 class Server:

@@ -10,14 +10,14 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from brokers.effects import Publish
-from simulations.network.channels import Channel
-from simulations.network.ways import Way
+from distced.brokers.effects import Publish
+from distced.simulations.network.channels import Channel
+from distced.simulations.network.ways import Way
 
 if TYPE_CHECKING:
-    from simulations.network.connections import Connection
-    from simulations.network.network import Network
-    from simulations.network.servers import Server
+    from distced.simulations.network.connections import Connection
+    from distced.simulations.network.network import Network
+    from distced.simulations.network.servers import Server
 
 
 class Control(Enum):

@@ -6,15 +6,15 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from middleware.console_output import messages, output, print_json
-from middleware.errors import DistcedError
-from middleware.timestamps import SECOND
-from simulations.network.checking import compare
-from simulations.network.files import load_scenario
-from simulations.network.outcome import Outcome
-from simulations.network.report import as_dict, show
-from simulations.network.running import simulate
-from simulations.network.scenario import Scenario
+from distced.middleware.console_output import messages, output, print_json
+from distced.middleware.errors import DistcedError
+from distced.middleware.timestamps import SECOND
+from distced.simulations.network.checking import compare
+from distced.simulations.network.files import load_scenario
+from distced.simulations.network.outcome import Outcome
+from distced.simulations.network.report import as_dict, show
+from distced.simulations.network.running import simulate
+from distced.simulations.network.scenario import Scenario
 
 
 def simulate_file(file: Path, *, seed: int | None, log: Path | None, check: bool, as_json: bool) -> int:

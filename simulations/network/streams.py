@@ -12,12 +12,12 @@ from heapq import merge
 from random import Random
 from typing import Final, TypeAlias
 
-from middleware.events import Attribute, Event
-from middleware.eventtypes import EventType, Kind
-from middleware.timestamps import MILLISECOND, SECOND
-from policies.topology.model import Publisher
-from policies.topology.topology import Topology
-from simulations.network.scenario import ScenarioError, Send, Stream
+from distced.middleware.events import Attribute, Event
+from distced.middleware.eventtypes import EventType, Kind
+from distced.middleware.timestamps import MILLISECOND, SECOND
+from distced.policies.topology.model import Publisher
+from distced.policies.topology.topology import Topology
+from distced.simulations.network.scenario import ScenarioError, Send, Stream
 
 HEARTBEAT: Final = 250 * MILLISECOND
 """How often publishers promise, unless it is said, ns."""

@@ -10,18 +10,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from brokers.effects import Publish, Subscribe
-from middleware.events import CompositeEvent, EventId
-from middleware.protocol import Answer, SubscriptionEntry, decode
-from middleware.timestamps import SECOND
-from middleware.topics import administration_topic, composite_topic
-from middleware.wire import decode as decode_frame
-from policies.topology.model import Place
-from simulations.network.clients import SimulatedClient
-from simulations.network.scenario import Asked
+from distced.brokers.effects import Publish, Subscribe
+from distced.middleware.events import CompositeEvent, EventId
+from distced.middleware.protocol import Answer, SubscriptionEntry, decode
+from distced.middleware.timestamps import SECOND
+from distced.middleware.topics import administration_topic, composite_topic
+from distced.middleware.wire import decode as decode_frame
+from distced.policies.topology.model import Place
+from distced.simulations.network.clients import SimulatedClient
+from distced.simulations.network.scenario import Asked
 
 if TYPE_CHECKING:
-    from simulations.network.network import Network
+    from distced.simulations.network.network import Network
 
 LINGER: Final = 10 * SECOND
 """How long it goes on listening where a detector was before, ns; as a client does."""

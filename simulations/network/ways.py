@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from middleware.timestamps import SECOND
-from simulations.network.channels import Channel
-from simulations.network.engine import Engine
-from simulations.network.sizes import ACKNOWLEDGEMENT
+from distced.middleware.timestamps import SECOND
+from distced.simulations.network.channels import Channel
+from distced.simulations.network.engine import Engine
+from distced.simulations.network.sizes import ACKNOWLEDGEMENT
 
 MQTT: Final = "mqtt"
 """What the traffic of connections themselves is counted as."""

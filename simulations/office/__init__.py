@@ -4,9 +4,9 @@ The building, the occupants and the two scenarios of composite-event-framework-2
 and Results"). `docs/active-office.md` says what is simulated, with the numbers.
 """
 
-from simulations.office.office import DEFAULT_SEED, DEFAULT_START, ActiveOffice, Step
-from simulations.office.scenarios import read_scenario, scenario_names
-from simulations.office.summary import Summary
+from distced.simulations.office.office import DEFAULT_SEED, DEFAULT_START, ActiveOffice, Step
+from distced.simulations.office.scenarios import read_scenario, scenario_names
+from distced.simulations.office.summary import Summary
 
 __all__ = [
     "DEFAULT_SEED",

@@ -9,11 +9,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from middleware.timestamps import HOUR, MINUTE, SECOND
-from simulations.office.building import OUTSIDE
-from simulations.office.fittings import Fittings
-from simulations.office.sensors import TEMP
-from simulations.office.world import World
+from distced.middleware.timestamps import HOUR, MINUTE, SECOND
+from distced.simulations.office.building import OUTSIDE
+from distced.simulations.office.fittings import Fittings
+from distced.simulations.office.sensors import TEMP
+from distced.simulations.office.world import World
 
 READING: Final = 30 * SECOND
 """The time between two readings of a thermometer, ns."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from middleware.timestamps import MILLISECOND, MINUTE, SECOND
-from simulations.office.occupants import Occupant
-from simulations.office.sensors import DOOR, LIGHT, LOGIN, LOGOUT
-from simulations.office.world import World
+from distced.middleware.timestamps import MILLISECOND, MINUTE, SECOND
+from distced.simulations.office.occupants import Occupant
+from distced.simulations.office.sensors import DOOR, LIGHT, LOGIN, LOGOUT
+from distced.simulations.office.world import World
 
 DOOR_CLOSES_ITSELF: Final = 0.85
 """The probability that a door falls shut behind who passes, in 4-8 s; else it stands open for 1-10 min."""

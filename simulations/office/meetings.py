@@ -11,10 +11,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from middleware.timestamps import MINUTE, SECOND
-from simulations.office.occupants import Occupant
-from simulations.office.sensors import BOARD_OFF, BOARD_ON, BOARD_PAGE
-from simulations.office.world import World
+from distced.middleware.timestamps import MINUTE, SECOND
+from distced.simulations.office.occupants import Occupant
+from distced.simulations.office.sensors import BOARD_OFF, BOARD_ON, BOARD_PAGE
+from distced.simulations.office.world import World
 
 FIRST: Final = (2 * MINUTE, 8 * MINUTE)
 BETWEEN: Final = (5 * MINUTE, 12 * MINUTE)

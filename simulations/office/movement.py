@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from middleware.timestamps import SECOND
-from simulations.office.building import OUTSIDE
-from simulations.office.fittings import Fittings
-from simulations.office.occupants import STEP, Occupant, draw
-from simulations.office.sensors import PERS
-from simulations.office.world import World
+from distced.middleware.timestamps import SECOND
+from distced.simulations.office.building import OUTSIDE
+from distced.simulations.office.fittings import Fittings
+from distced.simulations.office.occupants import STEP, Occupant, draw
+from distced.simulations.office.sensors import PERS
+from distced.simulations.office.world import World
 
 SIGHTING: Final = (15 * SECOND, 25 * SECOND)
 """The time between two sightings of one badge, ns; far below the minute the article promises."""

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from middleware.timestamps import MINUTE, SECOND
-from simulations.office.building import Building
+from distced.middleware.timestamps import MINUTE, SECOND
+from distced.simulations.office.building import Building
 
 STEP: Final = 20 * SECOND
 """The time interval of the Markov process, in nanoseconds."""

@@ -13,19 +13,19 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from middleware.errors import DistcedError
-from middleware.events import Event
-from middleware.eventtypes import EventType
-from middleware.timestamps import HOUR, INSTANT_MAX, INSTANT_MIN, SECOND, parse_instant
-from simulations.office.building import Building
-from simulations.office.climate import Climate
-from simulations.office.fittings import Fittings
-from simulations.office.meetings import Meetings
-from simulations.office.movement import Movement
-from simulations.office.occupants import settle
-from simulations.office.sensors import TYPES, Sensors
-from simulations.office.summary import Record, Summary
-from simulations.office.world import World
+from distced.middleware.errors import DistcedError
+from distced.middleware.events import Event
+from distced.middleware.eventtypes import EventType
+from distced.middleware.timestamps import HOUR, INSTANT_MAX, INSTANT_MIN, SECOND, parse_instant
+from distced.simulations.office.building import Building
+from distced.simulations.office.climate import Climate
+from distced.simulations.office.fittings import Fittings
+from distced.simulations.office.meetings import Meetings
+from distced.simulations.office.movement import Movement
+from distced.simulations.office.occupants import settle
+from distced.simulations.office.sensors import TYPES, Sensors
+from distced.simulations.office.summary import Record, Summary
+from distced.simulations.office.world import World
 
 DEFAULT_SEED: Final = 41
 """The seed of demonstrations: in its first hour Jean goes to two meetings, and logs in in time after one of them."""

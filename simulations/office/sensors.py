@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import Final
 
-from middleware.events import Attribute, Event
-from middleware.eventtypes import EventType, derive, event_type
-from middleware.timestamps import MILLISECOND, MINUTE
-from simulations.office.building import Building
+from distced.middleware.events import Attribute, Event
+from distced.middleware.eventtypes import EventType, derive, event_type
+from distced.middleware.timestamps import MILLISECOND, MINUTE
+from distced.simulations.office.building import Building
 
 PERS: Final = event_type("Pers", {"person": "string", "room": "string"})
 SEEN: Final = derive(PERS, "Seen", every=MINUTE, by=("person", "room"))

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from random import Random
 
-from simulations.office.building import Building
-from simulations.office.occupants import Occupant
-from simulations.office.sensors import Sensors
-from simulations.office.summary import Record
+from distced.simulations.office.building import Building
+from distced.simulations.office.occupants import Occupant
+from distced.simulations.office.sensors import Sensors
+from distced.simulations.office.summary import Record
 
 
 @dataclass(slots=True, eq=False)

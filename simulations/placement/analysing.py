@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from middleware.errors import DistcedError
-from middleware.protocol import DetectorEntry, HintEntry
-from policies.distribution.measures import hosting
-from policies.distribution.policy import NAMED, Policy
-from simulations.placement.by_policy import Placed, place_all, settle
-from simulations.placement.evaluating import OWN, Cost, Metric, evaluate, gap
-from simulations.placement.instance import Instance
-from simulations.placement.optimum import SECONDS, Optimum, optimum
-from simulations.placement.replanning import replan
+from distced.middleware.errors import DistcedError
+from distced.middleware.protocol import DetectorEntry, HintEntry
+from distced.policies.distribution.measures import hosting
+from distced.policies.distribution.policy import NAMED, Policy
+from distced.simulations.placement.by_policy import Placed, place_all, settle
+from distced.simulations.placement.evaluating import OWN, Cost, Metric, evaluate, gap
+from distced.simulations.placement.instance import Instance
+from distced.simulations.placement.optimum import SECONDS, Optimum, optimum
+from distced.simulations.placement.replanning import replan
 
 REPLANNED = "planned anew"
 OPTIMUM = "optimum"

@@ -14,19 +14,19 @@ from typing import Final
 
 from msgspec.structs import replace as replace_entry
 
-from detectors.cutting.catalogue import Catalogue
-from detectors.cutting.graph import DetectorPlan
-from middleware.eventtypes import TypeRegistry
-from middleware.protocol import NODE_CLIENT, DetectorEntry
-from policies.distribution.adapting import DWELL, reconsider
-from policies.distribution.hints import NO_HINTS
-from policies.distribution.placing import Placement, place
-from policies.distribution.policy import Policy
-from policies.distribution.reading import Stream
-from policies.distribution.situation import Situation
-from policies.topology.model import Place
-from simulations.placement.instance import Instance
-from simulations.placement.space import Asked
+from distced.detectors.cutting.catalogue import Catalogue
+from distced.detectors.cutting.graph import DetectorPlan
+from distced.middleware.eventtypes import TypeRegistry
+from distced.middleware.protocol import NODE_CLIENT, DetectorEntry
+from distced.policies.distribution.adapting import DWELL, reconsider
+from distced.policies.distribution.hints import NO_HINTS
+from distced.policies.distribution.placing import Placement, place
+from distced.policies.distribution.policy import Policy
+from distced.policies.distribution.reading import Stream
+from distced.policies.distribution.situation import Situation
+from distced.policies.topology.model import Place
+from distced.simulations.placement.instance import Instance
+from distced.simulations.placement.space import Asked
 
 ROUNDS: Final = 20
 """How often all detectors are asked at the most whether they would rather be elsewhere."""

@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from policies.distribution.measures import flow_of
-from policies.distribution.reasons import show_figure, show_rate
-from simulations.placement.evaluating import Cost
-from simulations.placement.instance import Instance
+from distced.policies.distribution.measures import flow_of
+from distced.policies.distribution.reasons import show_figure, show_rate
+from distced.simulations.placement.evaluating import Cost
+from distced.simulations.placement.instance import Instance
 
 
 @dataclass(frozen=True, slots=True)

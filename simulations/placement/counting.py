@@ -24,14 +24,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from detectors.cutting.graph import DetectorPlan
-from detectors.engines import EngineName, Kinds, make_engine
-from middleware.events import CompositeEvent, Event, EventId
-from middleware.topics import event_topic
-from middleware.wire import encode
-from simulations.placement.counts import Counts
-from simulations.placement.space import Space
-from simulations.placement.telling import promises_of, spoken, steps
+from distced.detectors.cutting.graph import DetectorPlan
+from distced.detectors.engines import EngineName, Kinds, make_engine
+from distced.middleware.events import CompositeEvent, Event, EventId
+from distced.middleware.topics import event_topic
+from distced.middleware.wire import encode
+from distced.simulations.placement.counts import Counts
+from distced.simulations.placement.space import Space
+from distced.simulations.placement.telling import promises_of, spoken, steps
 
 TICK = 5_000
 """About so many events are consumed at once."""
@@ -192,7 +192,7 @@ def count(
 
 def frame_size(name: str) -> int:
     """Bytes of a frame of a detector without events, that says how far it is, and its topic."""
-    from middleware.topics import composite_topic
+    from distced.middleware.topics import composite_topic
 
     return _size(name, []) + len(composite_topic(name).encode())
 

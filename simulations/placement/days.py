@@ -18,19 +18,19 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from detectors.compilation import Compiled
-from detectors.engines import EngineName
-from detectors.pattern_source import PatternSource, compile_source
-from middleware.errors import DistcedError
-from middleware.history.history import History
-from middleware.history.reading import events_of_history
-from middleware.timestamps import DAY, MINUTE
-from policies.topology.model import Place
-from simulations.placement.counting import Counting
-from simulations.placement.counts import Counts, total
-from simulations.placement.measuring import kinds_of, opened, registry_of, span_of, wanted_types
-from simulations.placement.space import Asked, Space, space_of
-from simulations.replay.reach import reach_of
+from distced.detectors.compilation import Compiled
+from distced.detectors.engines import EngineName
+from distced.detectors.pattern_source import PatternSource, compile_source
+from distced.middleware.errors import DistcedError
+from distced.middleware.history.history import History
+from distced.middleware.history.reading import events_of_history
+from distced.middleware.timestamps import DAY, MINUTE
+from distced.policies.topology.model import Place
+from distced.simulations.placement.counting import Counting
+from distced.simulations.placement.counts import Counts, total
+from distced.simulations.placement.measuring import kinds_of, opened, registry_of, span_of, wanted_types
+from distced.simulations.placement.space import Asked, Space, space_of
+from distced.simulations.replay.reach import reach_of
 
 LEAD: Final = 10 * MINUTE
 """How much before a day is read at the least, ns: some matches may last for any time, and instances are touched, and
@@ -136,7 +136,7 @@ def _session(master: str) -> Any:
                            advice="pip install 'distced[spark]'") from None  # fmt: skip
     # Workers run the same Python, and find the packages where this process has found them.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    here = str(Path(__file__).parents[2])
+    here = str(Path(__file__).parents[3])
     known = os.environ.get("PYTHONPATH", "")
     if here not in known.split(os.pathsep):
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (here, known)))

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Final, Literal, TypeAlias, get_args
 
-from middleware.errors import DistcedError
-from middleware.protocol import DetectorEntry
-from policies.distribution.delays import arrivals, mean
-from policies.distribution.measures import DEEPEST, hosting
-from policies.distribution.situation import Situation
-from simulations.placement.instance import Instance
+from distced.middleware.errors import DistcedError
+from distced.middleware.protocol import DetectorEntry
+from distced.policies.distribution.delays import arrivals, mean
+from distced.policies.distribution.measures import DEEPEST, hosting
+from distced.policies.distribution.situation import Situation
+from distced.simulations.placement.instance import Instance
 
 Metric: TypeAlias = Literal["bandwidth", "latency", "load", "reliability"]
 METRICS: Final[tuple[Metric, ...]] = get_args(Metric)

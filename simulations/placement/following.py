@@ -12,16 +12,16 @@ from dataclasses import replace
 
 from msgspec.structs import replace as replace_entry
 
-from middleware.events import Event
-from middleware.protocol import DetectorEntry, Told
-from middleware.timestamps import SECOND
-from policies.distribution.delays import from_source
-from policies.distribution.measures import hosting
-from policies.distribution.situation import Situation
-from simulations.placement.counting import Counting, frame_size
-from simulations.placement.instance import Instance
-from simulations.placement.measuring import types_of
-from simulations.placement.telling import Promises, spoken, steps
+from distced.middleware.events import Event
+from distced.middleware.protocol import DetectorEntry, Told
+from distced.middleware.timestamps import SECOND
+from distced.policies.distribution.delays import from_source
+from distced.policies.distribution.measures import hosting
+from distced.policies.distribution.situation import Situation
+from distced.simulations.placement.counting import Counting, frame_size
+from distced.simulations.placement.instance import Instance
+from distced.simulations.placement.measuring import types_of
+from distced.simulations.placement.telling import Promises, spoken, steps
 
 
 def followed_by(

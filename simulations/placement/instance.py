@@ -13,21 +13,21 @@ from functools import cached_property
 
 from msgspec.structs import replace as replace_entry
 
-from detectors.cutting.graph import DetectorPlan
-from detectors.language.printer import format_publication
-from middleware.directory import Entries
-from middleware.errors import DistcedError
-from middleware.protocol import DetectorEntry, Foreseen, HintEntry, Measured, SourceEntry, Told
-from policies.distribution import sizes
-from policies.distribution.estimating import Part, Rates, expected, streams_of
-from policies.distribution.hints import NO_HINTS
-from policies.distribution.measures import hosting
-from policies.distribution.reading import Stream
-from policies.distribution.situation import Situation
-from policies.explaining.deployment import entries_of
-from policies.topology.model import Place
-from policies.topology.topology import Topology
-from simulations.placement.space import Space
+from distced.detectors.cutting.graph import DetectorPlan
+from distced.detectors.language.printer import format_publication
+from distced.middleware.directory import Entries
+from distced.middleware.errors import DistcedError
+from distced.middleware.protocol import DetectorEntry, Foreseen, HintEntry, Measured, SourceEntry, Told
+from distced.policies.distribution import sizes
+from distced.policies.distribution.estimating import Part, Rates, expected, streams_of
+from distced.policies.distribution.hints import NO_HINTS
+from distced.policies.distribution.measures import hosting
+from distced.policies.distribution.reading import Stream
+from distced.policies.distribution.situation import Situation
+from distced.policies.explaining.deployment import entries_of
+from distced.policies.topology.model import Place
+from distced.policies.topology.topology import Topology
+from distced.simulations.placement.space import Space
 
 
 @dataclass(frozen=True)

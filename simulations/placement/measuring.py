@@ -9,23 +9,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from detectors.engines import EngineName, Kinds
-from middleware.errors import DistcedError
-from middleware.eventtypes import TypeRegistry
-from middleware.history.history import History
-from middleware.history.layout import day_number
-from middleware.history.reading import events_of_history
-from middleware.protocol import Foreseen, Heartbeat, SourceEntry, Told, encode
-from middleware.timestamps import DAY, SECOND
-from middleware.topics import administration_topic
-from policies.distribution import sizes
-from policies.distribution.reading import AT_DIRECTORY, Stream
-from policies.topology.errors import TopologyError
-from policies.topology.topology import Topology
-from simulations.placement.counting import Counting, frame_size
-from simulations.placement.counts import Counts, DetectorCount
-from simulations.placement.instance import Instance, home_of
-from simulations.placement.space import Space
+from distced.detectors.engines import EngineName, Kinds
+from distced.middleware.errors import DistcedError
+from distced.middleware.eventtypes import TypeRegistry
+from distced.middleware.history.history import History
+from distced.middleware.history.layout import day_number
+from distced.middleware.history.reading import events_of_history
+from distced.middleware.protocol import Foreseen, Heartbeat, SourceEntry, Told, encode
+from distced.middleware.timestamps import DAY, SECOND
+from distced.middleware.topics import administration_topic
+from distced.policies.distribution import sizes
+from distced.policies.distribution.reading import AT_DIRECTORY, Stream
+from distced.policies.topology.errors import TopologyError
+from distced.policies.topology.topology import Topology
+from distced.simulations.placement.counting import Counting, frame_size
+from distced.simulations.placement.counts import Counts, DetectorCount
+from distced.simulations.placement.instance import Instance, home_of
+from distced.simulations.placement.space import Space
 
 Tell: TypeAlias = Callable[[str, int, int], None]
 

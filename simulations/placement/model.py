@@ -6,15 +6,15 @@ from collections.abc import Hashable, Iterable, Sequence
 from functools import cached_property
 from math import inf
 
-from detectors.cutting.graph import DetectorPlan
-from middleware.errors import DistcedError
-from middleware.protocol import DetectorEntry
-from policies.distribution.measures import flow_of
-from policies.distribution.reading import Stream
-from simulations.placement.evaluating import Metric
-from simulations.placement.instance import Instance
-from simulations.placement.nearness import Beside, Nearness
-from simulations.placement.programme import Programme, Solved
+from distced.detectors.cutting.graph import DetectorPlan
+from distced.middleware.errors import DistcedError
+from distced.middleware.protocol import DetectorEntry
+from distced.policies.distribution.measures import flow_of
+from distced.policies.distribution.reading import Stream
+from distced.simulations.placement.evaluating import Metric
+from distced.simulations.placement.instance import Instance
+from distced.simulations.placement.nearness import Beside, Nearness
+from distced.simulations.placement.programme import Programme, Solved
 
 
 class Model:

@@ -8,14 +8,14 @@ from itertools import product
 from math import inf
 from typing import Final, NamedTuple, TypeAlias
 
-from detectors.cutting.graph import DetectorPlan
-from middleware.errors import DistcedError
-from policies.distribution import sizes
-from policies.distribution.delays import Input, from_source, waited
-from policies.distribution.estimating import streams_of
-from policies.distribution.reading import Stream, inputs
-from policies.topology.model import Place
-from simulations.placement.instance import Instance
+from distced.detectors.cutting.graph import DetectorPlan
+from distced.middleware.errors import DistcedError
+from distced.policies.distribution import sizes
+from distced.policies.distribution.delays import Input, from_source, waited
+from distced.policies.distribution.estimating import streams_of
+from distced.policies.distribution.reading import Stream, inputs
+from distced.policies.topology.model import Place
+from distced.simulations.placement.instance import Instance
 
 MOST: Final = 20
 """From so many places a pattern on a node may hear what it reads by its type, where capacities are known."""

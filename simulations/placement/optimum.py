@@ -42,13 +42,13 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from middleware.errors import DistcedError
-from middleware.protocol import DetectorEntry
-from simulations.placement.evaluating import Cost, Metric, evaluate
-from simulations.placement.instance import Instance
-from simulations.placement.model import Model
-from simulations.placement.nearness import Nearness
-from simulations.placement.programme import OutOfTimeError
+from distced.middleware.errors import DistcedError
+from distced.middleware.protocol import DetectorEntry
+from distced.simulations.placement.evaluating import Cost, Metric, evaluate
+from distced.simulations.placement.instance import Instance
+from distced.simulations.placement.model import Model
+from distced.simulations.placement.nearness import Nearness
+from distced.simulations.placement.programme import OutOfTimeError
 
 SECONDS = 60.0
 """How long the solver may look."""

@@ -7,24 +7,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from detectors.pattern_source import PatternSource, compile_source, read_source
-from middleware.console_output import messages, output, print_json, show_notes
-from middleware.errors import DistcedError
-from middleware.eventtypes import EventType
-from middleware.history.history import History
-from middleware.history.reading import events_of_history
-from middleware.protocol import SourceEntry
-from policies.distribution.hint_files import write_hints
-from policies.distribution.policy import parse_policy
-from policies.explaining.deployment import subscribers_of
-from policies.topology.files import load_topology
-from policies.topology.model import Place
-from policies.topology.topology import Topology
-from simulations.placement.analysing import OPTIMUM, REPLANNED, Analysis, analyse, hints_of
-from simulations.placement.counts import Counts
-from simulations.placement.days import DayTask, count_days, on_spark
-from simulations.placement.evaluating import OWN, Metric
-from simulations.placement.measuring import (
+from distced.detectors.pattern_source import PatternSource, compile_source, read_source
+from distced.middleware.console_output import messages, output, print_json, show_notes
+from distced.middleware.errors import DistcedError
+from distced.middleware.eventtypes import EventType
+from distced.middleware.history.history import History
+from distced.middleware.history.reading import events_of_history
+from distced.middleware.protocol import SourceEntry
+from distced.policies.distribution.hint_files import write_hints
+from distced.policies.distribution.policy import parse_policy
+from distced.policies.explaining.deployment import subscribers_of
+from distced.policies.topology.files import load_topology
+from distced.policies.topology.model import Place
+from distced.policies.topology.topology import Topology
+from distced.simulations.placement.analysing import OPTIMUM, REPLANNED, Analysis, analyse, hints_of
+from distced.simulations.placement.counts import Counts
+from distced.simulations.placement.days import DayTask, count_days, on_spark
+from distced.simulations.placement.evaluating import OWN, Metric
+from distced.simulations.placement.measuring import (
     instance_of,
     located,
     measured,
@@ -34,9 +34,9 @@ from simulations.placement.measuring import (
     types_of,
     wanted_types,
 )
-from simulations.placement.report import as_dict, overlay_of, show
-from simulations.placement.space import Asked, Space, space_of
-from simulations.placement.what_if import LOOK, SETTLE, Recorded, Replayed, replay
+from distced.simulations.placement.report import as_dict, overlay_of, show
+from distced.simulations.placement.space import Asked, Space, space_of
+from distced.simulations.placement.what_if import LOOK, SETTLE, Recorded, Replayed, replay
 
 WITHIN: Final = 0.1
 """Within what share of what is measured on a link the prediction should be."""
@@ -107,7 +107,7 @@ def place(wanted: Wanted) -> int:
         texts = {name: entry.pattern for name, entry in found.best.detectors.items()}
         write_hints(wanted.out, wanted.metric, texts, found.hints())
     if wanted.picture is not None:
-        from policies.topology.drawing.svg import topology_svg
+        from distced.policies.topology.drawing.svg import topology_svg
 
         try:
             wanted.picture.write_text(topology_svg(topology, overlay_of(found)), encoding="utf-8")

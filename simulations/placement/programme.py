@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
 
-from middleware.errors import DistcedError
+from distced.middleware.errors import DistcedError
 
 
 class OutOfTimeError(DistcedError):

@@ -17,12 +17,12 @@ from typing import Final
 
 from msgspec.structs import replace as replace_entry
 
-from middleware.errors import DistcedError
-from middleware.protocol import DetectorEntry
-from policies.distribution.measures import hosting
-from simulations.placement.by_policy import Placed, place_more
-from simulations.placement.evaluating import Metric, evaluate
-from simulations.placement.instance import Instance
+from distced.middleware.errors import DistcedError
+from distced.middleware.protocol import DetectorEntry
+from distced.policies.distribution.measures import hosting
+from distced.simulations.placement.by_policy import Placed, place_more
+from distced.simulations.placement.evaluating import Metric, evaluate
+from distced.simulations.placement.instance import Instance
 
 ROUNDS: Final = 10
 """How often all patterns are looked at, at the most."""

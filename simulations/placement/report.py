@@ -10,17 +10,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from middleware.console_output import error_as_dict
-from middleware.protocol import DetectorEntry
-from policies.distribution.measures import hosting
-from policies.distribution.reasons import show_figure, show_rate, show_time
-from policies.explaining.text import SHORT
-from policies.topology.drawing.overlay import Hosted, Overlay
-from simulations.placement.analysing import Advice, Analysis, Option
-from simulations.placement.counted import counted_as_dict, show_counted
-from simulations.placement.counts import Counts
-from simulations.placement.evaluating import Metric
-from simulations.placement.what_if import LEAST, Replayed
+from distced.middleware.console_output import error_as_dict
+from distced.middleware.protocol import DetectorEntry
+from distced.policies.distribution.measures import hosting
+from distced.policies.distribution.reasons import show_figure, show_rate, show_time
+from distced.policies.explaining.text import SHORT
+from distced.policies.topology.drawing.overlay import Hosted, Overlay
+from distced.simulations.placement.analysing import Advice, Analysis, Option
+from distced.simulations.placement.counted import counted_as_dict, show_counted
+from distced.simulations.placement.counts import Counts
+from distced.simulations.placement.evaluating import Metric
+from distced.simulations.placement.what_if import LEAST, Replayed
 
 
 def show(

@@ -14,15 +14,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from detectors.compilation import Compiled
-from detectors.cutting import decomposition
-from detectors.cutting.catalogue import Catalogue, Entry
-from detectors.cutting.cover import INLINE, Usable, for_reuse
-from detectors.cutting.graph import Choice, Choose, DetectorGraph, DetectorPlan, cut
-from detectors.language.tree import Publication
-from middleware.errors import DistcedError
-from middleware.protocol import parts_key
-from policies.topology.model import Place
+from distced.detectors.compilation import Compiled
+from distced.detectors.cutting import decomposition
+from distced.detectors.cutting.catalogue import Catalogue, Entry
+from distced.detectors.cutting.cover import INLINE, Usable, for_reuse
+from distced.detectors.cutting.graph import Choice, Choose, DetectorGraph, DetectorPlan, cut
+from distced.detectors.language.tree import Publication
+from distced.middleware.errors import DistcedError
+from distced.middleware.protocol import parts_key
+from distced.policies.topology.model import Place
 
 
 @dataclass(frozen=True, slots=True)

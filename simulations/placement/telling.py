@@ -20,12 +20,12 @@ from heapq import merge
 from random import Random
 from typing import Final, NamedTuple, Protocol
 
-from brokers.node import STATUS_EVERY
-from middleware.events import Event
-from middleware.protocol import DetectorEntry, parts_key
-from middleware.timestamps import SECOND
-from policies.distribution import sizes
-from simulations.placement.space import Space
+from distced.brokers.node import STATUS_EVERY
+from distced.middleware.events import Event
+from distced.middleware.protocol import DetectorEntry, parts_key
+from distced.middleware.timestamps import SECOND
+from distced.policies.distribution import sizes
+from distced.simulations.placement.space import Space
 
 PROMISES: Final = 20_000
 """So many promises of all sources together are followed at the most."""

@@ -16,24 +16,24 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from detectors.engines import Kinds
-from middleware.events import Event
-from middleware.eventtypes import EventType
-from middleware.protocol import DetectorEntry, HintEntry, SourceEntry
-from middleware.timestamps import SECOND
-from policies.topology.model import Subscriber
-from policies.topology.topology import Topology
-from simulations.network.channels import Channels
-from simulations.network.running import Simulation
-from simulations.network.scenario import Asked as AskedFor
-from simulations.network.scenario import Scenario, Send, Stream
-from simulations.network.sizes import ACKNOWLEDGEMENT
-from simulations.placement.counting import Counting
-from simulations.placement.evaluating import evaluate
-from simulations.placement.following import followed_by
-from simulations.placement.measuring import instance_of, types_of
-from simulations.placement.space import Space
-from simulations.placement.telling import HEARTBEAT, Promises
+from distced.detectors.engines import Kinds
+from distced.middleware.events import Event
+from distced.middleware.eventtypes import EventType
+from distced.middleware.protocol import DetectorEntry, HintEntry, SourceEntry
+from distced.middleware.timestamps import SECOND
+from distced.policies.topology.model import Subscriber
+from distced.policies.topology.topology import Topology
+from distced.simulations.network.channels import Channels
+from distced.simulations.network.running import Simulation
+from distced.simulations.network.scenario import Asked as AskedFor
+from distced.simulations.network.scenario import Scenario, Send, Stream
+from distced.simulations.network.sizes import ACKNOWLEDGEMENT
+from distced.simulations.placement.counting import Counting
+from distced.simulations.placement.evaluating import evaluate
+from distced.simulations.placement.following import followed_by
+from distced.simulations.placement.measuring import instance_of, types_of
+from distced.simulations.placement.space import Space
+from distced.simulations.placement.telling import HEARTBEAT, Promises
 
 COUNTED: Final = ("e", "c", "a")
 """The areas of topics whose bytes count."""

@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from detectors.columnar.columns import Batch, Column, Handed, Ints
-from detectors.columnar.values import BOOLEAN, FLOAT, INTEGER, NULL, TEXT, Texts
-from middleware.events import COMPOSITE, PRIMITIVE, CompositeEvent, Event
-from middleware.recorded.arrow_form import column_of
-from middleware.recorded.native import OWN_COLUMNS, PREFIX
-from middleware.recorded.tables import WHOLE
+from distced.detectors.columnar.columns import Batch, Column, Handed, Ints
+from distced.detectors.columnar.values import BOOLEAN, FLOAT, INTEGER, NULL, TEXT, Texts
+from distced.middleware.events import COMPOSITE, PRIMITIVE, CompositeEvent, Event
+from distced.middleware.recorded.arrow_form import column_of
+from distced.middleware.recorded.native import OWN_COLUMNS, PREFIX
+from distced.middleware.recorded.tables import WHOLE
 
 _LIMBS = 2
 

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from detectors.console import Consumption, ConsumptionOption, EngineOption, PatternArgument
-from middleware.console_output import AsJson
+from distced.detectors.console import Consumption, ConsumptionOption, EngineOption, PatternArgument
+from distced.middleware.console_output import AsJson
 
 
 class WayOption(StrEnum):
@@ -62,8 +62,8 @@ def replay(
       distced replay '[Login as x] ; [Logout] by person within 8h' --history office --from 2026-11-21T00:00:00Z
       distced replay office.pattern --history office --plan
     """
-    from middleware.history_verb import choice
-    from simulations.replay.replay_verb import Asked, replay_patterns
+    from distced.middleware.history_verb import choice
+    from distced.simulations.replay.replay_verb import Asked, replay_patterns
 
     wanted = choice((), (), begin, until)
     return replay_patterns(

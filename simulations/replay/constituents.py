@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
 
-from detectors.language.tree import Alternation, Atom, Hidden, Iteration, Timing
-from middleware.sets.describable import TypeSet
+from distced.detectors.language.tree import Alternation, Atom, Hidden, Iteration, Timing
+from distced.middleware.sets.describable import TypeSet
 
 
 def may_lack_constituents(tree: object, timers: frozenset[str] = frozenset()) -> bool:

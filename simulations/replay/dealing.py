@@ -13,10 +13,10 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.columnar.columns import Column
-from detectors.columnar.values import FLOAT, INTEGER, TEXT
-from middleware.recorded.arrow_form import column_of
-from simulations.replay.batches import column_values
+from distced.detectors.columnar.columns import Column
+from distced.detectors.columnar.values import FLOAT, INTEGER, TEXT
+from distced.middleware.recorded.arrow_form import column_of
+from distced.simulations.replay.batches import column_values
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 

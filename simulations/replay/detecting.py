@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from detectors.compilation import Compiled
-from detectors.engines import EngineName, chosen, has_columnar, make_engine
-from detectors.stepwise.engine import StepwiseEngine
-from middleware.events import CompositeEvent, OrderKey
-from simulations.replay.batches import TableBatch
-from simulations.replay.plan import Slice
+from distced.detectors.compilation import Compiled
+from distced.detectors.engines import EngineName, chosen, has_columnar, make_engine
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.middleware.events import CompositeEvent, OrderKey
+from distced.simulations.replay.batches import TableBatch
+from distced.simulations.replay.plan import Slice
 
 STEP: Final = 131_072
 """Events that are consumed at once, or as many more as the last instant has."""

@@ -12,9 +12,9 @@ from typing import IO, Any, Final, TypeAlias
 
 import msgspec
 
-from detectors.packing import WIDE, pack_seq, unpack_seq
-from middleware.errors import DistcedError
-from middleware.events import CompositeEvent, Event
+from distced.detectors.packing import WIDE, pack_seq, unpack_seq
+from distced.middleware.errors import DistcedError
+from distced.middleware.events import CompositeEvent, Event
 
 _PackedId: TypeAlias = tuple[str, int | bytes]
 

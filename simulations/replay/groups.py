@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from detectors.compilation import Compiled
-from middleware.sets.expressions import Field
+from distced.detectors.compilation import Compiled
+from distced.middleware.sets.expressions import Field
 
 
 def groups_of(patterns: Sequence[Compiled]) -> list[list[int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass
 
-from detectors.compilation import Compiled
+from distced.detectors.compilation import Compiled
 
 _ALWAYS = ("type", "lo", "hi", "source", "seq", "constituents")
 
@@ -18,8 +18,8 @@ def names_in(patterns: Sequence[Compiled]) -> frozenset[str]:
 
 def columns_read(names: frozenset[str] | None, columns: Iterable[str]) -> list[str]:
     """Those of the columns that patterns with these names may look at; all for None."""
-    from middleware.recorded.native import PREFIX
-    from middleware.recorded.tables import WHOLE
+    from distced.middleware.recorded.native import PREFIX
+    from distced.middleware.recorded.tables import WHOLE
 
     if names is None:
         return list(columns)

@@ -15,18 +15,18 @@ from typing import IO, Final
 
 import pyarrow as pa
 
-from detectors.cutting.graph import DetectorGraph, DetectorPlan
-from detectors.detector import Detected, Detector
-from middleware.events import CompositeEvent, Event, EventId, OpenGap, OrderKey
-from middleware.history.layout import day_number, day_of
-from middleware.timestamps import DAY, INSTANT_MIN
-from middleware.wire import Frame, decode, encode
-from policies.detection import Guaranteed
-from simulations.replay.batches import TableBatch
-from simulations.replay.found import unreadable, write_found
-from simulations.replay.plan import Slice
-from simulations.replay.tasks import FOUND, Done, leave
-from simulations.replay.units import Trouble, Unit, appearing, days_of, read
+from distced.detectors.cutting.graph import DetectorGraph, DetectorPlan
+from distced.detectors.detector import Detected, Detector
+from distced.middleware.events import CompositeEvent, Event, EventId, OpenGap, OrderKey
+from distced.middleware.history.layout import day_number, day_of
+from distced.middleware.timestamps import DAY, INSTANT_MIN
+from distced.middleware.wire import Frame, decode, encode
+from distced.policies.detection import Guaranteed
+from distced.simulations.replay.batches import TableBatch
+from distced.simulations.replay.found import unreadable, write_found
+from distced.simulations.replay.plan import Slice
+from distced.simulations.replay.tasks import FOUND, Done, leave
+from distced.simulations.replay.units import Trouble, Unit, appearing, days_of, read
 
 TOLD: Final = "told"
 _HISTORY: Final = "history"

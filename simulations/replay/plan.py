@@ -13,15 +13,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from detectors.compilation import Compiled, types_read
-from detectors.cutting.decomposition import full
-from detectors.cutting.graph import DetectorGraph, cut
-from detectors.engines import has_columnar
-from middleware.errors import DistcedError
-from middleware.history.history import HistoryFile
-from middleware.timestamps import INSTANT_MIN, format_duration
-from simulations.replay.groups import groups_of, key_of_group
-from simulations.replay.reach import reach_of
+from distced.detectors.compilation import Compiled, types_read
+from distced.detectors.cutting.decomposition import full
+from distced.detectors.cutting.graph import DetectorGraph, cut
+from distced.detectors.engines import has_columnar
+from distced.middleware.errors import DistcedError
+from distced.middleware.history.history import HistoryFile
+from distced.middleware.timestamps import INSTANT_MIN, format_duration
+from distced.simulations.replay.groups import groups_of, key_of_group
+from distced.simulations.replay.reach import reach_of
 
 Way: TypeAlias = Literal["key", "time", "parts", "whole"]
 WAYS: Final[tuple[Way, ...]] = ("key", "time", "parts", "whole")
@@ -221,7 +221,7 @@ def _runs_columnar(group: Sequence[Compiled]) -> bool:
     """Whether the columnar engine runs all of the patterns in its loops."""
     if not has_columnar():
         return False
-    from detectors.columnar.units import supports
+    from distced.detectors.columnar.units import supports
 
     return all(supports(each.automaton) for each in group)
 

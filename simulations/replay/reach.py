@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from detectors.automata.automaton import Automaton, Relative, State, TimeOfDay, Timer, timer_type
-from detectors.compilation import Compiled
-from detectors.stepwise.findings import may_repeat
-from middleware.sets.expressions import FALSE, TRUE
-from middleware.timestamps import DAY, HOUR
-from simulations.replay.constituents import may_lack_constituents
+from distced.detectors.automata.automaton import Automaton, Relative, State, TimeOfDay, Timer, timer_type
+from distced.detectors.compilation import Compiled
+from distced.detectors.stepwise.findings import may_repeat
+from distced.middleware.sets.expressions import FALSE, TRUE
+from distced.middleware.timestamps import DAY, HOUR
+from distced.simulations.replay.constituents import may_lack_constituents
 
 
 def reach_of(patterns: Sequence[Compiled]) -> int | None:

@@ -12,19 +12,19 @@ from typing import Any, Final
 
 from rich.text import Text
 
-from detectors.compilation import Consumption
-from detectors.engines import EngineName
-from detectors.found_output import progress_bars, writing_found
-from detectors.pattern_source import Patterns, PatternSource, compile_source, read_source
-from detectors.running import misfits
-from middleware.console_output import messages, print_json, show_notes
-from middleware.errors import DistcedError
-from middleware.eventtypes import TypeRegistry
-from middleware.history.history import History
-from middleware.timestamps import format_instant
-from simulations.replay.plan import Way
-from simulations.replay.replaying import HistoryReplay, Progress
-from simulations.replay.runners import LOG, Inline, Runner, Spark, session_of
+from distced.detectors.compilation import Consumption
+from distced.detectors.engines import EngineName
+from distced.detectors.found_output import progress_bars, writing_found
+from distced.detectors.pattern_source import Patterns, PatternSource, compile_source, read_source
+from distced.detectors.running import misfits
+from distced.middleware.console_output import messages, print_json, show_notes
+from distced.middleware.errors import DistcedError
+from distced.middleware.eventtypes import TypeRegistry
+from distced.middleware.history.history import History
+from distced.middleware.timestamps import format_instant
+from distced.simulations.replay.plan import Way
+from distced.simulations.replay.replaying import HistoryReplay, Progress
+from distced.simulations.replay.runners import LOG, Inline, Runner, Spark, session_of
 
 INLINE: Final = "inline"
 _AT_ONCE: Final = 1024

@@ -14,22 +14,22 @@ from typing import IO, Final, NamedTuple
 
 import msgspec
 
-from detectors.compilation import Compiled, types_read
-from detectors.cutting.graph import DetectorGraph
-from detectors.engines import EngineName
-from middleware.errors import DistcedError
-from middleware.events import CompositeEvent, EventId
-from middleware.history.history import History, HistoryFile, Problem
-from middleware.timestamps import INSTANT_MIN
-from simulations.replay.constituents import may_lack_constituents
-from simulations.replay.found import read_found
-from simulations.replay.names import names_in
-from simulations.replay.parts import TOLD, Part, days_between, stages_of, writers_of
-from simulations.replay.plan import LEAST, GroupPlan, ReplayPlan, Slice, Way, plan_of
-from simulations.replay.reach import reach_of
-from simulations.replay.runners import Runner
-from simulations.replay.tasks import DEALT, FOUND, Dealing, Detecting, Done, left
-from simulations.replay.units import UNIT, Trouble, Unit, units_of
+from distced.detectors.compilation import Compiled, types_read
+from distced.detectors.cutting.graph import DetectorGraph
+from distced.detectors.engines import EngineName
+from distced.middleware.errors import DistcedError
+from distced.middleware.events import CompositeEvent, EventId
+from distced.middleware.history.history import History, HistoryFile, Problem
+from distced.middleware.timestamps import INSTANT_MIN
+from distced.simulations.replay.constituents import may_lack_constituents
+from distced.simulations.replay.found import read_found
+from distced.simulations.replay.names import names_in
+from distced.simulations.replay.parts import TOLD, Part, days_between, stages_of, writers_of
+from distced.simulations.replay.plan import LEAST, GroupPlan, ReplayPlan, Slice, Way, plan_of
+from distced.simulations.replay.reach import reach_of
+from distced.simulations.replay.runners import Runner
+from distced.simulations.replay.tasks import DEALT, FOUND, Dealing, Detecting, Done, left
+from distced.simulations.replay.units import UNIT, Trouble, Unit, units_of
 
 PLAN: Final = "plan.json"
 LOCK: Final = "lock"

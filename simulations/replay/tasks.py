@@ -23,12 +23,12 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from detectors.compilation import Compiled
-from detectors.engines import EngineName
-from simulations.replay.detecting import Counts, detect
-from simulations.replay.found import unreadable, write_found
-from simulations.replay.plan import Slice
-from simulations.replay.units import Trouble, Unit, appearing, days_of, deal, dealt, read
+from distced.detectors.compilation import Compiled
+from distced.detectors.engines import EngineName
+from distced.simulations.replay.detecting import Counts, detect
+from distced.simulations.replay.found import unreadable, write_found
+from distced.simulations.replay.plan import Slice
+from distced.simulations.replay.units import Trouble, Unit, appearing, days_of, deal, dealt, read
 
 DEALT: Final = "dealt"
 FOUND: Final = "found"

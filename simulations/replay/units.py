@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from middleware.history.history import HistoryFile
-from middleware.history.layout import day_number
-from simulations.replay.dealing import slots_of
-from simulations.replay.names import columns_read
+from distced.middleware.history.history import HistoryFile
+from distced.middleware.history.layout import day_number
+from distced.simulations.replay.dealing import slots_of
+from distced.simulations.replay.names import columns_read
 
 _ALL: Final = 2**31
 

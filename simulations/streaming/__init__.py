@@ -1,6 +1,6 @@
 """Patterns over streaming DataFrames of Spark (docs/streaming.md)."""
 
-from simulations.streaming.columns import rejected_rows
-from simulations.streaming.stream import detect_stream
+from distced.simulations.streaming.columns import rejected_rows
+from distced.simulations.streaming.stream import detect_stream
 
 __all__ = ["detect_stream", "rejected_rows"]

@@ -15,12 +15,12 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, Final
 
-from middleware.errors import EventError
-from middleware.events import SEQ_END, Attribute, CompositeEvent, Event
-from middleware.recorded.arrow_form import column_of
-from middleware.recorded.native import OWN_COLUMNS, PREFIX, constituents_of
-from middleware.recorded.tables import WHOLE
-from middleware.timestamps import INSTANT_MAX, INSTANT_MIN
+from distced.middleware.errors import EventError
+from distced.middleware.events import SEQ_END, Attribute, CompositeEvent, Event
+from distced.middleware.recorded.arrow_form import column_of
+from distced.middleware.recorded.native import OWN_COLUMNS, PREFIX, constituents_of
+from distced.middleware.recorded.tables import WHOLE
+from distced.middleware.timestamps import INSTANT_MAX, INSTANT_MIN
 
 ATTRIBUTES: Final = "attributes"
 TIME: Final = "distced_time"

@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import msgspec
 
-from detectors.compilation import Compiled
-from detectors.packing import pack_event, unpack_event
-from detectors.stepwise.engine import StepwiseEngine
-from detectors.stepwise.snapshot import restore, snapshot
-from middleware.events import CompositeEvent, Event, EventId
-from middleware.timestamps import MILLISECOND
+from distced.detectors.compilation import Compiled
+from distced.detectors.packing import pack_event, unpack_event
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.detectors.stepwise.snapshot import restore, snapshot
+from distced.middleware.events import CompositeEvent, Event, EventId
+from distced.middleware.timestamps import MILLISECOND
 
 _REST: Final = 999
 """Spark's clock has microseconds: what is beyond a watermark is beyond the rest of its first microsecond, too."""

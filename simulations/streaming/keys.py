@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from detectors.compilation import Compiled
-from middleware.errors import DistcedError
-from simulations.replay.constituents import may_lack_constituents
-from simulations.replay.groups import key_of_group
-from simulations.replay.reach import reach_of
+from distced.detectors.compilation import Compiled
+from distced.middleware.errors import DistcedError
+from distced.simulations.replay.constituents import may_lack_constituents
+from distced.simulations.replay.groups import key_of_group
+from distced.simulations.replay.reach import reach_of
 
 
 def stream_key(patterns: Sequence[Compiled], by: Sequence[str] | None = None) -> tuple[str, ...]:

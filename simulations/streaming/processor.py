@@ -14,12 +14,12 @@ from typing import Any, Final
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from detectors.compilation import Compiled
-from middleware.events import CompositeEvent
-from middleware.recorded.arrow_form import DIGITS, constituents_text
-from simulations.streaming.columns import EVENT, EventColumns
-from simulations.streaming.key_state import KeyDetection, due_at, pack_events, unpack_events
-from simulations.streaming.keys import stream_reach
+from distced.detectors.compilation import Compiled
+from distced.middleware.events import CompositeEvent
+from distced.middleware.recorded.arrow_form import DIGITS, constituents_text
+from distced.simulations.streaming.columns import EVENT, EventColumns
+from distced.simulations.streaming.key_state import KeyDetection, due_at, pack_events, unpack_events
+from distced.simulations.streaming.keys import stream_reach
 
 OUTPUT: Final = (
     f"type string, source string, seq decimal({DIGITS},0), lo bigint, hi bigint, attributes string, constituents string"

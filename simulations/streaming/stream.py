@@ -10,13 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from detectors.compilation import Compiled, Consumption, types_read
-from detectors.running import compiled_patterns
-from middleware.errors import DistcedError
-from middleware.eventtypes import EventType, TypeRegistry
-from middleware.timestamps import MILLISECOND, parse_duration
-from simulations.streaming.columns import EVENT, KEY, REASON, TIME, columns_of, key_column, quoted, reason, with_times
-from simulations.streaming.keys import stream_key
+from distced.detectors.compilation import Compiled, Consumption, types_read
+from distced.detectors.running import compiled_patterns
+from distced.middleware.errors import DistcedError
+from distced.middleware.eventtypes import EventType, TypeRegistry
+from distced.middleware.timestamps import MILLISECOND, parse_duration
+from distced.simulations.streaming.columns import (
+    EVENT,
+    KEY,
+    REASON,
+    TIME,
+    columns_of,
+    key_column,
+    quoted,
+    reason,
+    with_times,
+)
+from distced.simulations.streaming.keys import stream_key
 
 METRICS: Final = "distced"
 """Under this name a query's progress counts `rows` and those `rejected`."""
@@ -63,7 +73,7 @@ def detect_stream(
         )  # fmt: skip
     _prepare(frame.sparkSession)
 
-    from simulations.streaming.processor import OUTPUT, Detection
+    from distced.simulations.streaming.processor import OUTPUT, Detection
 
     counted = with_times(frame).withColumn(REASON, reason(columns))
     counted = counted.observe(METRICS, f.count(f.lit(1)).alias("rows"), f.count(f.col(REASON)).alias("rejected"))

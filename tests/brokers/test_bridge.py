@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brokers import bridge as bridge_module
-from brokers.bridge import Bridge
-from brokers.effects import Effect, Note, Publish, Subscribe
-from middleware.errors import TypeRegistryError
-from middleware.events import Event
-from middleware.eventtypes import EventType, event_type
-from middleware.mapping import parse_mapping
-from middleware.protocol import ClientEntry, DeadLetter, Heartbeat, SourceEntry, decode, encode
-from middleware.timestamps import MILLISECOND, SECOND
-from middleware.topics import administration_topic, directory_topic
-from middleware.wire import decode as decode_frame
+from distced.brokers import bridge as bridge_module
+from distced.brokers.bridge import Bridge
+from distced.brokers.effects import Effect, Note, Publish, Subscribe
+from distced.middleware.errors import TypeRegistryError
+from distced.middleware.events import Event
+from distced.middleware.eventtypes import EventType, event_type
+from distced.middleware.mapping import parse_mapping
+from distced.middleware.protocol import ClientEntry, DeadLetter, Heartbeat, SourceEntry, decode, encode
+from distced.middleware.timestamps import MILLISECOND, SECOND
+from distced.middleware.topics import administration_topic, directory_topic
+from distced.middleware.wire import decode as decode_frame
 
 NOW = 1_795_248_000 * SECOND
 

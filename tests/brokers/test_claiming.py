@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from brokers.claiming import Claim, Claimed
-from brokers.effects import Effect, Note, Publish
-from brokers.node import Node
-from middleware.protocol import NodeEntry, decode, encode
-from middleware.topics import directory_topic
+from distced.brokers.claiming import Claim, Claimed
+from distced.brokers.effects import Effect, Note, Publish
+from distced.brokers.node import Node
+from distced.middleware.protocol import NodeEntry, decode, encode
+from distced.middleware.topics import directory_topic
 
 TOPIC = "ced/a/node/n/since"
 KNOWN = "ced/a/known/n"

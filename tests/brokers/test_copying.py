@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from brokers.policy_settings import EVERYBODY
-from middleware.protocol import DetectorEntry, Move, SetPolicy, decode, encode
-from middleware.timestamps import SECOND
-from middleware.topics import administration_topic, directory_topic
+from distced.brokers.policy_settings import EVERYBODY
+from distced.middleware.protocol import DetectorEntry, Move, SetPolicy, decode, encode
+from distced.middleware.timestamps import SECOND
+from distced.middleware.topics import administration_topic, directory_topic
 from tests.brokers.test_delegating import CHAIN, Scene
 from tests.brokers.virtual import Network
 

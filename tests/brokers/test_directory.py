@@ -7,10 +7,10 @@ from random import Random
 import msgspec
 import pytest
 
-from brokers.directory import Directory
-from middleware.errors import DistcedError, FrameError, PatternError, TypeRegistryError
-from middleware.eventtypes import Derivation, EventType, derive, event_type
-from middleware.protocol import ClientEntry, DetectorEntry, NodeEntry, SourceEntry, SubscriptionEntry, encode
+from distced.brokers.directory import Directory
+from distced.middleware.errors import DistcedError, FrameError, PatternError, TypeRegistryError
+from distced.middleware.eventtypes import Derivation, EventType, derive, event_type
+from distced.middleware.protocol import ClientEntry, DetectorEntry, NodeEntry, SourceEntry, SubscriptionEntry, encode
 
 A = event_type("A", {"k": "number"})
 ENTRIES: list[tuple[str, str, msgspec.Struct]] = [

@@ -13,20 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
-from brokers.directory import Directory
-from brokers.directory_nodes import nodes_report
-from brokers.directory_nodes_text import lasting, nodes_text
-from brokers.directory_report import (
-    SHORTEST,
-    Related,
-    check_node,
-    detectors_report,
-    find_detector,
-    short_ids,
-)
-from brokers.directory_text import detectors_text
-from middleware.errors import DistcedError
-from middleware.protocol import (
+from distced.brokers.directory import Directory
+from distced.brokers.directory_nodes import nodes_report
+from distced.brokers.directory_nodes_text import lasting, nodes_text
+from distced.brokers.directory_report import SHORTEST, Related, check_node, detectors_report, find_detector, short_ids
+from distced.brokers.directory_text import detectors_text
+from distced.middleware.errors import DistcedError
+from distced.middleware.protocol import (
     DetectorEntry,
     LoadEntry,
     Measured,
@@ -36,7 +29,7 @@ from middleware.protocol import (
     SubscriptionEntry,
     TopologyEntry,
 )
-from middleware.timestamps import DAY, HOUR, MILLISECOND, MINUTE, SECOND
+from distced.middleware.timestamps import DAY, HOUR, MILLISECOND, MINUTE, SECOND
 
 UP = 1_795_248_000 * SECOND
 """2026-11-21T08:00:00Z"""

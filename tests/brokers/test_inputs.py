@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brokers.inputs import fitting, what_is_wrong
-from middleware.errors import EventError
-from middleware.events import Event
-from middleware.eventtypes import EventType, event_type
+from distced.brokers.inputs import fitting, what_is_wrong
+from distced.middleware.errors import EventError
+from distced.middleware.events import Event
+from distced.middleware.eventtypes import EventType, event_type
 
 ROOM = event_type("Room", {"name": "string", "temp": "number", "open": "boolean"})
 VALUES = st.one_of(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from brokers.placement import chosen
-from middleware.protocol import DetectorEntry, Hints, Move, decode, encode
-from middleware.timestamps import SECOND
-from middleware.topics import administration_topic, directory_topic
+from distced.brokers.placement import chosen
+from distced.middleware.protocol import DetectorEntry, Hints, Move, decode, encode
+from distced.middleware.timestamps import SECOND
+from distced.middleware.topics import administration_topic, directory_topic
 from tests.brokers.test_delegating import Scene
 from tests.brokers.virtual import Network
 

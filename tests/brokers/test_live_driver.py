@@ -8,9 +8,9 @@ from typing import Any
 import structlog
 from structlog.testing import capture_logs
 
-from brokers.effects import Note, Publish, Subscribe, Unsubscribe
-from brokers.live import LiveNode, Outlet
-from middleware.errors import BusError
+from distced.brokers.effects import Note, Publish, Subscribe, Unsubscribe
+from distced.brokers.live import LiveNode, Outlet
+from distced.middleware.errors import BusError
 
 NOWHERE = "mqtt://127.0.0.1:9"
 ISLAND = "mqtt://127.0.0.1:19"

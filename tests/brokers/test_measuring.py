@@ -8,10 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brokers.measuring import CHANGE, READ_EVERY, TELL_EVERY, TIME_CONSTANT, WARM_UP, DetectorMeter, Meter, changed
-from middleware.events import Event
-from middleware.protocol import LoadEntry, Measured, decode, encode
-from middleware.timestamps import MILLISECOND, SECOND
+from distced.brokers.measuring import (
+    CHANGE,
+    READ_EVERY,
+    TELL_EVERY,
+    TIME_CONSTANT,
+    WARM_UP,
+    DetectorMeter,
+    Meter,
+    changed,
+)
+from distced.middleware.events import Event
+from distced.middleware.protocol import LoadEntry, Measured, decode, encode
+from distced.middleware.timestamps import MILLISECOND, SECOND
 
 NOW = 1_700_000_000 * SECOND
 

@@ -8,15 +8,15 @@ from random import Random
 
 import pytest
 
-from brokers.migrating import PATIENCE
-from detectors.compilation import compile_pattern
-from detectors.language.printer import format_publication
-from detectors.stepwise.engine import StepwiseEngine
-from middleware.errors import PatternError
-from middleware.eventtypes import TypeRegistry
-from middleware.protocol import Arrival, Move, Refusal, State, SubscriptionEntry, encode
-from middleware.timestamps import SECOND
-from middleware.topics import administration_topic
+from distced.brokers.migrating import PATIENCE
+from distced.detectors.compilation import compile_pattern
+from distced.detectors.language.printer import format_publication
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.middleware.errors import PatternError
+from distced.middleware.eventtypes import TypeRegistry
+from distced.middleware.protocol import Arrival, Move, Refusal, State, SubscriptionEntry, encode
+from distced.middleware.timestamps import SECOND
+from distced.middleware.topics import administration_topic
 from tests.brokers.test_delegating import CHAIN, Scene
 from tests.brokers.test_transparency import KINDS, _send
 from tests.brokers.virtual import Network, delivering

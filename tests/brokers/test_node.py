@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from brokers.serving import GRACE
-from middleware.events import CompositeEvent, Event
-from middleware.eventtypes import Derivation, EventType, derive, event_type
-from middleware.protocol import DetectorEntry, NodeEntry, decode
-from middleware.timestamps import INSTANT_MAX, SECOND
-from middleware.topics import directory_topic
-from middleware.wire import encode as encode_frame
+from distced.brokers.serving import GRACE
+from distced.middleware.events import CompositeEvent, Event
+from distced.middleware.eventtypes import Derivation, EventType, derive, event_type
+from distced.middleware.protocol import DetectorEntry, NodeEntry, decode
+from distced.middleware.timestamps import INSTANT_MAX, SECOND
+from distced.middleware.topics import directory_topic
+from distced.middleware.wire import encode as encode_frame
 from tests.brokers.virtual import Network, VirtualClient
 
 A = event_type("A", {"k": "number", "v": "string"})

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from brokers.effects import Note
-from detectors.switching import Engines
-from middleware.events import Event
-from middleware.eventtypes import event_type
-from middleware.protocol import Move, encode
-from middleware.timestamps import SECOND
-from middleware.topics import administration_topic
+from distced.brokers.effects import Note
+from distced.detectors.switching import Engines
+from distced.middleware.events import Event
+from distced.middleware.eventtypes import event_type
+from distced.middleware.protocol import Move, encode
+from distced.middleware.timestamps import SECOND
+from distced.middleware.topics import administration_topic
 from tests.brokers.virtual import Network, VirtualClient, VirtualNode
 from tests.switching import AtOnce, Never
 

@@ -7,14 +7,14 @@ from random import Random
 
 import pytest
 
-from brokers.node import CONFIRM_WITHIN
-from brokers.peers import TAKE_OVER_AFTER
-from brokers.placement import chosen
-from middleware.events import Event
-from middleware.eventtypes import event_type
-from middleware.protocol import DetectorEntry, NodeEntry, decode, encode
-from middleware.timestamps import SECOND
-from middleware.topics import directory_topic
+from distced.brokers.node import CONFIRM_WITHIN
+from distced.brokers.peers import TAKE_OVER_AFTER
+from distced.brokers.placement import chosen
+from distced.middleware.events import Event
+from distced.middleware.eventtypes import event_type
+from distced.middleware.protocol import DetectorEntry, NodeEntry, decode, encode
+from distced.middleware.timestamps import SECOND
+from distced.middleware.topics import directory_topic
 from tests.brokers.virtual import Network, VirtualClient, VirtualNode
 
 TYPES = [event_type("A", {"k": "number"}), event_type("B", {"k": "number"})]

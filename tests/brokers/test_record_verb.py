@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from brokers.directory import Directory
-from brokers.recording.journal import Journal
-from brokers.recording.verb import Rate, check_types, few, status_line, summarise
-from middleware.errors import HistoryError, TypeRegistryError
-from middleware.eventtypes import derive, event_type
-from middleware.protocol import DetectorEntry
-from middleware.timestamps import SECOND
+from distced.brokers.directory import Directory
+from distced.brokers.recording.journal import Journal
+from distced.brokers.recording.verb import Rate, check_types, few, status_line, summarise
+from distced.middleware.errors import HistoryError, TypeRegistryError
+from distced.middleware.eventtypes import derive, event_type
+from distced.middleware.protocol import DetectorEntry
+from distced.middleware.timestamps import SECOND
 
 STATUS: dict[str, Any] = {
     "events": 7, "written": 1200, "late": 0, "duplicates": 0, "dead_letters": 0, "waiting": 0, "sources": 2,
@@ -191,7 +191,7 @@ def test_what_could_not_be_written_is_written_once_later(tmp_path: Path, monkeyp
         journal.sync()
         # That a folder could not be synced does not make what follows go into the file that was there before.
         with monkeypatch.context() as patched:
-            patched.setattr("brokers.recording.journal.sync_path", full)
+            patched.setattr("distced.brokers.recording.journal.sync_path", full)
             with pytest.raises(HistoryError, match="no space left"):
                 journal.renew(b"two")
         journal.append(b"b")

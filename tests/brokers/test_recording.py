@@ -12,20 +12,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brokers.effects import Effect, Note, Publish, Subscribe, Unsubscribe
-from brokers.recording.keeping import Batch, Keeper, decode_operation
-from brokers.recording.recorder import Recorder
-from brokers.recording.runs import Runs
-from brokers.recording.wishes import Append, Write
-from middleware.bus.routes import matches
-from middleware.events import CompositeEvent, Event
-from middleware.eventtypes import derive, event_type
-from middleware.history import History, HistoryWriter, events_of_history
-from middleware.history.layout import RecorderNote
-from middleware.protocol import Acknowledgement, RecorderEntry, decode
-from middleware.timestamps import MINUTE, SECOND
-from middleware.topics import Area, administration_topic, directory_topic, event_topic, parse_topic
-from middleware.wire import encode as encode_frame
+from distced.brokers.effects import Effect, Note, Publish, Subscribe, Unsubscribe
+from distced.brokers.recording.keeping import Batch, Keeper, decode_operation
+from distced.brokers.recording.recorder import Recorder
+from distced.brokers.recording.runs import Runs
+from distced.brokers.recording.wishes import Append, Write
+from distced.middleware.bus.routes import matches
+from distced.middleware.events import CompositeEvent, Event
+from distced.middleware.eventtypes import derive, event_type
+from distced.middleware.history import History, HistoryWriter, events_of_history
+from distced.middleware.history.layout import RecorderNote
+from distced.middleware.protocol import Acknowledgement, RecorderEntry, decode
+from distced.middleware.timestamps import MINUTE, SECOND
+from distced.middleware.topics import Area, administration_topic, directory_topic, event_topic, parse_topic
+from distced.middleware.wire import encode as encode_frame
 from tests.brokers.virtual import Network, Participant, VirtualClient
 
 A = event_type("A", {"k": "number"})
@@ -573,7 +573,7 @@ def test_what_was_written_and_comes_again_after_a_restart_is_no_late_event() -> 
 
 
 def test_what_comes_again_after_many_others_is_no_late_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("brokers.recording.keeping.REMEMBERED", 3)
+    monkeypatch.setattr("distced.brokers.recording.keeping.REMEMBERED", 3)
     network, recorder, client = started(flush_every=SECOND)
     for name in ("s", "t"):
         client.source(name, ["A"], watermark=0)
@@ -607,7 +607,7 @@ def test_runs_hold_what_was_added(given: list[tuple[str, int]]) -> None:
 
 
 def test_runs_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("brokers.recording.runs.SOURCES", 2)
+    monkeypatch.setattr("distced.brokers.recording.runs.SOURCES", 2)
     runs = Runs()
     for n in range(0, 100, 2):
         runs.add(("s", n))

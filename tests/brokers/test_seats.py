@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from brokers.seats import Described, Seat, _without_logins, seats
-from middleware.errors import DistcedError
-from policies.topology.errors import TopologyError
-from policies.topology.files import parse_topology
+from distced.brokers.seats import Described, Seat, _without_logins, seats
+from distced.middleware.errors import DistcedError
+from distced.policies.topology.errors import TopologyError
+from distced.policies.topology.files import parse_topology
 
 TEXT = """
 # The first site has the directory.
@@ -85,7 +85,7 @@ def test_passwords_are_not_for_everybody(described: Described) -> None:
 def test_a_broken_topology_is_refused_before_anything_is_done() -> None:
     from pathlib import Path
 
-    from brokers.seats import read_described
+    from distced.brokers.seats import read_described
 
     with pytest.raises(TopologyError, match="cannot read the topology"):
         read_described(Path("nowhere.toml"))

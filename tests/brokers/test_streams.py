@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from brokers.streams import Streams
+from distced.brokers.streams import Streams
 
 
 def test_one_home() -> None:

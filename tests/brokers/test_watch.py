@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from brokers.effects import Note
-from brokers.watch import PERIOD, SHOWN, Watch
-from middleware.eventtypes import event_type
-from middleware.protocol import (
+from distced.brokers.effects import Note
+from distced.brokers.watch import PERIOD, SHOWN, Watch
+from distced.middleware.eventtypes import event_type
+from distced.middleware.protocol import (
     ClientEntry,
     DeadLetter,
     DetectorEntry,

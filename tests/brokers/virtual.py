@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
-from brokers.effects import Effect, Isolate, Note, Publish, Release, Subscribe, Unsubscribe
-from brokers.node import Node
-from middleware.bus.routes import matches
-from middleware.events import CompositeEvent, Event
-from middleware.eventtypes import EventType
-from middleware.protocol import (
+from distced.brokers.effects import Effect, Isolate, Note, Publish, Release, Subscribe, Unsubscribe
+from distced.brokers.node import Node
+from distced.middleware.bus.routes import matches
+from distced.middleware.events import CompositeEvent, Event
+from distced.middleware.eventtypes import EventType
+from distced.middleware.protocol import (
     Answer,
     ClientEntry,
     DeadLetter,
@@ -25,8 +25,8 @@ from middleware.protocol import (
     decode,
     encode,
 )
-from middleware.timestamps import SECOND
-from middleware.topics import (
+from distced.middleware.timestamps import SECOND
+from distced.middleware.topics import (
     Area,
     administration_topic,
     area_filter,
@@ -35,8 +35,8 @@ from middleware.topics import (
     event_topic,
     parse_topic,
 )
-from middleware.wire import decode as decode_frame
-from middleware.wire import encode as encode_frame
+from distced.middleware.wire import decode as decode_frame
+from distced.middleware.wire import encode as encode_frame
 
 STEPS = 200_000
 """More messages than this are a circle."""

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from detectors.compilation import Compiled
-from detectors.conformance import ENGINES, Case, compile_case, load_cases, run_case
-from detectors.conformance.running import compare
-from detectors.language.inlining import inline
-from detectors.language.parser import parse_pattern, parse_publication
-from detectors.language.tree import (
+from distced.detectors.compilation import Compiled
+from distced.detectors.conformance import ENGINES, Case, compile_case, load_cases, run_case
+from distced.detectors.conformance.running import compare
+from distced.detectors.language.inlining import inline
+from distced.detectors.language.parser import parse_pattern, parse_publication
+from distced.detectors.language.tree import (
     Alternation,
     Atom,
     Concatenation,
@@ -32,9 +32,9 @@ from detectors.language.tree import (
     Window,
     walk,
 )
-from middleware.events import COMPOSITE, CompositeEvent, Event, EventId, composite_digest
-from middleware.sets.describable import AnySet, Difference, Filtered, Intersection, TypeSet, Union, walk_set
-from policies.cut_cases import HowCut, cut_run
+from distced.middleware.events import COMPOSITE, CompositeEvent, Event, EventId, composite_digest
+from distced.middleware.sets.describable import AnySet, Difference, Filtered, Intersection, TypeSet, Union, walk_set
+from distced.policies.cut_cases import HowCut, cut_run
 from tests.comparing import seen
 from tests.oracle import Found, Seen, read
 

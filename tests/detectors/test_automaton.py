@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from detectors.automata.automaton import Automaton, part_type, timer_type
-from detectors.automata.builder import build
-from detectors.automata.reachable import can_match
-from detectors.compilation import compile_pattern
-from detectors.language.parser import parse_publication
-from detectors.language.tree import Relative
-from middleware.sets.expressions import FALSE, TRUE
-from middleware.timestamps import MINUTE
+from distced.detectors.automata.automaton import Automaton, part_type, timer_type
+from distced.detectors.automata.builder import build
+from distced.detectors.automata.reachable import can_match
+from distced.detectors.compilation import compile_pattern
+from distced.detectors.language.parser import parse_publication
+from distced.detectors.language.tree import Relative
+from distced.middleware.sets.expressions import FALSE, TRUE
+from distced.middleware.timestamps import MINUTE
 
 
 def automaton(text: str) -> Automaton:

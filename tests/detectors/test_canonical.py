@@ -9,13 +9,13 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from detectors.compilation import Compiled, compile_pattern, compile_publication
-from detectors.language.canonical import CanonicalForm, canonical_form, canonical_text
-from detectors.language.parser import parse_publication
-from detectors.language.printer import format_publication
-from detectors.stepwise.engine import StepwiseEngine
-from middleware.errors import PatternError
-from middleware.events import Event, composite_digest
+from distced.detectors.compilation import Compiled, compile_pattern, compile_publication
+from distced.detectors.language.canonical import CanonicalForm, canonical_form, canonical_text
+from distced.detectors.language.parser import parse_publication
+from distced.detectors.language.printer import format_publication
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.middleware.errors import PatternError
+from distced.middleware.events import Event, composite_digest
 from tests.generate import FEATURES, PatternMaker
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from detectors.conformance import Case, ConformanceError, Match, load_cases, parse_cases, run_case
-from detectors.conformance.event_text import parse_event
-from middleware.errors import DistcedError
-from middleware.events import Event
-from middleware.timestamps import HOUR, MINUTE, SECOND, Timestamp
+from distced.detectors.conformance import Case, ConformanceError, Match, load_cases, parse_cases, run_case
+from distced.detectors.conformance.event_text import parse_event
+from distced.middleware.errors import DistcedError
+from distced.middleware.events import Event
+from distced.middleware.timestamps import HOUR, MINUTE, SECOND, Timestamp
 
 CASE = """
 [[case]]

@@ -7,15 +7,15 @@ from random import Random
 
 import pytest
 
-from detectors.compilation import compile_pattern
-from detectors.cutting.candidates import candidates
-from detectors.cutting.catalogue import Catalogue, Entry
-from detectors.cutting.cover import for_reuse
-from detectors.cutting.decomposition import full, none
-from detectors.cutting.graph import DetectorGraph, cut
-from detectors.language.canonical import canonical_form
-from detectors.language.printer import format_pattern
-from middleware.errors import PatternError
+from distced.detectors.compilation import compile_pattern
+from distced.detectors.cutting.candidates import candidates
+from distced.detectors.cutting.catalogue import Catalogue, Entry
+from distced.detectors.cutting.cover import for_reuse
+from distced.detectors.cutting.decomposition import full, none
+from distced.detectors.cutting.graph import DetectorGraph, cut
+from distced.detectors.language.canonical import canonical_form
+from distced.detectors.language.printer import format_pattern
+from distced.middleware.errors import PatternError
 from tests.comparing import compiled
 from tests.generate import PatternMaker
 
@@ -171,7 +171,7 @@ def test_every_sub_pattern_is_found_again() -> None:
 
 
 def _only(pattern, candidate):  # type: ignore[no-untyped-def]
-    from detectors.cutting.graph import Choice
+    from distced.detectors.cutting.graph import Choice
 
     once = iter([[Choice(candidate)]])
     return cut([pattern], lambda _, __: next(once, []))

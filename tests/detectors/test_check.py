@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from detectors.compilation import compile_file, compile_pattern
-from detectors.language.check import check
-from detectors.language.parser import parse_publication
-from middleware.errors import PatternError
-from middleware.eventtypes import EventType, TypeRegistry
+from distced.detectors.compilation import compile_file, compile_pattern
+from distced.detectors.language.check import check
+from distced.detectors.language.parser import parse_publication
+from distced.middleware.errors import PatternError
+from distced.middleware.eventtypes import EventType, TypeRegistry
 
 TYPES = (
     EventType("Pers", {"person": "string", "room": "string"}),

@@ -8,9 +8,17 @@ from itertools import product
 
 import pytest
 
-from detectors.choosing import COLUMNAR, HAND_OVER, HAND_OVER_INSTANCE, LOOK_EVERY, MOST_LIVE, STEPWISE, EngineChoice
-from detectors.engines import EngineName
-from middleware.timestamps import SECOND
+from distced.detectors.choosing import (
+    COLUMNAR,
+    HAND_OVER,
+    HAND_OVER_INSTANCE,
+    LOOK_EVERY,
+    MOST_LIVE,
+    STEPWISE,
+    EngineChoice,
+)
+from distced.detectors.engines import EngineName
+from distced.middleware.timestamps import SECOND
 
 
 @dataclass

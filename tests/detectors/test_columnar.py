@@ -17,17 +17,17 @@ pytest.importorskip("numba", reason="the columnar engine needs the extra distced
 
 import numpy as np
 
-from detectors.columnar import keeping, layout
-from detectors.columnar.columns import Batch, Column
-from detectors.columnar.engine import ColumnarEngine
-from detectors.columnar.units import supports
-from detectors.compilation import Compiled, compile_file, compile_pattern
-from detectors.conformance import Case, Kinds, load_cases, run_case
-from detectors.stepwise.engine import StepwiseEngine
-from detectors.stepwise.snapshot import restore, snapshot
-from middleware.errors import EventError
-from middleware.events import CompositeEvent, Event
-from middleware.timestamps import INSTANT_MAX, INSTANT_MIN
+from distced.detectors.columnar import keeping, layout
+from distced.detectors.columnar.columns import Batch, Column
+from distced.detectors.columnar.engine import ColumnarEngine
+from distced.detectors.columnar.units import supports
+from distced.detectors.compilation import Compiled, compile_file, compile_pattern
+from distced.detectors.conformance import Case, Kinds, load_cases, run_case
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.detectors.stepwise.snapshot import restore, snapshot
+from distced.middleware.errors import EventError
+from distced.middleware.events import CompositeEvent, Event
+from distced.middleware.timestamps import INSTANT_MAX, INSTANT_MIN
 from tests.columnar import differences
 from tests.streams import told
 
@@ -190,7 +190,7 @@ def test_guards_mean_the_same(guard: str) -> None:
 
 def test_an_error_in_what_python_does_for_the_loop_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = ColumnarEngine([compile_pattern("[A where upper(name) == 'X']")])
-    monkeypatch.setattr("detectors.columnar.callback.FUNCTION_NAMES", ())
+    monkeypatch.setattr("distced.detectors.columnar.callback.FUNCTION_NAMES", ())
     with pytest.raises(IndexError):
         engine.feed([Event("A", 1, 1, "s", 1, {"name": "x"})])
 
@@ -205,7 +205,8 @@ def test_with_bounds_checked(tmp_path: Path) -> None:
 
 
 def test_nothing_is_paid_where_it_is_not_used() -> None:
-    script = "import sys, detectors.running, detectors.engines; print('numba' in sys.modules or 'numpy' in sys.modules)"
+    modules = "distced.detectors.running, distced.detectors.engines"
+    script = f"import sys, {modules}; print('numba' in sys.modules or 'numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, timeout=60)
     assert done.stdout.strip() == "False", done.stderr
 
@@ -285,7 +286,9 @@ def test_after_a_peak_of_instances_it_is_not_looked_through_with_every_batch(mon
     assert engine.live_instances() == 0
     engine.loop.state.counters[layout.C_CROWD] = 64
     calls: list[int] = []
-    monkeypatch.setattr("detectors.columnar.looping.collect", lambda *given: (calls.append(1), keeping.collect(*given)))
+    monkeypatch.setattr(
+        "distced.detectors.columnar.looping.collect", lambda *given: (calls.append(1), keeping.collect(*given))
+    )
     for at in range(100, 160):
         engine.feed([Event("C", at, at, "s", at + 1000, {})])
     assert len(calls) == 1

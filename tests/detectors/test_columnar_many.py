@@ -8,15 +8,15 @@ import pytest
 
 pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
 
-from detectors.columnar import layout
-from detectors.columnar.columns import Batch
-from detectors.columnar.engine import ColumnarEngine
-from detectors.columnar.looping import Loop
-from detectors.columnar.prefixes import chain_of
-from detectors.compilation import Compiled, compile_pattern
-from detectors.stepwise.engine import StepwiseEngine
-from middleware.errors import PatternError
-from middleware.events import CompositeEvent, Event
+from distced.detectors.columnar import layout
+from distced.detectors.columnar.columns import Batch
+from distced.detectors.columnar.engine import ColumnarEngine
+from distced.detectors.columnar.looping import Loop
+from distced.detectors.columnar.prefixes import chain_of
+from distced.detectors.compilation import Compiled, compile_pattern
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.middleware.errors import PatternError
+from distced.middleware.events import CompositeEvent, Event
 from tests.streams import told
 
 STEPS = ("A", "B", "A where v == 1", "B where v > 0", "A where v == 1 and k == 2", "B where v < 2 and k == 1", "C")

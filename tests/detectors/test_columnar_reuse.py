@@ -12,14 +12,14 @@ import pytest
 
 pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
 
-from detectors.columnar import keeping, layout
-from detectors.columnar.columns import Batch
-from detectors.columnar.layout import TAG_BITS
-from detectors.columnar.looping import Loop
-from detectors.columnar.starts import Starts, slot_of
-from detectors.columnar.stretches import Stretches
-from detectors.compilation import compile_pattern
-from middleware.events import Event
+from distced.detectors.columnar import keeping, layout
+from distced.detectors.columnar.columns import Batch
+from distced.detectors.columnar.layout import TAG_BITS
+from distced.detectors.columnar.looping import Loop
+from distced.detectors.columnar.starts import Starts, slot_of
+from distced.detectors.columnar.stretches import Stretches
+from distced.detectors.compilation import compile_pattern
+from distced.middleware.events import Event
 from tests.coming_and_going import automata_of, check, come_and_go, some_events
 
 ROOT = Path(__file__).parents[2]

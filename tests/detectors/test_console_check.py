@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from detectors.pattern_source import compile_source, read_source
-from middleware.console import main
-from middleware.errors import DistcedError, PatternError
-from middleware.eventtypes import TypeRegistry
-from middleware.type_file import load_types
+from distced.detectors.pattern_source import compile_source, read_source
+from distced.middleware.console import main
+from distced.middleware.errors import DistcedError, PatternError
+from distced.middleware.eventtypes import TypeRegistry
+from distced.middleware.type_file import load_types
 
 TYPES = """
 [types.Pers]

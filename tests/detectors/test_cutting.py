@@ -6,15 +6,15 @@ from random import Random
 
 import pytest
 
-from detectors.compilation import compile_file, compile_pattern
-from detectors.cutting.candidates import Candidate, candidates, views
-from detectors.cutting.decomposition import full, none
-from detectors.cutting.graph import cut
-from detectors.cutting.joints import ends_open, joined, joint_of, opens_parallel, opens_strong
-from detectors.language.canonical import canonical_form
-from detectors.language.parser import parse_pattern
-from detectors.language.printer import format_pattern
-from middleware.errors import PatternError
+from distced.detectors.compilation import compile_file, compile_pattern
+from distced.detectors.cutting.candidates import Candidate, candidates, views
+from distced.detectors.cutting.decomposition import full, none
+from distced.detectors.cutting.graph import cut
+from distced.detectors.cutting.joints import ends_open, joined, joint_of, opens_parallel, opens_strong
+from distced.detectors.language.canonical import canonical_form
+from distced.detectors.language.parser import parse_pattern
+from distced.detectors.language.printer import format_pattern
+from distced.middleware.errors import PatternError
 from tests.comparing import compiled
 from tests.generate import PatternMaker
 

@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from detectors.compilation import compile_file, compile_pattern, register_derived
-from detectors.engines import EngineName, make_engine
-from detectors.language.derived import Thinning, without_derived
-from detectors.language.parser import parse_expression, parse_file, parse_pattern
-from detectors.language.printer import format_pattern
-from detectors.stepwise.engine import StepwiseEngine
-from detectors.stepwise.thinning import Thinner, mark, unmarked
-from middleware.errors import DistcedError
-from middleware.events import Event
-from middleware.eventtypes import EventType, TypeRegistry
-from middleware.sets.expressions import TRUE
-from middleware.timestamps import MINUTE, SECOND
+from distced.detectors.compilation import compile_file, compile_pattern, register_derived
+from distced.detectors.engines import EngineName, make_engine
+from distced.detectors.language.derived import Thinning, without_derived
+from distced.detectors.language.parser import parse_expression, parse_file, parse_pattern
+from distced.detectors.language.printer import format_pattern
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.detectors.stepwise.thinning import Thinner, mark, unmarked
+from distced.middleware.errors import DistcedError
+from distced.middleware.events import Event
+from distced.middleware.eventtypes import EventType, TypeRegistry
+from distced.middleware.sets.expressions import TRUE
+from distced.middleware.timestamps import MINUTE, SECOND
 
 PERS = EventType("Pers", {"person": "string", "room": "string"})
 

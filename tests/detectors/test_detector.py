@@ -7,13 +7,13 @@ from random import Random
 
 import pytest
 
-from detectors.compilation import Compiled, compile_file, compile_pattern, compile_publication
-from detectors.detector import Detected, Detector, detector_id
-from detectors.stepwise.engine import StepwiseEngine
-from middleware.errors import PatternError, SnapshotError
-from middleware.events import CompositeEvent, Event
-from middleware.timestamps import INSTANT_MAX, INSTANT_MIN
-from policies.detection import BestEffort, Guaranteed, detection_policy
+from distced.detectors.compilation import Compiled, compile_file, compile_pattern, compile_publication
+from distced.detectors.detector import Detected, Detector, detector_id
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.middleware.errors import PatternError, SnapshotError
+from distced.middleware.events import CompositeEvent, Event
+from distced.middleware.timestamps import INSTANT_MAX, INSTANT_MIN
+from distced.policies.detection import BestEffort, Guaranteed, detection_policy
 from tests.generate import PatternMaker
 from tests.streams import END, Message, interleaved, messages, spread, told
 

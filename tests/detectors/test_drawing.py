@@ -11,22 +11,22 @@ from xml.etree import ElementTree
 
 import pytest
 
-import simulations
-from detectors.compilation import compile_file, compile_pattern, compile_publication
-from detectors.drawing.document import pattern_as_dict
-from detectors.drawing.dot import dot
-from detectors.drawing.figure import figure
-from detectors.drawing.layout import Box, connect, place, ranks
-from detectors.drawing.outline import outline, outline_lines
-from detectors.drawing.shapes import Arrowhead, Circle, Text, extent
-from detectors.drawing.shapes import Path as Line
-from detectors.drawing.svg import svg
-from detectors.drawing.text import pattern_as_text
-from detectors.drawing.view import AutomatonView, view_of
-from detectors.language.parser import parse_pattern
-from detectors.pattern_source import compile_source, read_source
-from middleware.console import main
-from middleware.errors import PatternError
+from distced import simulations
+from distced.detectors.compilation import compile_file, compile_pattern, compile_publication
+from distced.detectors.drawing.document import pattern_as_dict
+from distced.detectors.drawing.dot import dot
+from distced.detectors.drawing.figure import figure
+from distced.detectors.drawing.layout import Box, connect, place, ranks
+from distced.detectors.drawing.outline import outline, outline_lines
+from distced.detectors.drawing.shapes import Arrowhead, Circle, Text, extent
+from distced.detectors.drawing.shapes import Path as Line
+from distced.detectors.drawing.svg import svg
+from distced.detectors.drawing.text import pattern_as_text
+from distced.detectors.drawing.view import AutomatonView, view_of
+from distced.detectors.language.parser import parse_pattern
+from distced.detectors.pattern_source import compile_source, read_source
+from distced.middleware.console import main
+from distced.middleware.errors import PatternError
 from tests.generate import PatternMaker
 
 FOLDER = Path(simulations.__file__).parent

@@ -12,23 +12,23 @@ from xml.etree import ElementTree
 
 import pytest
 
-import simulations
-from detectors.compilation import Compiled, Consumption, compile_file, compile_publication
-from detectors.cutting import decomposition
-from detectors.cutting.graph import cut
-from detectors.cutting.reuse import catalogue_of, plan_for_reuse
-from detectors.drawing.folding import fold
-from detectors.drawing.graph_document import graph_as_dict
-from detectors.drawing.graph_dot import graph_dot
-from detectors.drawing.graph_figure import graph_figure
-from detectors.drawing.graph_svg import MOST_DETECTORS, graph_svg
-from detectors.drawing.graph_text import graph_as_text
-from detectors.drawing.graph_view import ANY, Flow, GraphView, graph_view
-from detectors.drawing.shapes import Arrowhead, Panel, Point, Text, extent
-from detectors.drawing.shapes import Path as Line
-from detectors.pattern_source import compile_source, read_source
-from middleware.console import main
-from middleware.errors import DistcedError, PatternError
+from distced import simulations
+from distced.detectors.compilation import Compiled, Consumption, compile_file, compile_publication
+from distced.detectors.cutting import decomposition
+from distced.detectors.cutting.graph import cut
+from distced.detectors.cutting.reuse import catalogue_of, plan_for_reuse
+from distced.detectors.drawing.folding import fold
+from distced.detectors.drawing.graph_document import graph_as_dict
+from distced.detectors.drawing.graph_dot import graph_dot
+from distced.detectors.drawing.graph_figure import graph_figure
+from distced.detectors.drawing.graph_svg import MOST_DETECTORS, graph_svg
+from distced.detectors.drawing.graph_text import graph_as_text
+from distced.detectors.drawing.graph_view import ANY, Flow, GraphView, graph_view
+from distced.detectors.drawing.shapes import Arrowhead, Panel, Point, Text, extent
+from distced.detectors.drawing.shapes import Path as Line
+from distced.detectors.pattern_source import compile_source, read_source
+from distced.middleware.console import main
+from distced.middleware.errors import DistcedError, PatternError
 from tests.generate import PatternMaker
 
 FOLDER = Path(simulations.__file__).parent

@@ -9,9 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from detectors.automata.due import due_instant
-from detectors.language.tree import Instant, Relative, TimeOfDay
-from middleware.timestamps import DAY, HOUR, INSTANT_MAX, INSTANT_MIN, MINUTE, SECOND, format_instant, parse_instant
+from distced.detectors.automata.due import due_instant
+from distced.detectors.language.tree import Instant, Relative, TimeOfDay
+from distced.middleware.timestamps import (
+    DAY,
+    HOUR,
+    INSTANT_MAX,
+    INSTANT_MIN,
+    MINUTE,
+    SECOND,
+    format_instant,
+    parse_instant,
+)
 
 LONDON = "Europe/London"
 KATHMANDU = "Asia/Kathmandu"

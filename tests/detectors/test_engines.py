@@ -6,13 +6,13 @@ from random import Random
 
 import pytest
 
-from detectors import engines
-from detectors.compilation import compile_pattern
-from detectors.engines import PAYS_FROM, chosen, has_columnar, make_engine
-from detectors.running import Replay, run
-from detectors.stepwise.engine import StepwiseEngine
-from middleware.errors import DistcedError
-from middleware.events import Event
+from distced.detectors import engines
+from distced.detectors.compilation import compile_pattern
+from distced.detectors.engines import PAYS_FROM, chosen, has_columnar, make_engine
+from distced.detectors.running import Replay, run
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.middleware.errors import DistcedError
+from distced.middleware.events import Event
 
 PATTERN = "([A as x], [B where k == x.k] | [T]) @ T = 5ns ; [C <= C] within 100ns by k"
 

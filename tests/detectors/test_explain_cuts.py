@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from detectors.compilation import compile_pattern, compile_publication
-from detectors.conformance.event_text import parse_event
-from detectors.cutting.candidates import CONDITIONS, Candidate, candidates
-from detectors.cutting.graph import Choice, cut
-from detectors.cutting.wording import MOST_PARTS, NOT_CUT, cuts_of, with_thinned_names
-from detectors.drawing.wording import thinned_names
-from detectors.language.canonical import canonical_form
-from detectors.language.printer import format_pattern, format_publication
-from detectors.language.tree import Publication
-from detectors.pattern_source import compile_source, read_source
-from middleware.console import main
-from middleware.errors import PatternError
+from distced.detectors.compilation import compile_pattern, compile_publication
+from distced.detectors.conformance.event_text import parse_event
+from distced.detectors.cutting.candidates import CONDITIONS, Candidate, candidates
+from distced.detectors.cutting.graph import Choice, cut
+from distced.detectors.cutting.wording import MOST_PARTS, NOT_CUT, cuts_of, with_thinned_names
+from distced.detectors.drawing.wording import thinned_names
+from distced.detectors.language.canonical import canonical_form
+from distced.detectors.language.printer import format_pattern, format_publication
+from distced.detectors.language.tree import Publication
+from distced.detectors.pattern_source import compile_source, read_source
+from distced.middleware.console import main
+from distced.middleware.errors import PatternError
 from tests.cutting import in_parts, whole
 from tests.generate import PatternMaker
 

@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from detectors.compilation import compile_file
-from detectors.cutting.reuse import catalogue_of, plan_for_reuse
-from middleware.console import main
+from distced.detectors.compilation import compile_file
+from distced.detectors.cutting.reuse import catalogue_of, plan_for_reuse
+from distced.middleware.console import main
 from tests.cutting import in_parts, told, whole
 from tests.generate import make_events
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from detectors.compilation import compile_file, compile_pattern
-from detectors.language.parser import parse_publication
-from detectors.stepwise.engine import StepwiseEngine
-from middleware.errors import PatternError
-from middleware.events import Event
+from distced.detectors.compilation import compile_file, compile_pattern
+from distced.detectors.language.parser import parse_publication
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.middleware.errors import PatternError
+from distced.middleware.events import Event
 
 
 def found(text: str, events: list[Event]) -> list[list[int]]:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from detectors.language.parser import parse_expression, parse_file, parse_pattern, parse_publication, parse_set
-from detectors.language.printer import format_file, format_pattern, format_publication
-from detectors.language.tree import (
+from distced.detectors.language.parser import parse_expression, parse_file, parse_pattern, parse_publication, parse_set
+from distced.detectors.language.printer import format_file, format_pattern, format_publication
+from distced.detectors.language.tree import (
     Alternation,
     Atom,
     Concatenation,
@@ -30,10 +30,10 @@ from detectors.language.tree import (
     Timing,
     Window,
 )
-from middleware.errors import PatternError
-from middleware.sets.describable import AnySet, Difference, Filtered, Intersection, TypeSet, Union
-from middleware.sets.expressions import Binary, Call, Field, Literal, Moment, Name, Unary
-from middleware.timestamps import DAY, HOUR, MINUTE, SECOND
+from distced.middleware.errors import PatternError
+from distced.middleware.sets.describable import AnySet, Difference, Filtered, Intersection, TypeSet, Union
+from distced.middleware.sets.expressions import Binary, Call, Field, Literal, Moment, Name, Unary
+from distced.middleware.timestamps import DAY, HOUR, MINUTE, SECOND
 
 A, B, C, D = (Atom(TypeSet(name)) for name in "ABCD")
 SET_A, SET_B, SET_C = (TypeSet(name) for name in "ABC")

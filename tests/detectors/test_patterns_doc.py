@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from detectors.conformance.event_text import parse_event
-from detectors.language.parser import parse_file, parse_publication
-from detectors.pattern_source import PatternSource, compile_source
-from detectors.running import run
-from middleware import patterns as binding
-from middleware.console import main
-from middleware.events import CompositeEvent, Event
-from middleware.timestamps import format_duration
+from distced.detectors.conformance.event_text import parse_event
+from distced.detectors.language.parser import parse_file, parse_publication
+from distced.detectors.pattern_source import PatternSource, compile_source
+from distced.detectors.running import run
+from distced.middleware import patterns as binding
+from distced.middleware.console import main
+from distced.middleware.events import CompositeEvent, Event
+from distced.middleware.timestamps import format_duration
 
 DOCS = Path(__file__).parents[2] / "docs"
 PATTERNS = (DOCS / "patterns.md").read_text(encoding="utf-8")

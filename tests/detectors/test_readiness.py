@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from detectors import readiness
-from detectors.engines import has_columnar
-from detectors.readiness import InBackground
-from detectors.switching import engines
-from middleware.errors import DistcedError
+from distced.detectors import readiness
+from distced.detectors.engines import has_columnar
+from distced.detectors.readiness import InBackground
+from distced.detectors.switching import engines
+from distced.middleware.errors import DistcedError
 from tests.switching import AtOnce
 
 ROOT = Path(__file__).parents[2]
@@ -75,7 +75,7 @@ def test_one_that_cannot_be_had_is_refused() -> None:
 
 PREPARED = """
 import sys, threading, time
-from detectors.readiness import in_background
+from distced.detectors.readiness import in_background
 assert in_background() is in_background()
 prepared, calls = in_background(), []
 assert "numba" not in sys.modules

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-import simulations
-from detectors.pattern_source import compile_source, read_source
-from detectors.running import Replay
-from middleware.eventtypes import TypeRegistry
-from middleware.mapping import load_mapping
-from middleware.recorded import read_events
+from distced import simulations
+from distced.detectors.pattern_source import compile_source, read_source
+from distced.detectors.running import Replay
+from distced.middleware.eventtypes import TypeRegistry
+from distced.middleware.mapping import load_mapping
+from distced.middleware.recorded import read_events
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"

@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-import detectors.running as running
-from detectors.compilation import Compiled, compile_file, compile_pattern, compile_publication
-from detectors.pattern_source import read_source
-from detectors.running import Replay, declared_types, misfits, replay, run
-from detectors.stepwise.engine import StepwiseEngine
-from middleware.errors import DistcedError, EventError, PatternError
-from middleware.events import CompositeEvent, Event
-from middleware.eventtypes import event_type
-from middleware.mapping import parse_mapping
-from middleware.patterns import derived_type, event, pattern_file
-from middleware.recorded import write_events
-from middleware.timestamps import HOUR
-from simulations.office import ActiveOffice, read_scenario
+import distced.detectors.running as running
+from distced.detectors.compilation import Compiled, compile_file, compile_pattern, compile_publication
+from distced.detectors.pattern_source import read_source
+from distced.detectors.running import Replay, declared_types, misfits, replay, run
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.middleware.errors import DistcedError, EventError, PatternError
+from distced.middleware.events import CompositeEvent, Event
+from distced.middleware.eventtypes import event_type
+from distced.middleware.mapping import parse_mapping
+from distced.middleware.patterns import derived_type, event, pattern_file
+from distced.middleware.recorded import write_events
+from distced.middleware.timestamps import HOUR
+from distced.simulations.office import ActiveOffice, read_scenario
 from tests.generate import PatternMaker, make_events
 
 MAPPING = """
@@ -289,7 +289,7 @@ def test_the_scenarios_over_the_active_office(tmp_path: Path) -> None:
 
 def test_the_folder_of_a_history(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="a history needs the extra distced[tables]")
-    from middleware.history import HistoryWriter
+    from distced.middleware.history import HistoryWriter
 
     events = [Event("AB"[n % 2], n, n, "s", n, {"k": n % 3, "v": 1.5 if n % 2 else n}) for n in range(30)]
     first, *_ = HistoryWriter(tmp_path / "h", "test").write(events)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from detectors.language.scanner import Scanner, error_at
-from middleware.errors import PatternError
-from middleware.sets.expressions import Span
+from distced.detectors.language.scanner import Scanner, error_at
+from distced.middleware.errors import PatternError
+from distced.middleware.sets.expressions import Span
 
 
 def words(text: str) -> list[tuple[str, str]]:

@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
-from detectors.compilation import Compiled, compile_file, compile_pattern, compile_publication
-from detectors.stepwise.engine import StepwiseEngine
-from detectors.stepwise.snapshot import restore, snapshot
-from middleware.errors import PatternError, SnapshotError
-from middleware.events import CompositeEvent, Event
+from distced.detectors.compilation import Compiled, compile_file, compile_pattern, compile_publication
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.detectors.stepwise.snapshot import restore, snapshot
+from distced.middleware.errors import PatternError, SnapshotError
+from distced.middleware.events import CompositeEvent, Event
 from tests.generate import PatternMaker, make_events
 
 

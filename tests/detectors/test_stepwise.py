@@ -7,11 +7,11 @@ from random import Random
 
 import pytest
 
-from detectors.compilation import compile_file, compile_pattern
-from detectors.stepwise.engine import StepwiseEngine
-from middleware.events import CompositeEvent, Event
-from middleware.eventtypes import Kind
-from middleware.timestamps import SECOND
+from distced.detectors.compilation import compile_file, compile_pattern
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.middleware.events import CompositeEvent, Event
+from distced.middleware.eventtypes import Kind
+from distced.middleware.timestamps import SECOND
 
 
 def event(name: str, at: int, seq: int | None = None, lo: int | None = None, **attributes: object) -> Event:

@@ -10,16 +10,16 @@ import pytest
 
 pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
 
-from detectors import switching
-from detectors.choosing import Figures, Forced
-from detectors.compilation import Compiled, compile_file, compile_pattern, compile_publication
-from detectors.detector import Detector
-from detectors.engines import EngineName
-from detectors.stepwise.engine import StepwiseEngine
-from detectors.switching import Engines
-from middleware.errors import PatternError
-from middleware.events import Event
-from policies.detection import BestEffort, Guaranteed, detection_policy
+from distced.detectors import switching
+from distced.detectors.choosing import Figures, Forced
+from distced.detectors.compilation import Compiled, compile_file, compile_pattern, compile_publication
+from distced.detectors.detector import Detector
+from distced.detectors.engines import EngineName
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.detectors.switching import Engines
+from distced.middleware.errors import PatternError
+from distced.middleware.events import Event
+from distced.policies.detection import BestEffort, Guaranteed, detection_policy
 from tests.generate import PatternMaker
 from tests.streams import END, interleaved, messages, spread, told
 from tests.switching import AtOnce, Never, by_chance

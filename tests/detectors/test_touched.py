@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from detectors.compilation import compile_pattern
-from detectors.stepwise.engine import StepwiseEngine
-from detectors.stepwise.snapshot import restore, snapshot
-from middleware.events import Event
+from distced.detectors.compilation import compile_pattern
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.detectors.stepwise.snapshot import restore, snapshot
+from distced.middleware.events import Event
 
 CASES = [
     # Each A at the start; then every instance that waits for B meets it.

@@ -11,8 +11,8 @@ from typing import Any, Self
 
 import pytest
 
-from brokers.server import Server, find_mosquitto, start_server
-from middleware.bus import Bus
+from distced.brokers.server import Server, find_mosquitto, start_server
+from distced.middleware.bus import Bus
 
 NO_MOSQUITTO = "mosquitto is neither on the PATH nor in /usr/sbin"
 NO_AMQTT = "amqtt is not installed (extra: broker)"

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from brokers.live import LiveNode
-from brokers.server import Server
-from middleware.aio import AsyncClient, AsyncSubscription
-from middleware.errors import SubscriptionError
-from middleware.eventtypes import event_type
-from middleware.quality import QualityOfService
-from middleware.source import Source
-from middleware.topics import directory_topic
+from distced.brokers.live import LiveNode
+from distced.brokers.server import Server
+from distced.middleware.aio import AsyncClient, AsyncSubscription
+from distced.middleware.errors import SubscriptionError
+from distced.middleware.eventtypes import event_type
+from distced.middleware.quality import QualityOfService
+from distced.middleware.source import Source
+from distced.middleware.topics import directory_topic
 
 pytestmark = pytest.mark.live
 

@@ -13,12 +13,12 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from brokers.server import find_mosquitto
-from middleware.timestamps import MILLISECOND
-from simulations.benchmarks import migrate
-from simulations.benchmarks.console import bench
-from simulations.benchmarks.migrate import Arrivals, MigrateFigures
-from simulations.benchmarks.migrate_report import as_dict, plots, show
+from distced.brokers.server import find_mosquitto
+from distced.middleware.timestamps import MILLISECOND
+from distced.simulations.benchmarks import migrate
+from distced.simulations.benchmarks.console import bench
+from distced.simulations.benchmarks.migrate import Arrivals, MigrateFigures
+from distced.simulations.benchmarks.migrate_report import as_dict, plots, show
 
 STEPS = ["prepare", "listening", "state", "there"]
 MS = MILLISECOND

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from brokers.server import Server
-from middleware.bus import Bus, BusState, Failure
-from middleware.errors import BusError
+from distced.brokers.server import Server
+from distced.middleware.bus import Bus, BusState, Failure
+from distced.middleware.errors import BusError
 
 pytestmark = pytest.mark.live
 

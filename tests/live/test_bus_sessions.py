@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from brokers.server import Server
-from middleware.bus import Bus, BusState, Message
-from middleware.errors import BusError
+from distced.brokers.server import Server
+from distced.middleware.bus import Bus, BusState, Message
+from distced.middleware.errors import BusError
 
 pytestmark = pytest.mark.live
 
@@ -175,7 +175,7 @@ def test_a_session_needs_a_name() -> None:
 
 DIES = """
 import os, sys
-from middleware.bus import Bus, Message
+from distced.middleware.bus import Bus, Message
 bus = Bus(sys.argv[1], will=Message(sys.argv[2], b"gone", retain=True), protocol=sys.argv[3])
 bus.start(); bus.wait_connected(); os._exit(0)
 """

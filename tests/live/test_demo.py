@@ -13,12 +13,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-import simulations.demo.session as session
-from brokers.server import Server
-from middleware.errors import DistcedError
-from middleware.recorded import read_events
-from middleware.subscription import Subscription
-from simulations.console import demo
+import distced.simulations.demo.session as session
+from distced.brokers.server import Server
+from distced.middleware.errors import DistcedError
+from distced.middleware.recorded import read_events
+from distced.middleware.subscription import Subscription
+from distced.simulations.console import demo
 
 pytestmark = pytest.mark.live
 
@@ -151,7 +151,7 @@ def test_an_empty_recording_is_said(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed (extra: broker)")
 def test_the_command_with_ray() -> None:
-    code = "import sys; from middleware.console import main; sys.exit(main())"
+    code = "import sys; from distced.middleware.console import main; sys.exit(main())"
     arguments = ["demo", "--speed", "1200", "--minutes", "10", "--json"]
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120, check=False

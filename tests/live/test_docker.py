@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from brokers.console import broker as broker_verb
-from brokers.ray_nodes import LocalNodes
-from brokers.server import find_mosquitto
-from brokers.sites_here import SitesHere
+from distced.brokers.console import broker as broker_verb
+from distced.brokers.ray_nodes import LocalNodes
+from distced.brokers.server import find_mosquitto
+from distced.brokers.sites_here import SitesHere
 
 FOLDER = Path(__file__).parents[2] / "docker"
 SITES = ("cellar", "attic", "street")
@@ -31,8 +31,8 @@ def services() -> dict[str, Any]:
 def test_each_site_has_a_server_and_a_node(services: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(services) == {f"server-{site}" for site in SITES} | {f"node-{site}" for site in SITES} | {"application"}
     wanted: list[Any] = []
-    monkeypatch.setattr("brokers.broker_verb.host", lambda given, log: wanted.append(given) or 0)
-    monkeypatch.setattr("middleware.console_logging.configure_logging", lambda **_: None)
+    monkeypatch.setattr("distced.brokers.broker_verb.host", lambda given, log: wanted.append(given) or 0)
+    monkeypatch.setattr("distced.middleware.console_logging.configure_logging", lambda **_: None)
     app = _application(broker_verb)
     for site in SITES:
         # What the container is told is what the verb understands.

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from brokers.live import LiveNode
-from brokers.live_bridge import LiveBridge
-from brokers.server import Server
-from middleware.bus import Bus
-from middleware.client import Client
-from middleware.errors import BusError, TypeRegistryError
-from middleware.eventtypes import event_type
-from middleware.mapping import parse_mapping
-from middleware.protocol import DeadLetter, SourceEntry, decode
-from middleware.quality import QualityOfService
-from middleware.timestamps import MILLISECOND, SECOND
+from distced.brokers.live import LiveNode
+from distced.brokers.live_bridge import LiveBridge
+from distced.brokers.server import Server
+from distced.middleware.bus import Bus
+from distced.middleware.client import Client
+from distced.middleware.errors import BusError, TypeRegistryError
+from distced.middleware.eventtypes import event_type
+from distced.middleware.mapping import parse_mapping
+from distced.middleware.protocol import DeadLetter, SourceEntry, decode
+from distced.middleware.quality import QualityOfService
+from distced.middleware.timestamps import MILLISECOND, SECOND
 
 pytestmark = pytest.mark.live
 

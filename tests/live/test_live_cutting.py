@@ -7,14 +7,14 @@ from random import Random
 
 import pytest
 
-from brokers.live import LiveNode
-from brokers.server import Server
-from detectors.compilation import compile_pattern
-from detectors.stepwise.engine import StepwiseEngine
-from middleware.client import Client
-from middleware.events import Event
-from middleware.eventtypes import event_type
-from middleware.quality import Decomposition, QualityOfService
+from distced.brokers.live import LiveNode
+from distced.brokers.server import Server
+from distced.detectors.compilation import compile_pattern
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.middleware.client import Client
+from distced.middleware.events import Event
+from distced.middleware.eventtypes import event_type
+from distced.middleware.quality import Decomposition, QualityOfService
 
 pytestmark = pytest.mark.live
 

@@ -9,10 +9,10 @@ from itertools import count
 
 import pytest
 
-from middleware.client import Client
-from middleware.eventtypes import event_type
-from middleware.quality import QualityOfService
-from middleware.timestamps import MILLISECOND
+from distced.middleware.client import Client
+from distced.middleware.eventtypes import event_type
+from distced.middleware.quality import QualityOfService
+from distced.middleware.timestamps import MILLISECOND
 from tests.live.test_verbs import Verb, distced
 
 __all__ = ["distced"]

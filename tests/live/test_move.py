@@ -10,14 +10,14 @@ from random import Random
 
 import pytest
 
-from brokers.live import LiveNode
-from brokers.server import find_mosquitto, start_server
-from detectors.compilation import compile_pattern
-from detectors.stepwise.engine import StepwiseEngine
-from middleware.client import Client
-from middleware.console import main
-from middleware.events import Event
-from middleware.eventtypes import event_type
+from distced.brokers.live import LiveNode
+from distced.brokers.server import find_mosquitto, start_server
+from distced.detectors.compilation import compile_pattern
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.middleware.client import Client
+from distced.middleware.console import main
+from distced.middleware.events import Event
+from distced.middleware.eventtypes import event_type
 
 pytestmark = pytest.mark.live
 

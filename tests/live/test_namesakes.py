@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from brokers.live import LiveNode
-from brokers.server import Server
-from middleware.client import Client
+from distced.brokers.live import LiveNode
+from distced.brokers.server import Server
+from distced.middleware.client import Client
 
 pytestmark = pytest.mark.live
 

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from brokers.broker_verb import Wanted, host
-from brokers.directory_reading import Reading
-from brokers.hinting import publish_hints
-from brokers.live import LiveNode
-from brokers.server import Server
-from detectors.compilation import compile_pattern
-from middleware.client import Client
-from middleware.errors import DistcedError
-from middleware.eventtypes import event_type
-from middleware.protocol import Foreseen, HintEntry, Told
-from policies.distribution.hint_files import read_hint_file, write_hints
+from distced.brokers.broker_verb import Wanted, host
+from distced.brokers.directory_reading import Reading
+from distced.brokers.hinting import publish_hints
+from distced.brokers.live import LiveNode
+from distced.brokers.server import Server
+from distced.detectors.compilation import compile_pattern
+from distced.middleware.client import Client
+from distced.middleware.errors import DistcedError
+from distced.middleware.eventtypes import event_type
+from distced.middleware.protocol import Foreseen, HintEntry, Told
+from distced.policies.distribution.hint_files import read_hint_file, write_hints
 
 pytestmark = pytest.mark.live
 

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from detectors.pattern_source import PatternSource, compile_source
-from middleware.errors import DistcedError
-from middleware.events import Event
-from middleware.history.history import History
-from middleware.history.writing import HistoryWriter
-from middleware.timestamps import DAY, HOUR, MINUTE, SECOND
-from simulations.placement.counts import Counts
-from simulations.placement.days import DayTask, count_days, on_spark
-from simulations.placement.measuring import located, measured, registry_of, types_of
-from simulations.placement.space import Asked, space_of
+from distced.detectors.pattern_source import PatternSource, compile_source
+from distced.middleware.errors import DistcedError
+from distced.middleware.events import Event
+from distced.middleware.history.history import History
+from distced.middleware.history.writing import HistoryWriter
+from distced.middleware.timestamps import DAY, HOUR, MINUTE, SECOND
+from distced.simulations.placement.counts import Counts
+from distced.simulations.placement.days import DayTask, count_days, on_spark
+from distced.simulations.placement.measuring import located, measured, registry_of, types_of
+from distced.simulations.placement.space import Asked, space_of
 from tests.placements import START
 from tests.simulations.test_placement_counting import HERE, ROOMS
 

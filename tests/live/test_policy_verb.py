@@ -10,14 +10,14 @@ import pytest
 import structlog
 import typer
 
-from brokers.console_policy import policy
-from brokers.live import LiveNode
-from brokers.server import Server, find_mosquitto, start_server
-from middleware.bus import Bus
-from middleware.client import Client
-from middleware.errors import DistcedError, PatternError
-from middleware.eventtypes import event_type
-from middleware.topics import administration_topic
+from distced.brokers.console_policy import policy
+from distced.brokers.live import LiveNode
+from distced.brokers.server import Server, find_mosquitto, start_server
+from distced.middleware.bus import Bus
+from distced.middleware.client import Client
+from distced.middleware.errors import DistcedError, PatternError
+from distced.middleware.eventtypes import event_type
+from distced.middleware.topics import administration_topic
 
 pytestmark = pytest.mark.live
 

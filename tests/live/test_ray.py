@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from brokers.ray_nodes import LocalNodes, RayNodes
-from brokers.server import Server
-from middleware.client import Client
-from middleware.errors import DistcedError
-from middleware.eventtypes import event_type
+from distced.brokers.ray_nodes import LocalNodes, RayNodes
+from distced.brokers.server import Server
+from distced.middleware.client import Client
+from distced.middleware.errors import DistcedError
+from distced.middleware.eventtypes import event_type
 
 pytestmark = pytest.mark.live
 

@@ -21,23 +21,23 @@ from typing import Any
 import pytest
 import structlog
 
-from brokers.ray_nodes import RayNodes
-from brokers.seats import Seat
-from brokers.server import find_mosquitto
-from brokers.sites_here import SitesHere
-from detectors.compilation import Compiled
-from detectors.stepwise.engine import StepwiseEngine
-from middleware.bus import Bus
-from middleware.client import Client
-from middleware.console import main
-from middleware.errors import DistcedError
-from middleware.events import Event
-from middleware.eventtypes import TypeRegistry, event_type
-from middleware.protocol import Hints
-from middleware.quality import QualityOfService
-from middleware.source import Source
-from middleware.subscription import Subscription
-from middleware.topics import directory_topic
+from distced.brokers.ray_nodes import RayNodes
+from distced.brokers.seats import Seat
+from distced.brokers.server import find_mosquitto
+from distced.brokers.sites_here import SitesHere
+from distced.detectors.compilation import Compiled
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.middleware.bus import Bus
+from distced.middleware.client import Client
+from distced.middleware.console import main
+from distced.middleware.errors import DistcedError
+from distced.middleware.events import Event
+from distced.middleware.eventtypes import TypeRegistry, event_type
+from distced.middleware.protocol import Hints
+from distced.middleware.quality import QualityOfService
+from distced.middleware.source import Source
+from distced.middleware.subscription import Subscription
+from distced.middleware.topics import directory_topic
 from tests.brokers.test_transparency import KINDS, _pattern
 from tests.generate import TYPES
 from tests.live.test_ray import descendants, is_loopback, listening
@@ -120,7 +120,7 @@ def test_a_broker_of_another_process_joins_the_cluster(sites: SitesHere, tmp_pat
     tables = [f'[sites.{name}]\nurl = "{server.url}"\n' for name, server in sites.servers.items()]
     links = [f'[[links]]\nbetween = ["a", "{name}"]\nlatency = "1ms"\n' for name in "bc"]
     topology.write_text("\n".join([*tables, *links]))
-    code = "import sys; from middleware.console import main; sys.exit(main(sys.argv[1:]))"
+    code = "import sys; from distced.middleware.console import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", code, "broker", "--server", sites.url, "--topology", str(topology), "--json"]
     command += ["--ray-address", sites.address, "--name"]
     broker = subprocess.Popen([*command, "guest", "--site", "b"], stdout=subprocess.PIPE, text=True)

@@ -15,13 +15,13 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="a history needs the extra distced[tables]")
 
-from brokers.server import Server
-from detectors.pattern_source import PatternSource, compile_source
-from detectors.running import run
-from middleware.client import Client
-from middleware.console import main
-from middleware.eventtypes import derive, event_type
-from middleware.history import History, events_of_history
+from distced.brokers.server import Server
+from distced.detectors.pattern_source import PatternSource, compile_source
+from distced.detectors.running import run
+from distced.middleware.client import Client
+from distced.middleware.console import main
+from distced.middleware.eventtypes import derive, event_type
+from distced.middleware.history import History, events_of_history
 from tests.verbs import load_verbs
 
 pytestmark = pytest.mark.live
@@ -30,7 +30,7 @@ VERB = """
 import sys
 from tests.verbs import load_verbs
 load_verbs()
-from middleware.console import main
+from distced.middleware.console import main
 sys.exit(main())
 """
 MOTION = event_type("Motion", {"room": "string"})
@@ -140,7 +140,7 @@ def test_it_ends_by_itself(server: Server, client: Client, tmp_path: Path, capsy
 def test_that_sources_do_not_wait_for_it_is_said(
     server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("brokers.recording.live.LiveRecorder.wait_announced", lambda *_: False)
+    monkeypatch.setattr("distced.brokers.recording.live.LiveRecorder.wait_announced", lambda *_: False)
     assert main(["record", "--all", "--history", str(tmp_path / "h"), "--server", server.url, "--for", "100ms"]) == 0
     assert "sources do not wait for it so far" in capsys.readouterr().err
 

@@ -17,21 +17,21 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="a history needs the extra distced[tables]")
 
-from brokers.live import LiveNode
-from brokers.recording.journal import Journal
-from brokers.recording.live import LiveRecorder
-from brokers.server import Server
-from middleware.bus import Bus
-from middleware.client import Client
-from middleware.errors import BusError, HistoryError
-from middleware.events import CompositeEvent, Event
-from middleware.eventtypes import event_type
-from middleware.history import History, events_of_history
-from middleware.history.late import late_lines
-from middleware.protocol import RecorderEntry, encode
-from middleware.timestamps import MINUTE, SECOND
-from middleware.topics import directory_topic, event_topic
-from middleware.wire import encode as encode_frame
+from distced.brokers.live import LiveNode
+from distced.brokers.recording.journal import Journal
+from distced.brokers.recording.live import LiveRecorder
+from distced.brokers.server import Server
+from distced.middleware.bus import Bus
+from distced.middleware.client import Client
+from distced.middleware.errors import BusError, HistoryError
+from distced.middleware.events import CompositeEvent, Event
+from distced.middleware.eventtypes import event_type
+from distced.middleware.history import History, events_of_history
+from distced.middleware.history.late import late_lines
+from distced.middleware.protocol import RecorderEntry, encode
+from distced.middleware.timestamps import MINUTE, SECOND
+from distced.middleware.topics import directory_topic, event_topic
+from distced.middleware.wire import encode as encode_frame
 
 pytestmark = pytest.mark.live
 
@@ -41,7 +41,7 @@ Eventually = Callable[[Callable[[], bool]], None]
 
 RECORD = """
 import sys, time
-from brokers.recording.live import LiveRecorder
+from distced.brokers.recording.live import LiveRecorder
 url, history, root, every = sys.argv[1:]
 recorder = LiveRecorder(url, history, "r", types=["A", "B"], root=root, flush_every=int(every))
 recorder.start()
@@ -251,7 +251,7 @@ def test_a_journal_that_is_damaged_is_said_and_not_taken_for_none(mosquitto: Ser
 def test_what_cannot_be_written_is_tried_again(
     mosquitto: Server, root: str, client: Client, history: Path, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("brokers.recording.live.AGAIN_EVERY", SECOND // 10)
+    monkeypatch.setattr("distced.brokers.recording.live.AGAIN_EVERY", SECOND // 10)
     with LiveRecorder(mosquitto.url, history, "r", types=["A"], root=root, flush_every=SECOND // 10) as recorder:
         assert recorder.wait_announced(10)
         source = client.source("s", ["A"], watermark=0)
@@ -297,7 +297,7 @@ def test_it_goes_on_when_the_journal_can_be_written_again(
     mosquitto: Server, root: str, client: Client, history: Path, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More than the server sends before something is acknowledged; and it is the history that is written first."""
-    monkeypatch.setattr("brokers.recording.live.AGAIN_EVERY", 3600 * SECOND)
+    monkeypatch.setattr("distced.brokers.recording.live.AGAIN_EVERY", 3600 * SECOND)
     sync, full = Journal.sync, threading.Event()
 
     def sync_or_fail(journal: Journal) -> None:

@@ -24,9 +24,9 @@ from pathlib import Path
 
 import pyspark
 
-from middleware.events import Event
-from middleware.history import HistoryWriter
-from middleware.timestamps import MINUTE
+from distced.middleware.events import Event
+from distced.middleware.history import HistoryWriter
+from distced.middleware.timestamps import MINUTE
 
 pytestmark = pytest.mark.live
 

@@ -11,19 +11,19 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from brokers.live import LiveNode
-from brokers.recording.live import LiveRecorder
-from brokers.server import Server
-from detectors.compilation import compile_pattern
-from detectors.running import replay
-from middleware.client import Client
-from middleware.events import CompositeEvent, Event
-from middleware.eventtypes import event_type
-from middleware.history import History, events_of_history
-from middleware.quality import QualityOfService
-from simulations.replay.plan import Way
-from simulations.replay.replaying import HistoryReplay
-from simulations.replay.runners import Inline
+from distced.brokers.live import LiveNode
+from distced.brokers.recording.live import LiveRecorder
+from distced.brokers.server import Server
+from distced.detectors.compilation import compile_pattern
+from distced.detectors.running import replay
+from distced.middleware.client import Client
+from distced.middleware.events import CompositeEvent, Event
+from distced.middleware.eventtypes import event_type
+from distced.middleware.history import History, events_of_history
+from distced.middleware.quality import QualityOfService
+from distced.simulations.replay.plan import Way
+from distced.simulations.replay.replaying import HistoryReplay
+from distced.simulations.replay.runners import Inline
 from tests.replaying import seen
 
 pytestmark = pytest.mark.live

@@ -20,14 +20,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from detectors.pattern_source import PatternSource, compile_source
-from middleware.errors import DistcedError
-from middleware.events import Event
-from middleware.history import History, HistoryWriter
-from middleware.timestamps import HOUR, MINUTE
-from simulations.replay.replaying import HistoryReplay
-from simulations.replay.runners import LOG, Inline, Spark, session_of
-from simulations.replay.tasks import Detecting, Done
+from distced.detectors.pattern_source import PatternSource, compile_source
+from distced.middleware.errors import DistcedError
+from distced.middleware.events import Event
+from distced.middleware.history import History, HistoryWriter
+from distced.middleware.timestamps import HOUR, MINUTE
+from distced.simulations.replay.replaying import HistoryReplay
+from distced.simulations.replay.runners import LOG, Inline, Spark, session_of
+from distced.simulations.replay.tasks import Detecting, Done
 from tests.replaying import seen
 
 PATTERNS = """

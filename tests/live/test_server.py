@@ -12,9 +12,9 @@ from pathlib import Path
 import paho.mqtt.client as paho
 import pytest
 
-from brokers import server as server_module
-from brokers.server import Server, find_mosquitto, start_server
-from middleware.errors import BusError
+from distced.brokers import server as server_module
+from distced.brokers.server import Server, find_mosquitto, start_server
+from distced.middleware.errors import BusError
 
 pytestmark = pytest.mark.live
 
@@ -126,7 +126,10 @@ def test_many_servers_at_once_have_ports_of_their_own() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_ends_with_the_interpreter_that_started_it(kind: str) -> None:
     needs(kind)
-    code = f"from brokers.server import start_server; server = start_server({kind!r}); print(server.pid, server.port)"
+    code = (
+        "from distced.brokers.server import start_server\n"
+        f"server = start_server({kind!r}); print(server.pid, server.port)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     pid, port = map(int, done.stdout.split())
     with pytest.raises(ConnectionRefusedError):

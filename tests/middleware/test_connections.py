@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from middleware.clock import ManualClock
-from middleware.connections import Connections, home_name, server_name
-from middleware.errors import BusError
+from distced.middleware.clock import ManualClock
+from distced.middleware.connections import Connections, home_name, server_name
+from distced.middleware.errors import BusError
 
 DIRECTORY = "mqtt://ada:secret@directory.example"
 

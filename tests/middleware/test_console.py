@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-import middleware
-from middleware import console
-from middleware.console import main
-from middleware.console_output import messages, print_json, show_error
-from middleware.errors import DistcedError, PatternError
-from middleware.extras import EXTRAS
+from distced import middleware
+from distced.middleware import console
+from distced.middleware.console import main
+from distced.middleware.console_output import messages, print_json, show_error
+from distced.middleware.errors import DistcedError, PatternError
+from distced.middleware.extras import EXTRAS
 
 HEAVY = ("ray", "pyarrow", "numpy", "pandas", "polars", "amqtt", "networkx", "scipy", "numba", "pyspark")
 MINE = ("check", "explain", "run", "test")
@@ -27,7 +27,7 @@ MINE = ("check", "explain", "run", "test")
 def in_a_process(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own, which tells at the end what it imported."""
     code = (
-        "import sys; from middleware.console import main; code = main(sys.argv[1:]);"
+        "import sys; from distced.middleware.console import main; code = main(sys.argv[1:]);"
         "print('imported', *sorted(sys.modules), file=sys.stderr); sys.exit(code)"
     )
     plain = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "NO_COLOR")}
@@ -58,7 +58,7 @@ def test_only_the_module_of_the_verb_that_is_called_is_imported() -> None:
     done = in_a_process("check", "[A]")
     assert done.returncode == 0
     consoles = {name for name in imported(done) if name.endswith(".console") and not name.startswith(("rich", "pip"))}
-    assert consoles == {"middleware.console", "detectors.console"}
+    assert consoles == {"distced.middleware.console", "distced.detectors.console"}
     assert not imported(done) & set(HEAVY)
 
 
@@ -161,7 +161,7 @@ def test_unexpected_exceptions_keep_their_traceback(monkeypatch: pytest.MonkeyPa
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("detectors.pattern_source.compile_source", broken)
+    monkeypatch.setattr("distced.detectors.pattern_source.compile_source", broken)
     with pytest.raises(RuntimeError, match="a bug"):
         main(["check", "[A]"])
 
@@ -173,7 +173,7 @@ def test_an_extra_that_is_missing_is_named(
     def without(*_: object, **__: object) -> None:
         raise ModuleNotFoundError(f"No module named '{package}.sub'", name=f"{package}.sub")
 
-    monkeypatch.setattr("detectors.pattern_source.compile_source", without)
+    monkeypatch.setattr("distced.detectors.pattern_source.compile_source", without)
     assert main(["check", "[A]"]) == 2
     told = capsys.readouterr().err
     assert f"{package}, which is not installed" in told
@@ -182,7 +182,7 @@ def test_an_extra_that_is_missing_is_named(
 
 def test_extras_bring_what_they_are_said_to_bring() -> None:
     """As pyproject.toml has them; an extra may bring others along."""
-    file = Path(middleware.__file__).parents[1] / "pyproject.toml"
+    file = Path(middleware.__file__).parents[2] / "pyproject.toml"
     extras = tomllib.loads(file.read_text())["project"]["optional-dependencies"]
 
     def packages(extra: str) -> set[str]:
@@ -199,7 +199,7 @@ def test_an_interrupted_verb_says_so(monkeypatch: pytest.MonkeyPatch, capsys: py
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("detectors.pattern_source.compile_source", interrupted)
+    monkeypatch.setattr("distced.detectors.pattern_source.compile_source", interrupted)
     assert main(["check", "[A]"]) == 130
     assert "Traceback" not in capsys.readouterr().err
 

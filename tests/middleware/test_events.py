@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from middleware.errors import EventError
-from middleware.events import (
+from distced.middleware.errors import EventError
+from distced.middleware.events import (
     COMPOSITE,
     PRIMITIVE,
     TIME,
@@ -18,7 +18,7 @@ from middleware.events import (
     check_event,
     composite_digest,
 )
-from middleware.timestamps import INSTANT_MAX, INSTANT_MIN, Timestamp
+from distced.middleware.timestamps import INSTANT_MAX, INSTANT_MIN, Timestamp
 
 
 def test_parts_of_an_event() -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from middleware.events import Attribute, Event
-from middleware.sets import values
-from middleware.sets.evaluation import Scope, compile_condition, compile_value
-from middleware.sets.expressions import (
+from distced.middleware.events import Attribute, Event
+from distced.middleware.sets import values
+from distced.middleware.sets.evaluation import Scope, compile_condition, compile_value
+from distced.middleware.sets.expressions import (
     FALSE,
     TRUE,
     Binary,

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from middleware.errors import EventError
-from middleware.events import CompositeEvent, Event
-from middleware.feed import BATCH, Feed
-from middleware.timestamps import SECOND
+from distced.middleware.errors import EventError
+from distced.middleware.events import CompositeEvent, Event
+from distced.middleware.feed import BATCH, Feed
+from distced.middleware.timestamps import SECOND
 
 
 def at(hi: int, source: str = "s", seq: int = 0) -> Event:

@@ -10,14 +10,14 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="a history needs the extra distced[tables]")
 
-from middleware.console import main
-from middleware.events import Event
-from middleware.history import History, HistoryWriter
-from middleware.history.dropping import before_day, lies_before, older_than
-from middleware.history.late import LateEvent, write_late
-from middleware.history.text import few, size
-from middleware.recorded import read_events
-from middleware.timestamps import DAY, HOUR, MINUTE, SECOND, parse_instant
+from distced.middleware.console import main
+from distced.middleware.events import Event
+from distced.middleware.history import History, HistoryWriter
+from distced.middleware.history.dropping import before_day, lies_before, older_than
+from distced.middleware.history.late import LateEvent, write_late
+from distced.middleware.history.text import few, size
+from distced.middleware.recorded import read_events
+from distced.middleware.timestamps import DAY, HOUR, MINUTE, SECOND, parse_instant
 from tests.verbs import load_verbs
 
 START = parse_instant("2026-11-20T22:00:00Z")

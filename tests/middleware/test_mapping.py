@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from middleware.mapping import NO_RULE, Mapping, parse_mapping
-from middleware.mapping.topics import TopicFilter
-from middleware.timestamps import SECOND
+from distced.middleware.mapping import NO_RULE, Mapping, parse_mapping
+from distced.middleware.mapping.topics import TopicFilter
+from distced.middleware.timestamps import SECOND
 
 ARRIVAL = 1_795_248_000 * SECOND
 

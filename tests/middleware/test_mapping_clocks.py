@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from middleware.mapping import Mapping, parse_mapping
-from middleware.timestamps import DAY, HOUR, MILLISECOND, MINUTE, SECOND, parse_instant
+from distced.middleware.mapping import Mapping, parse_mapping
+from distced.middleware.timestamps import DAY, HOUR, MILLISECOND, MINUTE, SECOND, parse_instant
 
 NOON = parse_instant("2026-06-21T12:00:00Z")
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from middleware.errors import MappingError
-from middleware.mapping import load_mapping, parse_mapping
+from distced.middleware.errors import MappingError
+from distced.middleware.mapping import load_mapping, parse_mapping
 
 RULE = '[[rule]]\ntopic = "t/{d}"\ntype = "E"\nsource = "s"\n'
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from middleware.errors import MappingError
-from middleware.events import check_event
-from middleware.eventtypes import event_type
-from middleware.mapping import NO_RULE, Mapping, parse_mapping
-from middleware.timestamps import SECOND
+from distced.middleware.errors import MappingError
+from distced.middleware.events import check_event
+from distced.middleware.eventtypes import event_type
+from distced.middleware.mapping import NO_RULE, Mapping, parse_mapping
+from distced.middleware.timestamps import SECOND
 
 ARRIVAL = 1_795_248_000 * SECOND
 

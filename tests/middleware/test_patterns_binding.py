@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import simulations
-from detectors.compilation import compile_file
-from detectors.language import tree
-from detectors.language.parser import parse_expression, parse_file, parse_publication
-from middleware.errors import DistcedError, PatternError
-from middleware.patterns import (
+from distced import simulations
+from distced.detectors.compilation import compile_file
+from distced.detectors.language import tree
+from distced.detectors.language.parser import parse_expression, parse_file, parse_publication
+from distced.middleware.errors import DistcedError, PatternError
+from distced.middleware.patterns import (
     EventSet,
     Pattern,
     any_event,
@@ -30,7 +30,7 @@ from middleware.patterns import (
     pattern_file,
     value,
 )
-from middleware.sets.describable import TypeSet, Union
+from distced.middleware.sets.describable import TypeSet, Union
 
 A, B, C, D = (event(name) for name in "ABCD")
 door, person, temp, login = event("Door"), event("Person"), event("Temp"), event("Login")

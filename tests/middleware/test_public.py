@@ -7,29 +7,29 @@ import sys
 
 import pytest
 
-import middleware
+import distced
 
 
 def test_every_public_name_is_there() -> None:
-    for name in middleware.__all__:
-        assert getattr(middleware, name).__name__ == name
-    assert set(middleware.__all__) <= set(dir(middleware))
+    for name in distced.__all__:
+        assert getattr(distced, name).__name__ == name
+    assert set(distced.__all__) <= set(dir(distced))
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Clint'"):
-        _ = middleware.Clint
+        _ = distced.Clint
 
 
 @pytest.mark.parametrize(
     ("module", "heavy"),
     [
-        ("middleware.events", ("paho", "rich", "typer", "ray", "pyarrow")),
-        ("middleware", ("paho", "rich", "typer", "ray", "pyarrow")),
-        ("detectors.stepwise.engine", ("paho", "rich", "typer", "ray", "pyarrow", "numpy")),
-        ("brokers.node", ("paho", "ray", "pyarrow", "amqtt", "numpy")),
-        ("simulations.console", ("ray", "pyarrow", "amqtt", "numpy")),
-        ("simulations.benchmarks.console", ("ray", "pyarrow", "amqtt", "numpy")),
+        ("distced.middleware.events", ("paho", "rich", "typer", "ray", "pyarrow")),
+        ("distced", ("paho", "rich", "typer", "ray", "pyarrow")),
+        ("distced.detectors.stepwise.engine", ("paho", "rich", "typer", "ray", "pyarrow", "numpy")),
+        ("distced.brokers.node", ("paho", "ray", "pyarrow", "amqtt", "numpy")),
+        ("distced.simulations.console", ("ray", "pyarrow", "amqtt", "numpy")),
+        ("distced.simulations.benchmarks.console", ("ray", "pyarrow", "amqtt", "numpy")),
     ],
 )
 def test_what_is_heavy_is_imported_where_it_is_needed(module: str, heavy: tuple[str, ...]) -> None:

@@ -6,9 +6,16 @@ from typing import Any
 
 import pytest
 
-from middleware.errors import DistcedError, EventError, TypeRegistryError
-from middleware.eventtypes import event_type
-from middleware.publish_verb import guess, read_assignments, read_attributes, read_instant, read_kinds, read_value
+from distced.middleware.errors import DistcedError, EventError, TypeRegistryError
+from distced.middleware.eventtypes import event_type
+from distced.middleware.publish_verb import (
+    guess,
+    read_assignments,
+    read_attributes,
+    read_instant,
+    read_kinds,
+    read_value,
+)
 
 WRONG = "wrong"
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from middleware.errors import DistcedError
-from middleware.protocol import Hints
-from middleware.quality import QualityOfService
+from distced.middleware.errors import DistcedError
+from distced.middleware.protocol import Hints
+from distced.middleware.quality import QualityOfService
 
 
 @pytest.mark.parametrize("decomposition", ["none", "full", "for-reuse"])

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from middleware.errors import EventError, MappingError, TypeRegistryError
-from middleware.events import CompositeEvent, Event
-from middleware.eventtypes import event_type
-from middleware.mapping import parse_mapping
-from middleware.recorded import REJECTED_KEPT, EventReader, in_order, read_events, write_events
+from distced.middleware.errors import EventError, MappingError, TypeRegistryError
+from distced.middleware.events import CompositeEvent, Event
+from distced.middleware.eventtypes import event_type
+from distced.middleware.mapping import parse_mapping
+from distced.middleware.recorded import REJECTED_KEPT, EventReader, in_order, read_events, write_events
 
 EVENTS = [
     Event("Motion", 10, 20, "pir-1", 7, {"room": "FE02", "moving": True}),

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from middleware.errors import EventError
-from middleware.events import Event
-from middleware.eventtypes import event_type
-from middleware.mapping import parse_mapping
-from middleware.recorded import events_of_table, read_events, write_events
+from distced.middleware.errors import EventError
+from distced.middleware.events import Event
+from distced.middleware.eventtypes import event_type
+from distced.middleware.mapping import parse_mapping
+from distced.middleware.recorded import events_of_table, read_events, write_events
 
 pyarrow = pytest.importorskip("pyarrow", reason="needs the extra distced[tables]")
 pandas = pytest.importorskip("pandas", reason="needs pandas")
@@ -209,7 +209,6 @@ def test_without_pyarrow_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp
 
 
 def test_nothing_heavy_is_imported_for_other_files() -> None:
-    code = (
-        "import sys, middleware.recorded; sys.exit(bool({'pyarrow', 'pandas', 'polars', 'numpy'} & set(sys.modules)))"
-    )
+    heavy = {"pyarrow", "pandas", "polars", "numpy"}
+    code = f"import sys, distced.middleware.recorded; sys.exit(bool({heavy!r} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

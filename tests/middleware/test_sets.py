@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from middleware.sets.describable import (
+from distced.middleware.sets.describable import (
     EMPTY,
     AnySet,
     ConditionByType,
@@ -22,7 +22,7 @@ from middleware.sets.describable import (
     union,
     walk_set,
 )
-from middleware.sets.expressions import FALSE, TRUE, Binary, Expression, Literal, Name, Unary
+from distced.middleware.sets.expressions import FALSE, TRUE, Binary, Expression, Literal, Name, Unary
 
 A, B, T, ANY = TypeSet("A"), TypeSet("B"), TypeSet("T"), AnySet()
 V, W = Name("v"), Name("w")

@@ -8,14 +8,14 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from middleware import subscription as module
-from middleware.bus import BusState
-from middleware.clock import ManualClock
-from middleware.errors import BusError
-from middleware.events import CompositeEvent, Event, Gap, Record
-from middleware.quality import QualityOfService
-from middleware.subscription import Place, Subscription
-from middleware.wire import encode
+from distced.middleware import subscription as module
+from distced.middleware.bus import BusState
+from distced.middleware.clock import ManualClock
+from distced.middleware.errors import BusError
+from distced.middleware.events import CompositeEvent, Event, Gap, Record
+from distced.middleware.quality import QualityOfService
+from distced.middleware.subscription import Place, Subscription
+from distced.middleware.wire import encode
 
 FIRST, OTHER = (5, 4, 0, "s", 3), (5, 3, 0, "s", 2)
 A = Event("A", 4, 5, "s", 3, {})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from middleware.errors import DistcedError
-from middleware.timestamps import (
+from distced.middleware.errors import DistcedError
+from distced.middleware.timestamps import (
     DAY,
     HOUR,
     INSTANT_MAX,

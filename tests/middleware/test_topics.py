@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from paho.mqtt.client import topic_matches_sub
 
-from middleware.topics import (
+from distced.middleware.topics import (
     Area,
     Topic,
     TopicError,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from middleware.errors import TypeRegistryError
-from middleware.eventtypes import event_type
-from middleware.type_file import load_types, parse_types
+from distced.middleware.errors import TypeRegistryError
+from distced.middleware.eventtypes import event_type
+from distced.middleware.type_file import load_types, parse_types
 
 
 def test_types_with_their_attributes() -> None:

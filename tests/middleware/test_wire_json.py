@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from middleware.errors import FrameError
-from middleware.events import Event
-from middleware.wire import Frame, decode_any, decode_json
+from distced.middleware.errors import FrameError
+from distced.middleware.events import Event
+from distced.middleware.wire import Frame, decode_any, decode_json
 
 PLAIN = {"type": "Motion", "source": "room5", "seq": 7, "time": 1000, "attributes": {"pir": 22, "raw": None}}
 CLOUD = {

@@ -7,19 +7,19 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from detectors.compilation import compile_pattern
-from detectors.cutting.catalogue import Catalogue
-from middleware.directory import Entries
-from middleware.eventtypes import TypeRegistry
-from middleware.protocol import Hints, NodeEntry, SourceEntry
-from policies.distribution.placing import catalogue_of, place
-from policies.distribution.policy import NAMED, Policy
-from policies.distribution.situation import Situation
-from policies.distribution.suggesting import Request
-from policies.distribution.ways import ways
-from policies.topology.generating import RANDOM_KINDS, random_topology
-from policies.topology.model import Place
-from policies.topology.topology import Topology
+from distced.detectors.compilation import compile_pattern
+from distced.detectors.cutting.catalogue import Catalogue
+from distced.middleware.directory import Entries
+from distced.middleware.eventtypes import TypeRegistry
+from distced.middleware.protocol import Hints, NodeEntry, SourceEntry
+from distced.policies.distribution.placing import catalogue_of, place
+from distced.policies.distribution.policy import NAMED, Policy
+from distced.policies.distribution.situation import Situation
+from distced.policies.distribution.suggesting import Request
+from distced.policies.distribution.ways import ways
+from distced.policies.topology.generating import RANDOM_KINDS, random_topology
+from distced.policies.topology.model import Place
+from distced.policies.topology.topology import Topology
 
 PATTERNS = (
     "[A] ; [B]",

@@ -7,13 +7,13 @@ from dataclasses import replace
 from hypothesis import given, settings
 from msgspec.structs import replace as replace_entry
 
-from middleware.protocol import DetectorEntry, Hints, LoadEntry, Measured, NodeEntry
-from middleware.timestamps import SECOND
-from policies.distribution.adapting import DWELL, MARGIN, Move, is_better, reconsider
-from policies.distribution.policy import NAMED, Policy, parse_policy
-from policies.distribution.situation import Situation
-from policies.topology.files import parse_topology
-from policies.topology.model import Place
+from distced.middleware.protocol import DetectorEntry, Hints, LoadEntry, Measured, NodeEntry
+from distced.middleware.timestamps import SECOND
+from distced.policies.distribution.adapting import DWELL, MARGIN, Move, is_better, reconsider
+from distced.policies.distribution.policy import NAMED, Policy, parse_policy
+from distced.policies.distribution.situation import Situation
+from distced.policies.topology.files import parse_topology
+from distced.policies.topology.model import Place
 from tests.policies.deployments import policies, random_situation, seeds, situation_of
 from tests.policies.test_suggesting import EAST, LINE, WEST
 

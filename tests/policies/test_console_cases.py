@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from middleware.console import main
+from distced.middleware.console import main
 
 GOOD = """
 [[case]]

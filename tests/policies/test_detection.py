@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from detectors.consumption import Released
-from middleware.errors import DistcedError
-from middleware.events import Event
-from middleware.timestamps import INSTANT_MAX, INSTANT_MIN
-from policies.detection import REMEMBERED, BestEffort, Guaranteed, Recent, detection_policy
+from distced.detectors.consumption import Released
+from distced.middleware.errors import DistcedError
+from distced.middleware.events import Event
+from distced.middleware.timestamps import INSTANT_MAX, INSTANT_MIN
+from distced.policies.detection import REMEMBERED, BestEffort, Guaranteed, Recent, detection_policy
 from tests.streams import END, interleaved, messages, spread
 
 

@@ -7,8 +7,8 @@ from typing import Any, get_args
 
 import pytest
 
-from middleware.errors import DistcedError
-from policies.distribution.policy import NAMED, Decomposition, DistributionPolicy, Locality, Reuse, parse_policy
+from distced.middleware.errors import DistcedError
+from distced.policies.distribution.policy import NAMED, Decomposition, DistributionPolicy, Locality, Reuse, parse_policy
 
 
 def test_the_named_policies_are_those_of_the_table() -> None:

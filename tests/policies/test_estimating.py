@@ -7,18 +7,18 @@ from random import Random
 
 import pytest
 
-from detectors.compilation import compile_pattern
-from detectors.cutting import decomposition
-from detectors.cutting.graph import cut
-from detectors.stepwise.engine import StepwiseEngine
-from middleware.events import Event
-from middleware.protocol import Hints, LoadEntry, Measured, SourceEntry
-from middleware.timestamps import SECOND
-from policies.distribution import sizes
-from policies.distribution.delays import Input, waited
-from policies.distribution.estimating import expected
-from policies.distribution.selectivity import share_of
-from policies.distribution.situation import Situation
+from distced.detectors.compilation import compile_pattern
+from distced.detectors.cutting import decomposition
+from distced.detectors.cutting.graph import cut
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.middleware.events import Event
+from distced.middleware.protocol import Hints, LoadEntry, Measured, SourceEntry
+from distced.middleware.timestamps import SECOND
+from distced.policies.distribution import sizes
+from distced.policies.distribution.delays import Input, waited
+from distced.policies.distribution.estimating import expected
+from distced.policies.distribution.selectivity import share_of
+from distced.policies.distribution.situation import Situation
 
 RATES = {"A": 4.0, "B": 2.0, "C": 1.0}
 
@@ -102,7 +102,7 @@ def test_hints_and_what_is_read_along() -> None:
     situation.changed("source", "sA", SourceEntry(("A",), 0))
     graph = cut([compile_pattern("[A]")], decomposition.none)
     plan = graph.plans[graph.roots[0]]
-    from middleware.protocol import DetectorEntry
+    from distced.middleware.protocol import DetectorEntry
 
     situation.changed("detector", "d", DetectorEntry("n", "[A]", "guaranteed", ("A",)))
     situation.changed("load", "n", LoadEntry(0.0, {"d": Measured(inputs={"sA": 700.0}, events=7)}))

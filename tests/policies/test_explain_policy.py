@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.compilation import compile_pattern
-from middleware.console import main
-from middleware.protocol import Hints
-from policies.distribution.policy import NAMED
-from policies.distribution.situation import Situation
-from policies.explaining.deployment import entries_of
-from policies.explaining.explained import Asked, Explained
-from policies.topology.generating import RANDOM_KINDS, random_topology
-from policies.topology.writing import topology_as_toml
+from distced.detectors.compilation import compile_pattern
+from distced.middleware.console import main
+from distced.middleware.protocol import Hints
+from distced.policies.distribution.policy import NAMED
+from distced.policies.distribution.situation import Situation
+from distced.policies.explaining.deployment import entries_of
+from distced.policies.explaining.explained import Asked, Explained
+from distced.policies.topology.generating import RANDOM_KINDS, random_topology
+from distced.policies.topology.writing import topology_as_toml
 from tests.policies.deployments import PATTERNS
 
 FLOORS = """\

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.compilation import compile_pattern
-from middleware.protocol import Foreseen, HintEntry, LoadEntry, Measured, Told, parts_key
-from policies.distribution import sizes
-from policies.distribution.measures import flow_of
-from policies.distribution.placing import place
-from policies.distribution.policy import NAMED
-from policies.distribution.reading import Stream
+from distced.detectors.compilation import compile_pattern
+from distced.middleware.protocol import Foreseen, HintEntry, LoadEntry, Measured, Told, parts_key
+from distced.policies.distribution import sizes
+from distced.policies.distribution.measures import flow_of
+from distced.policies.distribution.placing import place
+from distced.policies.distribution.policy import NAMED
+from distced.policies.distribution.reading import Stream
 from tests.policies.deployments import patterns, random_situation, seeds, situation_of, subscriber_of
 from tests.policies.test_suggesting import EAST, LINE, WEST
 

@@ -6,16 +6,16 @@ from random import Random
 
 import pytest
 
-from detectors.compilation import Compiled, compile_file, compile_pattern
-from detectors.cutting.candidates import Candidate, candidates
-from detectors.cutting.decomposition import full, none
-from detectors.cutting.graph import Choice, DetectorGraph, cut
-from detectors.detector import Detector
-from detectors.language.canonical import canonical_form
-from detectors.language.printer import format_pattern
-from middleware.events import CompositeEvent, Event
-from policies.detection import Guaranteed
-from policies.local_runner import LocalRunner
+from distced.detectors.compilation import Compiled, compile_file, compile_pattern
+from distced.detectors.cutting.candidates import Candidate, candidates
+from distced.detectors.cutting.decomposition import full, none
+from distced.detectors.cutting.graph import Choice, DetectorGraph, cut
+from distced.detectors.detector import Detector
+from distced.detectors.language.canonical import canonical_form
+from distced.detectors.language.printer import format_pattern
+from distced.middleware.events import CompositeEvent, Event
+from distced.policies.detection import Guaranteed
+from distced.policies.local_runner import LocalRunner
 
 
 def event(type_name: str, hi: int, seq: int, lo: int | None = None, **attributes: object) -> Event:

@@ -10,11 +10,19 @@ from typing import Any, get_args
 
 import pytest
 
-from middleware.errors import DistcedError
-from policies.distribution import policy as policies
-from policies.distribution.candidates import Candidate
-from policies.distribution.placing import place
-from policies.distribution.policy import NAMED, Decomposition, Locality, Reuse, installed, parse_policy, replicas_of
+from distced.middleware.errors import DistcedError
+from distced.policies.distribution import policy as policies
+from distced.policies.distribution.candidates import Candidate
+from distced.policies.distribution.placing import place
+from distced.policies.distribution.policy import (
+    NAMED,
+    Decomposition,
+    Locality,
+    Reuse,
+    installed,
+    parse_policy,
+    replicas_of,
+)
 from tests.policies.deployments import situation_of
 from tests.policies.test_suggesting import EAST, LINE
 
@@ -32,7 +40,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "broken.py").write_text("import missing_module_of_nobody\n", encoding="utf-8")
     (tmp_path / "wrong.py").write_text(
         "from dataclasses import replace\n"
-        "from policies.distribution.policy import NAMED\n"
+        "from distced.policies.distribution.policy import NAMED\n"
         "nothing = 3\n"
         "other = NAMED['min-load']\n"
         "dimension = replace(other, name='dimension', reuse='some')\n",

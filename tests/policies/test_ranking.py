@@ -13,20 +13,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from detectors.cutting.graph import DetectorGraph
-from middleware.errors import DistcedError
-from middleware.protocol import DetectorEntry, Hints, LoadEntry, Measured, NodeEntry
-from middleware.timestamps import SECOND
-from policies.distribution import sizes
-from policies.distribution.delays import STEPS, Input, arrivals, from_detector, from_source, waited
-from policies.distribution.estimating import Rates, expected, streams_of
-from policies.distribution.hints import allowed_nodes
-from policies.distribution.policy import NAMED, Policy
-from policies.distribution.reading import Stream, inputs
-from policies.distribution.request import Request
-from policies.distribution.situation import Situation
-from policies.distribution.suggesting import suggest
-from policies.topology.model import Place
+from distced.detectors.cutting.graph import DetectorGraph
+from distced.middleware.errors import DistcedError
+from distced.middleware.protocol import DetectorEntry, Hints, LoadEntry, Measured, NodeEntry
+from distced.middleware.timestamps import SECOND
+from distced.policies.distribution import sizes
+from distced.policies.distribution.delays import STEPS, Input, arrivals, from_detector, from_source, waited
+from distced.policies.distribution.estimating import Rates, expected, streams_of
+from distced.policies.distribution.hints import allowed_nodes
+from distced.policies.distribution.policy import NAMED, Policy
+from distced.policies.distribution.reading import Stream, inputs
+from distced.policies.distribution.request import Request
+from distced.policies.distribution.situation import Situation
+from distced.policies.distribution.suggesting import suggest
+from distced.policies.topology.model import Place
 from tests.policies.deployments import PATTERNS, patterns, random_situation, request_for, seeds, situation_of
 from tests.policies.test_suggesting import EAST, LINE
 

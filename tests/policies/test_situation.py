@@ -8,24 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from middleware.directory import Entries
-from middleware.protocol import (
-    ClientEntry,
-    DetectorEntry,
-    Hints,
-    LoadEntry,
-    Measured,
-    NodeEntry,
-    SourceEntry,
-)
-from policies.distribution import sizes
-from policies.distribution.delays import arrivals
-from policies.distribution.hints import allowed_nodes, check_hints
-from policies.distribution.network import ASSUMED_LATENCY
-from policies.distribution.reading import Stream
-from policies.distribution.situation import Situation
-from policies.topology.files import parse_topology
-from policies.topology.model import LOCAL_LATENCY, Place
+from distced.middleware.directory import Entries
+from distced.middleware.protocol import ClientEntry, DetectorEntry, Hints, LoadEntry, Measured, NodeEntry, SourceEntry
+from distced.policies.distribution import sizes
+from distced.policies.distribution.delays import arrivals
+from distced.policies.distribution.hints import allowed_nodes, check_hints
+from distced.policies.distribution.network import ASSUMED_LATENCY
+from distced.policies.distribution.reading import Stream
+from distced.policies.distribution.situation import Situation
+from distced.policies.topology.files import parse_topology
+from distced.policies.topology.model import LOCAL_LATENCY, Place
 from tests.policies.deployments import random_situation, seeds
 
 THREE = parse_topology(
@@ -268,7 +260,7 @@ def _change(situation: Situation, kind: int, random: Random) -> None:
     ],
 )
 def test_hints_that_cannot_be(hints: Hints, problem: str) -> None:
-    from middleware.errors import DistcedError
+    from distced.middleware.errors import DistcedError
 
     for known in (THREE, ["one", "two"]):
         with pytest.raises(DistcedError, match=problem):

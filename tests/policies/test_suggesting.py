@@ -8,15 +8,15 @@ from itertools import combinations
 import pytest
 from hypothesis import given, settings
 
-from middleware.errors import DistcedError
-from middleware.protocol import DetectorEntry, Hints, NodeEntry
-from policies.distribution import sizes
-from policies.distribution.policy import NAMED, parse_policy
-from policies.distribution.reading import AT_DIRECTORY, Stream
-from policies.distribution.situation import Situation
-from policies.distribution.suggesting import Request, Suggestion, suggest
-from policies.topology.files import parse_topology
-from policies.topology.model import Place
+from distced.middleware.errors import DistcedError
+from distced.middleware.protocol import DetectorEntry, Hints, NodeEntry
+from distced.policies.distribution import sizes
+from distced.policies.distribution.policy import NAMED, parse_policy
+from distced.policies.distribution.reading import AT_DIRECTORY, Stream
+from distced.policies.distribution.situation import Situation
+from distced.policies.distribution.suggesting import Request, Suggestion, suggest
+from distced.policies.topology.files import parse_topology
+from distced.policies.topology.model import Place
 from tests.policies.deployments import (
     directory_of,
     patterns,

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from middleware.timestamps import MILLISECOND, SECOND
-from policies.topology.errors import TopologyError
-from policies.topology.model import LOCAL_LATENCY, BrokerNode, Link, Place, Publisher, Site, Subscriber
-from policies.topology.paths import MEASURES, Measure
-from policies.topology.topology import Topology
+from distced.middleware.timestamps import MILLISECOND, SECOND
+from distced.policies.topology.errors import TopologyError
+from distced.policies.topology.model import LOCAL_LATENCY, BrokerNode, Link, Place, Publisher, Site, Subscriber
+from distced.policies.topology.paths import MEASURES, Measure
+from distced.policies.topology.topology import Topology
 
 MS = MILLISECOND
 

@@ -9,17 +9,17 @@ from xml.etree import ElementTree
 
 import pytest
 
-from middleware.errors import DistcedError
-from policies.topology.drawing.arranging import Line, Rect, arrange
-from policies.topology.drawing.document import topology_as_dict
-from policies.topology.drawing.dot import topology_dot
-from policies.topology.drawing.spreading import spread
-from policies.topology.drawing.svg import topology_svg
-from policies.topology.files import parse_topology
-from policies.topology.generating import RANDOM_KINDS, RandomKind, random_topology
-from policies.topology.model import Publisher, Site
-from policies.topology.notes import notes_on
-from policies.topology.topology import Topology
+from distced.middleware.errors import DistcedError
+from distced.policies.topology.drawing.arranging import Line, Rect, arrange
+from distced.policies.topology.drawing.document import topology_as_dict
+from distced.policies.topology.drawing.dot import topology_dot
+from distced.policies.topology.drawing.spreading import spread
+from distced.policies.topology.drawing.svg import topology_svg
+from distced.policies.topology.files import parse_topology
+from distced.policies.topology.generating import RANDOM_KINDS, RandomKind, random_topology
+from distced.policies.topology.model import Publisher, Site
+from distced.policies.topology.notes import notes_on
+from distced.policies.topology.topology import Topology
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from middleware.timestamps import MILLISECOND
-from policies.topology.errors import TopologyError
-from policies.topology.files import parse_topology
-from policies.topology.generating import PLANE, RANDOM_KINDS, RandomKind, random_topology
-from policies.topology.topology import Topology
-from policies.topology.writing import topology_as_toml
+from distced.middleware.timestamps import MILLISECOND
+from distced.policies.topology.errors import TopologyError
+from distced.policies.topology.files import parse_topology
+from distced.policies.topology.generating import PLANE, RANDOM_KINDS, RandomKind, random_topology
+from distced.policies.topology.topology import Topology
+from distced.policies.topology.writing import topology_as_toml
 
 
 def degrees(topology: Topology) -> Counter[str]:

@@ -12,11 +12,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from middleware.console import main
-from policies.console import RandomKind
-from policies.topology.files import load_topology, parse_topology
-from policies.topology.generating import RANDOM_KINDS
-from policies.topology.model import Place
+from distced.middleware.console import main
+from distced.policies.console import RandomKind
+from distced.policies.topology.files import load_topology, parse_topology
+from distced.policies.topology.generating import RANDOM_KINDS
+from distced.policies.topology.model import Place
 
 PAGE = (Path(__file__).parents[2] / "docs" / "topology.md").read_text(encoding="utf-8")
 

@@ -11,16 +11,16 @@ from random import Random
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from detectors.automata.builder import build
-from detectors.compilation import Compiled
-from detectors.language.canonical import canonical_form, canonical_id
-from detectors.language.parser import parse_publication
-from detectors.language.printer import format_pattern, format_publication
-from detectors.language.tree import Iteration, Pattern, Publication, Sequence, walk
-from middleware.errors import PatternError
-from middleware.events import Event
-from middleware.sets.describable import DescribableSet, Filtered
-from middleware.sets.expressions import COMPARISONS, Binary, Expression, Field, Literal, Moment, Name, Unary
+from distced.detectors.automata.builder import build
+from distced.detectors.compilation import Compiled
+from distced.detectors.language.canonical import canonical_form, canonical_id
+from distced.detectors.language.parser import parse_publication
+from distced.detectors.language.printer import format_pattern, format_publication
+from distced.detectors.language.tree import Iteration, Pattern, Publication, Sequence, walk
+from distced.middleware.errors import PatternError
+from distced.middleware.events import Event
+from distced.middleware.sets.describable import DescribableSet, Filtered
+from distced.middleware.sets.expressions import COMPARISONS, Binary, Expression, Field, Literal, Moment, Name, Unary
 from tests.comparing import Composite, by_engine, by_oracle, compiled
 from tests.generate import FEATURES, PatternMaker, make_events
 from tests.oracle import TooLongError

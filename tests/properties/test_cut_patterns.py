@@ -14,15 +14,24 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from detectors.compilation import Compiled
-from detectors.cutting.candidates import CONDITIONS, Candidate, candidates
-from detectors.cutting.catalogue import Catalogue
-from detectors.cutting.cover import for_reuse
-from detectors.cutting.graph import Choice, cut
-from detectors.language.canonical import canonical_form
-from detectors.language.parser import parse_publication
-from detectors.language.tree import Alternation, Concatenation, Keyed, Parallel, Pattern, Publication, Sequence, Window
-from middleware.errors import PatternError
+from distced.detectors.compilation import Compiled
+from distced.detectors.cutting.candidates import CONDITIONS, Candidate, candidates
+from distced.detectors.cutting.catalogue import Catalogue
+from distced.detectors.cutting.cover import for_reuse
+from distced.detectors.cutting.graph import Choice, cut
+from distced.detectors.language.canonical import canonical_form
+from distced.detectors.language.parser import parse_publication
+from distced.detectors.language.tree import (
+    Alternation,
+    Concatenation,
+    Keyed,
+    Parallel,
+    Pattern,
+    Publication,
+    Sequence,
+    Window,
+)
+from distced.middleware.errors import PatternError
 from tests.comparing import compiled
 from tests.cutting import assert_transparent, chosen, cut_by, differ, in_parts, told, whole
 from tests.generate import FEATURES, PatternMaker, make_events

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from middleware.events import Attribute, Event
-from middleware.sets import values
-from middleware.sets.describable import (
+from distced.middleware.events import Attribute, Event
+from distced.middleware.sets import values
+from distced.middleware.sets.describable import (
     AnySet,
     DescribableSet,
     Difference,
@@ -19,8 +19,8 @@ from middleware.sets.describable import (
     Union,
     normal_form,
 )
-from middleware.sets.evaluation import Scope, compile_condition, compile_value
-from middleware.sets.expressions import LEVELS, Binary, Call, Expression, Field, Literal, Moment, Name, Unary
+from distced.middleware.sets.evaluation import Scope, compile_condition, compile_value
+from distced.middleware.sets.expressions import LEVELS, Binary, Call, Expression, Field, Literal, Moment, Name, Unary
 
 # Attributes by kind, so that events of a registered type can be made, and expressions that do not care.
 KINDS: dict[str, Any] = {"n": "number", "m": "number", "s": "string", "b": "boolean"}

@@ -13,8 +13,8 @@ from functools import cache
 from itertools import combinations_with_replacement, product
 from random import Random
 
-from detectors.language.canonical import canonical_id
-from detectors.language.tree import (
+from distced.detectors.language.canonical import canonical_id
+from distced.detectors.language.tree import (
     Alternation,
     Atom,
     Concatenation,
@@ -30,8 +30,8 @@ from detectors.language.tree import (
     Window,
     walk,
 )
-from middleware.events import Event
-from middleware.sets.describable import DescribableSet, TypeSet, Union
+from distced.middleware.events import Event
+from distced.middleware.sets.describable import DescribableSet, TypeSet, Union
 from tests.comparing import assert_alike, by_engine, compiled
 
 A, B, T = TypeSet("A"), TypeSet("B"), TypeSet("T")

@@ -8,10 +8,10 @@ from random import Random
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from detectors.compilation import Compiled, compile_file
-from detectors.stepwise.engine import StepwiseEngine
-from middleware.errors import PatternError
-from middleware.events import Event
+from distced.detectors.compilation import Compiled, compile_file
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.middleware.errors import PatternError
+from distced.middleware.events import Event
 from tests.comparing import Composite, by_engine, compiled, composites
 from tests.generate import PatternMaker, make_events
 

@@ -10,11 +10,11 @@ from typing import Any
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from detectors.compilation import compile_pattern, compile_publication
-from detectors.language.depth import check_depth
-from detectors.language.parser import parse_expression, parse_file, parse_publication, parse_set
-from detectors.language.printer import format_file, format_publication
-from detectors.language.tree import (
+from distced.detectors.compilation import compile_pattern, compile_publication
+from distced.detectors.language.depth import check_depth
+from distced.detectors.language.parser import parse_expression, parse_file, parse_publication, parse_set
+from distced.detectors.language.printer import format_file, format_publication
+from distced.detectors.language.tree import (
     Alternation,
     Atom,
     Concatenation,
@@ -36,11 +36,11 @@ from detectors.language.tree import (
     Timing,
     Window,
 )
-from detectors.stepwise.engine import StepwiseEngine
-from middleware.errors import PatternError
-from middleware.events import Event
-from middleware.sets.describable import AnySet, Difference, Filtered, Intersection, TypeSet, Union, format_set
-from middleware.sets.expressions import (
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.middleware.errors import PatternError
+from distced.middleware.events import Event
+from distced.middleware.sets.describable import AnySet, Difference, Filtered, Intersection, TypeSet, Union, format_set
+from distced.middleware.sets.expressions import (
     LEVELS,
     Binary,
     Call,
@@ -51,7 +51,7 @@ from middleware.sets.expressions import (
     Unary,
     format_expression,
 )
-from middleware.timestamps import DAY, INSTANT_MAX
+from distced.middleware.timestamps import DAY, INSTANT_MAX
 from tests.generate import PatternMaker
 
 # Trees, as the parser can give them.

@@ -10,8 +10,8 @@ pytest.importorskip("numba", reason="the columnar engine needs the extra distced
 from collections import Counter
 from pathlib import Path
 
-from middleware.history import layout
-from simulations.replay import parts, tasks
+from distced.middleware.history import layout
+from distced.simulations.replay import parts, tasks
 from tests.conftest import runs_long
 from tests.replaying import disk_differs, replay_differs
 

@@ -16,13 +16,13 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import TimerValues
 from pyspark.sql.streaming.tws_tester import TwsTester
 
-from detectors.running import compiled_patterns
-from middleware.events import Event
-from middleware.timestamps import MILLISECOND
-from simulations.streaming.columns import EventColumns
-from simulations.streaming.key_state import due_at, passed
-from simulations.streaming.keys import stream_key
-from simulations.streaming.processor import Detection
+from distced.detectors.running import compiled_patterns
+from distced.middleware.events import Event
+from distced.middleware.timestamps import MILLISECOND
+from distced.simulations.streaming.columns import EventColumns
+from distced.simulations.streaming.key_state import due_at, passed
+from distced.simulations.streaming.keys import stream_key
+from distced.simulations.streaming.processor import Detection
 from tests.replaying import whole
 from tests.streamed import arriving, at, stream_events, stream_patterns
 

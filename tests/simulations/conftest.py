@@ -15,7 +15,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     pytest.importorskip("pyspark", reason="Spark needs the extra distced[spark]")
     if shutil.which("java") is None:
         pytest.skip("Spark needs Java")
-    from simulations.replay.runners import session_of
+    from distced.simulations.replay.runners import session_of
 
     made = session_of("local[2]", tmp_path_factory.mktemp("spark") / "spark.log")
     yield made

@@ -11,16 +11,16 @@ from xml.etree import ElementTree
 from rich.console import Console
 from typer.testing import CliRunner
 
-from detectors.compilation import compile_pattern
-from policies.distribution.policy import NAMED
-from policies.distribution.situation import Situation
-from policies.distribution.suggesting import Request, suggest
-from policies.distribution.ways import ways
-from policies.topology.model import Place
-from simulations.benchmarks.console import bench
-from simulations.benchmarks.place import deploy, fresh_pattern, measure
-from simulations.benchmarks.place_node import DecidingNode
-from simulations.benchmarks.place_report import as_dict, plots, show
+from distced.detectors.compilation import compile_pattern
+from distced.policies.distribution.policy import NAMED
+from distced.policies.distribution.situation import Situation
+from distced.policies.distribution.suggesting import Request, suggest
+from distced.policies.distribution.ways import ways
+from distced.policies.topology.model import Place
+from distced.simulations.benchmarks.console import bench
+from distced.simulations.benchmarks.place import deploy, fresh_pattern, measure
+from distced.simulations.benchmarks.place_node import DecidingNode
+from distced.simulations.benchmarks.place_report import as_dict, plots, show
 
 
 def test_figures() -> None:

@@ -15,12 +15,12 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from detectors.cutting.candidates import size_of, views
-from detectors.cutting.catalogue import Catalogue
-from detectors.language.canonical import canonical_form
-from simulations.benchmarks import plan as bench_plan
-from simulations.benchmarks.console import bench
-from simulations.benchmarks.plan import (
+from distced.detectors.cutting.candidates import size_of, views
+from distced.detectors.cutting.catalogue import Catalogue
+from distced.detectors.language.canonical import canonical_form
+from distced.simulations.benchmarks import plan as bench_plan
+from distced.simulations.benchmarks.console import bench
+from distced.simulations.benchmarks.plan import (
     FILLS,
     LEAST,
     MOST,
@@ -34,8 +34,8 @@ from simulations.benchmarks.plan import (
     own_detectors,
     plan,
 )
-from simulations.benchmarks.plan_patterns import SHAPES
-from simulations.benchmarks.plan_report import as_dict, plots, show
+from distced.simulations.benchmarks.plan_patterns import SHAPES
+from distced.simulations.benchmarks.plan_report import as_dict, plots, show
 
 ATOMS = 24
 SIZE = 90

@@ -12,9 +12,9 @@ pytest.importorskip("scipy", reason="the optimum needs the extra distced[place]"
 
 from typer.testing import CliRunner
 
-from simulations.benchmarks.console import bench
-from simulations.benchmarks.prediction import OPTIMUM, POLICIES, Predicted, PredictionFigures
-from simulations.placement.what_if import LinkCompared
+from distced.simulations.benchmarks.console import bench
+from distced.simulations.benchmarks.prediction import OPTIMUM, POLICIES, Predicted, PredictionFigures
+from distced.simulations.placement.what_if import LinkCompared
 
 
 def test_the_verb(tmp_path: Path) -> None:

@@ -9,11 +9,11 @@ from xml.etree import ElementTree
 import pytest
 from typer.testing import CliRunner
 
-from brokers.server import find_mosquitto
-from simulations.benchmarks import live
-from simulations.benchmarks.console import bench
-from simulations.benchmarks.live_report import as_dict, plots
-from simulations.benchmarks.seq3 import EXPECTED, every_by_hand, first_by_hand, make_events, measure
+from distced.brokers.server import find_mosquitto
+from distced.simulations.benchmarks import live
+from distced.simulations.benchmarks.console import bench
+from distced.simulations.benchmarks.live_report import as_dict, plots
+from distced.simulations.benchmarks.seq3 import EXPECTED, every_by_hand, first_by_hand, make_events, measure
 
 
 def test_seq3_counts_what_it_should() -> None:

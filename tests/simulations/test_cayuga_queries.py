@@ -15,15 +15,15 @@ pytest.importorskip("numba", reason="the columnar engine needs the extra distced
 from rich.console import Console
 from typer.testing import CliRunner
 
-from detectors.automata.automaton import Automaton
-from detectors.columnar.looping import Loop
-from detectors.compilation import compile_pattern
-from detectors.stepwise.engine import StepwiseEngine
-from middleware.events import CompositeEvent
-from simulations.benchmarks.cayuga_queries import Parameters, Template, automata, queries, stream, text_of
-from simulations.benchmarks.console import bench
-from simulations.benchmarks.patterns import WITHOUT, measure
-from simulations.benchmarks.patterns_report import show, sound
+from distced.detectors.automata.automaton import Automaton
+from distced.detectors.columnar.looping import Loop
+from distced.detectors.compilation import compile_pattern
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.middleware.events import CompositeEvent
+from distced.simulations.benchmarks.cayuga_queries import Parameters, Template, automata, queries, stream, text_of
+from distced.simulations.benchmarks.console import bench
+from distced.simulations.benchmarks.patterns import WITHOUT, measure
+from distced.simulations.benchmarks.patterns_report import show, sound
 
 TEMPLATES: tuple[Template, ...] = get_args(Template)
 DENSE = Parameters(domain=2)

@@ -17,15 +17,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from middleware.errors import DistcedError
-from middleware.events import CompositeEvent, Event
-from middleware.history import History, HistoryWriter
-from middleware.recorded import read_events
-from simulations.ingest.compact_verb import compact
-from simulations.ingest.compacting import Compaction
-from simulations.ingest.history_verbs import history
-from simulations.ingest.recordings import alone
-from simulations.replay.runners import Inline
+from distced.middleware.errors import DistcedError
+from distced.middleware.events import CompositeEvent, Event
+from distced.middleware.history import History, HistoryWriter
+from distced.middleware.recorded import read_events
+from distced.simulations.ingest.compact_verb import compact
+from distced.simulations.ingest.compacting import Compaction
+from distced.simulations.ingest.history_verbs import history
+from distced.simulations.ingest.recordings import alone
+from distced.simulations.replay.runners import Inline
 from tests.faults import Broken, Faults
 from tests.history_form import events, in_order, seen, without_nulls
 
@@ -190,7 +190,7 @@ def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
 
 
 def test_on_spark(tmp_path: Path, session: Any) -> None:
-    from simulations.replay.runners import Spark
+    from distced.simulations.replay.runners import Spark
 
     small_files(tmp_path)
     before = seen(tmp_path)

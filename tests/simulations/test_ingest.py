@@ -13,15 +13,15 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="a history needs the extra distced[tables]")
 
-from middleware.errors import DistcedError, HistoryError, MappingError
-from middleware.events import CompositeEvent, Event
-from middleware.history import History, HistoryWriter, events_of_history
-from middleware.mapping import load_mapping
-from middleware.recorded import read_events, write_events
-from middleware.timestamps import DAY, HOUR, SECOND
-from simulations.ingest.console import ingest as verb
-from simulations.ingest.ingesting import Ingest
-from simulations.replay.runners import Inline
+from distced.middleware.errors import DistcedError, HistoryError, MappingError
+from distced.middleware.events import CompositeEvent, Event
+from distced.middleware.history import History, HistoryWriter, events_of_history
+from distced.middleware.mapping import load_mapping
+from distced.middleware.recorded import read_events, write_events
+from distced.middleware.timestamps import DAY, HOUR, SECOND
+from distced.simulations.ingest.console import ingest as verb
+from distced.simulations.ingest.ingesting import Ingest
+from distced.simulations.replay.runners import Inline
 from tests.faults import Broken, Faults
 from tests.history_form import in_order, seen, without_nulls
 
@@ -357,7 +357,7 @@ def test_a_history_with_a_broken_file(tmp_path: Path) -> None:
 
 
 def test_on_spark(tmp_path: Path, session: Any) -> None:
-    from simulations.replay.runners import Spark
+    from distced.simulations.replay.runners import Spark
 
     def all_of(root: Path, runner: Any, paths: Sequence[Path]) -> list[Any]:
         made = Ingest(paths, root, recorder="test", chunk=50)
@@ -378,7 +378,7 @@ def test_on_spark(tmp_path: Path, session: Any) -> None:
 
 
 def test_a_task_that_fails_on_spark(tmp_path: Path, session: Any) -> None:
-    from simulations.replay.runners import Spark
+    from distced.simulations.replay.runners import Spark
 
     paths = [tmp_path / f"{number}.jsonl" for number in range(2)]
     for path in paths:

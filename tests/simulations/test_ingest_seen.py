@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from middleware.events import CompositeEvent, Event
-from simulations.ingest.seen import ClockWatch, SeenIds
+from distced.middleware.events import CompositeEvent, Event
+from distced.simulations.ingest.seen import ClockWatch, SeenIds
 
 
 def test_clocks_that_go_back() -> None:

@@ -9,10 +9,10 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="a history needs the extra distced[tables]")
 
-from middleware.errors import DistcedError, HistoryError
-from middleware.history import HistoryWriter
-from simulations.ingest.console import ingest
-from simulations.ingest.recordings import alone
+from distced.middleware.errors import DistcedError, HistoryError
+from distced.middleware.history import HistoryWriter
+from distced.simulations.ingest.console import ingest
+from distced.simulations.ingest.recordings import alone
 
 EVENTS = b"type,time,source,seq\nA,2,s,1\n"
 

@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from middleware.events import Event
-from middleware.eventtypes import event_type
-from middleware.protocol import Hints
-from middleware.timestamps import MILLISECOND, SECOND
-from policies.topology.model import BrokerNode, Link, Publisher, Site, Subscriber
-from policies.topology.topology import Topology
-from simulations.network.checking import compare
-from simulations.network.files import parse_scenario
-from simulations.network.outcome import Outcome
-from simulations.network.running import simulate
-from simulations.network.scenario import START, Asked, Policy, Scenario, ScenarioError, Send, Stream
+from distced.middleware.events import Event
+from distced.middleware.eventtypes import event_type
+from distced.middleware.protocol import Hints
+from distced.middleware.timestamps import MILLISECOND, SECOND
+from distced.policies.topology.model import BrokerNode, Link, Publisher, Site, Subscriber
+from distced.policies.topology.topology import Topology
+from distced.simulations.network.checking import compare
+from distced.simulations.network.files import parse_scenario
+from distced.simulations.network.outcome import Outcome
+from distced.simulations.network.running import simulate
+from distced.simulations.network.scenario import START, Asked, Policy, Scenario, ScenarioError, Send, Stream
 
 PAIR = "[A] ; [B] within 5s"
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from middleware.errors import DistcedError
-from middleware.protocol import Hints
-from middleware.timestamps import MILLISECOND, SECOND
-from simulations.network.files import load_scenario, parse_scenario
-from simulations.network.scenario import (
+from distced.middleware.errors import DistcedError
+from distced.middleware.protocol import Hints
+from distced.middleware.timestamps import MILLISECOND, SECOND
+from distced.simulations.network.files import load_scenario, parse_scenario
+from distced.simulations.network.scenario import (
     START,
     Asked,
     Crash,
@@ -22,7 +22,7 @@ from simulations.network.scenario import (
     ScenarioError,
     ServerRestart,
 )
-from simulations.network.simulate_verb import simulate_file
+from distced.simulations.network.simulate_verb import simulate_file
 
 EXAMPLE = Path(__file__).parents[2] / "simulations/network/examples/cold-rooms.toml"
 

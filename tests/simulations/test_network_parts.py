@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from brokers.effects import Publish, Subscribe, Unsubscribe
-from middleware.timestamps import MILLISECOND, SECOND
-from policies.topology.model import Link, Place, Site, Subscriber
-from policies.topology.topology import Topology
-from simulations.network.engine import Engine
-from simulations.network.network import Network
-from simulations.network.participants import Participant
-from simulations.network.sizes import ACKNOWLEDGEMENT, SEGMENT, SEGMENT_HEADERS, message_size, segmented
+from distced.brokers.effects import Publish, Subscribe, Unsubscribe
+from distced.middleware.timestamps import MILLISECOND, SECOND
+from distced.policies.topology.model import Link, Place, Site, Subscriber
+from distced.policies.topology.topology import Topology
+from distced.simulations.network.engine import Engine
+from distced.simulations.network.network import Network
+from distced.simulations.network.participants import Participant
+from distced.simulations.network.sizes import ACKNOWLEDGEMENT, SEGMENT, SEGMENT_HEADERS, message_size, segmented
 
 
 class Listener(Participant):

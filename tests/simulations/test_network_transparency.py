@@ -14,16 +14,27 @@ from typing import NamedTuple
 
 import pytest
 
-from detectors.stepwise.engine import StepwiseEngine
-from middleware.events import Event
-from middleware.eventtypes import TypeRegistry
-from middleware.timestamps import MILLISECOND, SECOND
-from policies.distribution.policy import NAMED
-from policies.topology.generating import RANDOM_KINDS, random_topology
-from policies.topology.topology import Topology
-from simulations.network.outcome import Outcome
-from simulations.network.running import simulate
-from simulations.network.scenario import Asked, Crash, Fault, Join, Move, Partition, Policy, Scenario, Send, Stream
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.middleware.events import Event
+from distced.middleware.eventtypes import TypeRegistry
+from distced.middleware.timestamps import MILLISECOND, SECOND
+from distced.policies.distribution.policy import NAMED
+from distced.policies.topology.generating import RANDOM_KINDS, random_topology
+from distced.policies.topology.topology import Topology
+from distced.simulations.network.outcome import Outcome
+from distced.simulations.network.running import simulate
+from distced.simulations.network.scenario import (
+    Asked,
+    Crash,
+    Fault,
+    Join,
+    Move,
+    Partition,
+    Policy,
+    Scenario,
+    Send,
+    Stream,
+)
 from tests.brokers.test_transparency import KINDS, _pattern
 from tests.generate import TYPES
 from tests.streams import END, messages, spread, told

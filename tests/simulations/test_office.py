@@ -14,13 +14,13 @@ from random import Random
 import msgspec
 import pytest
 
-from middleware.errors import DistcedError
-from middleware.events import Event
-from middleware.eventtypes import TypeRegistry
-from middleware.timestamps import HOUR, MILLISECOND, MINUTE, SECOND
-from simulations.office import DEFAULT_SEED, DEFAULT_START, ActiveOffice
-from simulations.office.building import OUTSIDE, Building
-from simulations.office.sensors import PERS, UNCERTAINTY, Sensors
+from distced.middleware.errors import DistcedError
+from distced.middleware.events import Event
+from distced.middleware.eventtypes import TypeRegistry
+from distced.middleware.timestamps import HOUR, MILLISECOND, MINUTE, SECOND
+from distced.simulations.office import DEFAULT_SEED, DEFAULT_START, ActiveOffice
+from distced.simulations.office.building import OUTSIDE, Building
+from distced.simulations.office.sensors import PERS, UNCERTAINTY, Sensors
 
 SEEDS = [DEFAULT_SEED, 1, 2]
 
@@ -39,7 +39,7 @@ def digest(seed: int, duration: int = HOUR) -> str:
 def test_the_same_seed_gives_the_same_events_to_the_byte_in_any_process() -> None:
     program = (
         "from hashlib import sha256\nfrom random import Random\nimport msgspec\n"
-        "from simulations.office import ActiveOffice\n"
+        "from distced.simulations.office import ActiveOffice\n"
         f"events = ActiveOffice(Random({DEFAULT_SEED})).events({HOUR})\n"
         "print(sha256(msgspec.msgpack.encode(events)).hexdigest())"
     )

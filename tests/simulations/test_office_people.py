@@ -8,12 +8,21 @@ from random import Random
 
 import pytest
 
-from middleware.events import Event
-from middleware.timestamps import HOUR, MINUTE, SECOND
-from simulations.office import DEFAULT_SEED, ActiveOffice, Summary
-from simulations.office.building import OUTSIDE, Building
-from simulations.office.occupants import RESIDENT, STEP, VISITOR, Habits, Matrix, draw, settle, transition_matrix
-from simulations.office.summary import LoggedIn, Move, Record
+from distced.middleware.events import Event
+from distced.middleware.timestamps import HOUR, MINUTE, SECOND
+from distced.simulations.office import DEFAULT_SEED, ActiveOffice, Summary
+from distced.simulations.office.building import OUTSIDE, Building
+from distced.simulations.office.occupants import (
+    RESIDENT,
+    STEP,
+    VISITOR,
+    Habits,
+    Matrix,
+    draw,
+    settle,
+    transition_matrix,
+)
+from distced.simulations.office.summary import LoggedIn, Move, Record
 
 BUILDING = Building()
 CLASSES = [(RESIDENT, office) for office in BUILDING.of_kind("office")] + [(VISITOR, None)]

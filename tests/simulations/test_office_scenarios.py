@@ -9,10 +9,10 @@ from random import Random
 
 import pytest
 
-from middleware.errors import DistcedError
-from middleware.events import Event
-from middleware.timestamps import HOUR, MINUTE
-from simulations.office import DEFAULT_SEED, ActiveOffice, read_scenario, scenario_names
+from distced.middleware.errors import DistcedError
+from distced.middleware.events import Event
+from distced.middleware.timestamps import HOUR, MINUTE
+from distced.simulations.office import DEFAULT_SEED, ActiveOffice, read_scenario, scenario_names
 
 SEEDS = [DEFAULT_SEED, *range(6)]
 

@@ -9,25 +9,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.compilation import compile_pattern
-from detectors.cutting.graph import DetectorPlan
-from detectors.running import run
-from middleware.events import Event
-from middleware.history.history import History
-from middleware.history.writing import HistoryWriter
-from middleware.protocol import Told
-from middleware.timestamps import DAY, SECOND
-from middleware.topics import event_topic
-from middleware.wire import encode
-from policies.distribution.reading import Stream
-from policies.topology.errors import TopologyError
-from policies.topology.files import parse_topology
-from policies.topology.generating import random_topology
-from policies.topology.model import Place
-from simulations.network.scenarios import random_patterns
-from simulations.placement.counting import Counting, count, frame_size
-from simulations.placement.counts import Counts, add, total
-from simulations.placement.measuring import (
+from distced.detectors.compilation import compile_pattern
+from distced.detectors.cutting.graph import DetectorPlan
+from distced.detectors.running import run
+from distced.middleware.events import Event
+from distced.middleware.history.history import History
+from distced.middleware.history.writing import HistoryWriter
+from distced.middleware.protocol import Told
+from distced.middleware.timestamps import DAY, SECOND
+from distced.middleware.topics import event_topic
+from distced.middleware.wire import encode
+from distced.policies.distribution.reading import Stream
+from distced.policies.topology.errors import TopologyError
+from distced.policies.topology.files import parse_topology
+from distced.policies.topology.generating import random_topology
+from distced.policies.topology.model import Place
+from distced.simulations.network.scenarios import random_patterns
+from distced.simulations.placement.counting import Counting, count, frame_size
+from distced.simulations.placement.counts import Counts, add, total
+from distced.simulations.placement.measuring import (
     foreseen_of,
     instance_of,
     located,
@@ -38,8 +38,8 @@ from simulations.placement.measuring import (
     types_of,
     wanted_types,
 )
-from simulations.placement.space import Asked, Space, space_of
-from simulations.placement.telling import Step, spoken, steps
+from distced.simulations.placement.space import Asked, Space, space_of
+from distced.simulations.placement.telling import Step, spoken, steps
 from tests.placements import START, TYPES, kinds, published, random_events, space_of_texts
 
 HERE = Place("site", "here")

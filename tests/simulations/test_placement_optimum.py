@@ -13,25 +13,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from detectors.compilation import compile_pattern
-from middleware.errors import DistcedError
-from middleware.protocol import Foreseen, Told
-from policies.distribution.measures import hosting
-from policies.distribution.policy import NAMED
-from policies.topology.files import parse_topology
-from policies.topology.model import BrokerNode, Place
-from policies.topology.topology import Topology
-from simulations.benchmarks.placement import random_instance
-from simulations.placement import report
-from simulations.placement.analysing import analyse
-from simulations.placement.by_policy import place_all, settle
-from simulations.placement.counts import Counts
-from simulations.placement.evaluating import METRICS, Cost, Metric, evaluate, gap, parse_metrics
-from simulations.placement.instance import Instance, expected_figures
-from simulations.placement.optimum import optimum
-from simulations.placement.programme import OutOfTimeError
-from simulations.placement.replanning import replan
-from simulations.placement.space import Asked, space_of
+from distced.detectors.compilation import compile_pattern
+from distced.middleware.errors import DistcedError
+from distced.middleware.protocol import Foreseen, Told
+from distced.policies.distribution.measures import hosting
+from distced.policies.distribution.policy import NAMED
+from distced.policies.topology.files import parse_topology
+from distced.policies.topology.model import BrokerNode, Place
+from distced.policies.topology.topology import Topology
+from distced.simulations.benchmarks.placement import random_instance
+from distced.simulations.placement import report
+from distced.simulations.placement.analysing import analyse
+from distced.simulations.placement.by_policy import place_all, settle
+from distced.simulations.placement.counts import Counts
+from distced.simulations.placement.evaluating import METRICS, Cost, Metric, evaluate, gap, parse_metrics
+from distced.simulations.placement.instance import Instance, expected_figures
+from distced.simulations.placement.optimum import optimum
+from distced.simulations.placement.programme import OutOfTimeError
+from distced.simulations.placement.replanning import replan
+from distced.simulations.placement.space import Asked, space_of
 from tests.placements import all_placements, instance_of_texts, small_instance
 
 seeds = st.integers(0, 10_000)

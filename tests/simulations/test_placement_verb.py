@@ -18,35 +18,35 @@ from click.testing import Result
 from rich.console import Console
 from typer.testing import CliRunner
 
-from detectors.running import run
-from middleware.errors import DistcedError
-from middleware.events import Event
-from middleware.history.history import History
-from middleware.history.reading import events_of_history
-from middleware.history.writing import HistoryWriter
-from middleware.protocol import DetectorEntry, HintEntry
-from middleware.timestamps import SECOND
-from policies.distribution.hint_files import read_hint_file, write_hints
-from policies.distribution.measures import hosting
-from policies.distribution.policy import NAMED
-from policies.topology.files import load_topology, parse_topology
-from policies.topology.generating import random_topology
-from policies.topology.model import Place
-from policies.topology.topology import Topology
-from policies.topology.writing import topology_as_toml
-from simulations.benchmarks.console import bench
-from simulations.benchmarks.placement import measure
-from simulations.benchmarks.placement_report import as_dict, plots, show
-from simulations.console import place
-from simulations.experiments.comparing import scenario_of
-from simulations.network.running import Simulation
-from simulations.network.scenarios import random_patterns
-from simulations.placement import report
-from simulations.placement.analysing import hints_of
-from simulations.placement.by_policy import place_all
-from simulations.placement.counting import count
-from simulations.placement.measuring import instance_of, located, types_of
-from simulations.placement.what_if import LinkCompared, Recorded, Replayed, replay
+from distced.detectors.running import run
+from distced.middleware.errors import DistcedError
+from distced.middleware.events import Event
+from distced.middleware.history.history import History
+from distced.middleware.history.reading import events_of_history
+from distced.middleware.history.writing import HistoryWriter
+from distced.middleware.protocol import DetectorEntry, HintEntry
+from distced.middleware.timestamps import SECOND
+from distced.policies.distribution.hint_files import read_hint_file, write_hints
+from distced.policies.distribution.measures import hosting
+from distced.policies.distribution.policy import NAMED
+from distced.policies.topology.files import load_topology, parse_topology
+from distced.policies.topology.generating import random_topology
+from distced.policies.topology.model import Place
+from distced.policies.topology.topology import Topology
+from distced.policies.topology.writing import topology_as_toml
+from distced.simulations.benchmarks.console import bench
+from distced.simulations.benchmarks.placement import measure
+from distced.simulations.benchmarks.placement_report import as_dict, plots, show
+from distced.simulations.console import place
+from distced.simulations.experiments.comparing import scenario_of
+from distced.simulations.network.running import Simulation
+from distced.simulations.network.scenarios import random_patterns
+from distced.simulations.placement import report
+from distced.simulations.placement.analysing import hints_of
+from distced.simulations.placement.by_policy import place_all
+from distced.simulations.placement.counting import count
+from distced.simulations.placement.measuring import instance_of, located, types_of
+from distced.simulations.placement.what_if import LinkCompared, Recorded, Replayed, replay
 from tests.placements import START, TYPES, kinds, published, random_events, space_of_texts, used
 
 PATTERNS = """

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulations.plots import bars, histogram, lines
+from distced.simulations.plots import bars, histogram, lines
 
 SVG = "{http://www.w3.org/2000/svg}"
 NUMBERS = st.floats(0, 1e9, allow_nan=False)

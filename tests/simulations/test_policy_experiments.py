@@ -15,21 +15,21 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from middleware.errors import DistcedError
-from middleware.events import Event
-from middleware.eventtypes import event_type
-from middleware.timestamps import MILLISECOND, SECOND
-from middleware.topics import composite_topic, event_topic
-from middleware.wire import encode
-from policies.distribution.policy import NAMED
-from policies.topology.files import parse_topology
-from policies.topology.model import LOCAL_LATENCY
-from simulations.benchmarks.console import bench
-from simulations.experiments.comparing import METRICS, Compared, compare, impact_scenario_of
-from simulations.experiments.metrics import RunFigures, figures_of, impact_of, reliability_of
-from simulations.experiments.report import as_dict, parse_metrics, plots, show, standings
-from simulations.network.scenario import START, Asked, Scenario, Send, Stream
-from simulations.network.sizes import ACKNOWLEDGEMENT, message_size
+from distced.middleware.errors import DistcedError
+from distced.middleware.events import Event
+from distced.middleware.eventtypes import event_type
+from distced.middleware.timestamps import MILLISECOND, SECOND
+from distced.middleware.topics import composite_topic, event_topic
+from distced.middleware.wire import encode
+from distced.policies.distribution.policy import NAMED
+from distced.policies.topology.files import parse_topology
+from distced.policies.topology.model import LOCAL_LATENCY
+from distced.simulations.benchmarks.console import bench
+from distced.simulations.experiments.comparing import METRICS, Compared, compare, impact_scenario_of
+from distced.simulations.experiments.metrics import RunFigures, figures_of, impact_of, reliability_of
+from distced.simulations.experiments.report import as_dict, parse_metrics, plots, show, standings
+from distced.simulations.network.scenario import START, Asked, Scenario, Send, Stream
+from distced.simulations.network.sizes import ACKNOWLEDGEMENT, message_size
 
 LASTS, SINCE = 8, 2
 """Seconds; an A comes in the middle of each, and a B a quarter of a second later."""

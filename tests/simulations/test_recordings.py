@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import pytest
 
-import simulations
-from middleware.events import Event
-from middleware.eventtypes import TypeRegistry
-from middleware.mapping import NO_RULE, load_mapping
-from middleware.recorded import EventReader, in_order, read_events, write_events
-from middleware.timestamps import HOUR, MINUTE, SECOND, parse_instant
+from distced import simulations
+from distced.middleware.events import Event
+from distced.middleware.eventtypes import TypeRegistry
+from distced.middleware.mapping import NO_RULE, load_mapping
+from distced.middleware.recorded import EventReader, in_order, read_events, write_events
+from distced.middleware.timestamps import HOUR, MINUTE, SECOND, parse_instant
 
 RECORDINGS = Path(simulations.__file__).parent / "recordings"
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -287,7 +287,7 @@ def test_each_mapping_has_its_patterns() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_patterns_fit_the_types_of_their_mapping(name: str) -> None:
-    from detectors.compilation import compile_file
+    from distced.detectors.compilation import compile_file
 
     registry = TypeRegistry(load_mapping(RECORDINGS / f"{name}.toml").types)
     compiled = compile_file((RECORDINGS / f"{name}.pattern").read_text(encoding="utf-8"), registry)

@@ -16,19 +16,19 @@ from random import Random
 from textwrap import dedent
 from typing import Any
 
-from detectors.compilation import Compiled
-from detectors.pattern_source import PatternSource, compile_source
-from detectors.running import Replay, replay
-from middleware.errors import DistcedError
-from middleware.events import CompositeEvent, Event
-from middleware.eventtypes import TypeRegistry
-from middleware.history import History, HistoryWriter
-from middleware.mapping import load_mapping
-from middleware.recorded import read_events
-from middleware.timestamps import DAY, HOUR, MINUTE
-from simulations.replay.plan import WAYS, Way
-from simulations.replay.replaying import PLAN, HistoryReplay, Progress
-from simulations.replay.runners import Inline, Task
+from distced.detectors.compilation import Compiled
+from distced.detectors.pattern_source import PatternSource, compile_source
+from distced.detectors.running import Replay, replay
+from distced.middleware.errors import DistcedError
+from distced.middleware.events import CompositeEvent, Event
+from distced.middleware.eventtypes import TypeRegistry
+from distced.middleware.history import History, HistoryWriter
+from distced.middleware.mapping import load_mapping
+from distced.middleware.recorded import read_events
+from distced.middleware.timestamps import DAY, HOUR, MINUTE
+from distced.simulations.replay.plan import WAYS, Way
+from distced.simulations.replay.replaying import PLAN, HistoryReplay, Progress
+from distced.simulations.replay.runners import Inline, Task
 from tests.replaying import made_of, seen
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -349,7 +349,7 @@ def test_killed_and_gone_on_with(tmp_path: Path) -> None:
 import os, signal, sys
 from pathlib import Path
 from tests.simulations.test_replay_history import HistoryReplay, History, Inline, patterns
-from simulations.replay import units
+from distced.simulations.replay import units
 left = int(sys.argv[1])
 def writes(self, *given, real=Path.open, **named):
     global left

@@ -10,16 +10,16 @@ import itertools
 from pathlib import Path
 from textwrap import dedent
 
-from detectors.compilation import Compiled, compile_pattern
-from detectors.pattern_source import PatternSource, compile_source
-from middleware.errors import DistcedError
-from middleware.eventtypes import event_type
-from middleware.history.history import HistoryFile
-from middleware.history.layout import FileNote
-from middleware.timestamps import DAY, HOUR, INSTANT_MIN, MINUTE, SECOND
-from simulations.replay.groups import groups_of, key_of_group
-from simulations.replay.plan import plan_of, together
-from simulations.replay.reach import longest, reach_of
+from distced.detectors.compilation import Compiled, compile_pattern
+from distced.detectors.pattern_source import PatternSource, compile_source
+from distced.middleware.errors import DistcedError
+from distced.middleware.eventtypes import event_type
+from distced.middleware.history.history import HistoryFile
+from distced.middleware.history.layout import FileNote
+from distced.middleware.timestamps import DAY, HOUR, INSTANT_MIN, MINUTE, SECOND
+from distced.simulations.replay.groups import groups_of, key_of_group
+from distced.simulations.replay.plan import plan_of, together
+from distced.simulations.replay.reach import longest, reach_of
 
 BOUNDED = [
     ("[A]", 0),

@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
-from detectors.compilation import compile_file
-from detectors.stepwise.engine import StepwiseEngine
-from middleware.events import CompositeEvent, Event, EventId
-from middleware.eventtypes import TypeRegistry
-from middleware.timestamps import HOUR, MINUTE
-from simulations.office import DEFAULT_SEED, ActiveOffice, read_scenario, scenario_names
+from distced.detectors.compilation import compile_file
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.middleware.events import CompositeEvent, Event, EventId
+from distced.middleware.eventtypes import TypeRegistry
+from distced.middleware.timestamps import HOUR, MINUTE
+from distced.simulations.office import DEFAULT_SEED, ActiveOffice, read_scenario, scenario_names
 
 SEEDS = [DEFAULT_SEED, *range(5)]
 COLD = 15

@@ -10,12 +10,12 @@ import pytest
 
 pytest.importorskip("numba", reason="the baseline is compiled")
 
-from detectors.columnar.looping import Loop
-from detectors.compilation import compile_pattern
-from middleware.sets.expressions import format_expression
-from simulations.benchmarks.cayuga_queries import Parameters, queries, stream
-from simulations.benchmarks.patterns_variants import arrays
-from simulations.benchmarks.static_predicates import Row, StaticPredicates, read
+from distced.detectors.columnar.looping import Loop
+from distced.detectors.compilation import compile_pattern
+from distced.middleware.sets.expressions import format_expression
+from distced.simulations.benchmarks.cayuga_queries import Parameters, queries, stream
+from distced.simulations.benchmarks.patterns_variants import arrays
+from distced.simulations.benchmarks.static_predicates import Row, StaticPredicates, read
 
 
 @pytest.mark.parametrize("domain", [2, 5, 100])

@@ -16,18 +16,18 @@ import pytest
 pytest.importorskip("pyspark", reason="Spark needs the extra distced[spark]")
 pytest.importorskip("pyarrow", reason="tables need the extra distced[tables]")
 
-from detectors.compilation import Compiled
-from detectors.running import compiled_patterns, run
-from middleware.errors import DistcedError
-from middleware.events import Event
-from middleware.history import History, HistoryWriter
-from middleware.recorded import json_line
-from middleware.timestamps import HOUR, MILLISECOND, SECOND
-from simulations.streaming import detect_stream, rejected_rows
-from simulations.streaming.columns import attribute_of, columns_of, key_column, with_times
-from simulations.streaming.key_state import passed
-from simulations.streaming.keys import stream_key
-from simulations.streaming.stream import METRICS
+from distced.detectors.compilation import Compiled
+from distced.detectors.running import compiled_patterns, run
+from distced.middleware.errors import DistcedError
+from distced.middleware.events import Event
+from distced.middleware.history import History, HistoryWriter
+from distced.middleware.recorded import json_line
+from distced.middleware.timestamps import HOUR, MILLISECOND, SECOND
+from distced.simulations.streaming import detect_stream, rejected_rows
+from distced.simulations.streaming.columns import attribute_of, columns_of, key_column, with_times
+from distced.simulations.streaming.key_state import passed
+from distced.simulations.streaming.keys import stream_key
+from distced.simulations.streaming.stream import METRICS
 from tests.history_form import without_nulls
 from tests.replaying import whole
 from tests.streamed import arriving, stream_events, stream_patterns

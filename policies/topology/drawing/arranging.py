@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final, NamedTuple
 
-from detectors.drawing.shapes import Point
-from policies.topology.drawing.spreading import spread
+from distced.detectors.drawing.shapes import Point
+from distced.policies.topology.drawing.spreading import spread
 
 _TRIES: Final = 6
 _MANY: Final = 24

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from middleware.address import parse_address
-from policies.topology.model import BrokerNode, Link, Publisher, Site
-from policies.topology.topology import Topology
+from distced.middleware.address import parse_address
+from distced.policies.topology.model import BrokerNode, Link, Publisher, Site
+from distced.policies.topology.topology import Topology
 
 
 def topology_as_dict(topology: Topology) -> dict[str, Any]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from detectors.drawing.dot import quoted
-from policies.topology.drawing.overlay import Overlay
-from policies.topology.drawing.wording import about_node, about_publisher, about_site, link_lines, summary
-from policies.topology.model import Link, Site
-from policies.topology.topology import Topology
+from distced.detectors.drawing.dot import quoted
+from distced.policies.topology.drawing.overlay import Overlay
+from distced.policies.topology.drawing.wording import about_node, about_publisher, about_site, link_lines, summary
+from distced.policies.topology.model import Link, Site
+from distced.policies.topology.topology import Topology
 
 
 def topology_dot(topology: Topology, overlay: Overlay | None = None) -> str:

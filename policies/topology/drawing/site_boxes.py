@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from detectors.drawing.picture import moved
-from detectors.drawing.shapes import Dot, Panel, Pen, Point, Shape, Stroke, Style, Text, TextLine
-from policies.topology.drawing.overlay import Hosted
-from policies.topology.drawing.wording import about_node, about_publisher, about_site
-from policies.topology.model import BrokerNode, Participant, Site
-from policies.topology.topology import Topology
+from distced.detectors.drawing.picture import moved
+from distced.detectors.drawing.shapes import Dot, Panel, Pen, Point, Shape, Stroke, Style, Text, TextLine
+from distced.policies.topology.drawing.overlay import Hosted
+from distced.policies.topology.drawing.wording import about_node, about_publisher, about_site
+from distced.policies.topology.model import BrokerNode, Participant, Site
+from distced.policies.topology.topology import Topology
 
 SIGN: Final = 11.0
 """Pixels that a sign is wide and high."""

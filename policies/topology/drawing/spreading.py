@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Final
 
-from detectors.drawing.shapes import Point
+from distced.detectors.drawing.shapes import Point
 
 _SWEEPS: Final = 150
 _SETTLED: Final = 0.002

@@ -6,16 +6,16 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from detectors.drawing.folding import fold
-from detectors.drawing.picture import arrow_sample, column, legend, moved, picture, stack
-from detectors.drawing.shapes import HEAD, Arrowhead, Pen, Point, Shape, Stroke, Style, Text, TextLine
-from middleware.errors import DistcedError
-from policies.topology.drawing.arranging import Arrangement, Line, Rect, arrange
-from policies.topology.drawing.overlay import Overlay
-from policies.topology.drawing.site_boxes import SIGN, SIGNS, site_box
-from policies.topology.drawing.wording import link_lines, summary
-from policies.topology.model import Link
-from policies.topology.topology import Topology
+from distced.detectors.drawing.folding import fold
+from distced.detectors.drawing.picture import arrow_sample, column, legend, moved, picture, stack
+from distced.detectors.drawing.shapes import HEAD, Arrowhead, Pen, Point, Shape, Stroke, Style, Text, TextLine
+from distced.middleware.errors import DistcedError
+from distced.policies.topology.drawing.arranging import Arrangement, Line, Rect, arrange
+from distced.policies.topology.drawing.overlay import Overlay
+from distced.policies.topology.drawing.site_boxes import SIGN, SIGNS, site_box
+from distced.policies.topology.drawing.wording import link_lines, summary
+from distced.policies.topology.model import Link
+from distced.policies.topology.topology import Topology
 
 MOST_SITES: Final = 60
 """What a picture holds that anybody can read."""

@@ -9,12 +9,12 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from middleware.address import parse_address
-from policies.topology.drawing.wording import about_node, about_source, latency, summary
-from policies.topology.model import Site
-from policies.topology.notes import listed
-from policies.topology.quantities import show_bandwidth, show_duration, show_number
-from policies.topology.topology import Topology
+from distced.middleware.address import parse_address
+from distced.policies.topology.drawing.wording import about_node, about_source, latency, summary
+from distced.policies.topology.model import Site
+from distced.policies.topology.notes import listed
+from distced.policies.topology.quantities import show_bandwidth, show_duration, show_number
+from distced.policies.topology.topology import Topology
 
 _MOST: Final = 12
 """How many names a cell holds; JSON has them all."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from middleware.address import parse_address
-from policies.topology.model import LOCAL_LATENCY, BrokerNode, Link, Publisher, Site
-from policies.topology.quantities import show_bandwidth, show_duration, show_number
-from policies.topology.topology import Topology
+from distced.middleware.address import parse_address
+from distced.policies.topology.model import LOCAL_LATENCY, BrokerNode, Link, Publisher, Site
+from distced.policies.topology.quantities import show_bandwidth, show_duration, show_number
+from distced.policies.topology.topology import Topology
 
 
 def summary(topology: Topology) -> str:
