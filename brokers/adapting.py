@@ -14,8 +14,8 @@ from distced.brokers.detecting import Hosted
 from distced.brokers.effects import Effect, Note
 from distced.brokers.migrating import Migrating
 from distced.brokers.serving import Serving
-from distced.middleware.protocol import Move
-from distced.middleware.timestamps import SECOND
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.directory_entries import Move
 from distced.policies.distribution.adapting import DWELL
 
 CONTROL_EVERY: Final = 10 * SECOND

@@ -26,13 +26,14 @@ from distced.brokers.dead_letters import DeadLetters
 from distced.brokers.directory import Directory
 from distced.brokers.effects import Effect, Note, Publish, Subscribe
 from distced.middleware.bus.routes import matches
-from distced.middleware.errors import DistcedError, TypeRegistryError
-from distced.middleware.events import Event
-from distced.middleware.eventtypes import EventType, TypeRegistry
 from distced.middleware.mapping import Mapping
-from distced.middleware.protocol import ClientEntry, Heartbeat, SourceEntry, encode
-from distced.middleware.timestamps import MINUTE, SECOND, format_duration
-from distced.middleware.topics import (
+from distced.middleware.model.errors import DistcedError, TypeRegistryError
+from distced.middleware.model.event_types import EventType, TypeRegistry
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import MINUTE, SECOND, format_duration
+from distced.middleware.wire.directory_entries import ClientEntry, Heartbeat, SourceEntry, encode
+from distced.middleware.wire.frames import encode as encode_frame
+from distced.middleware.wire.topics import (
     ROOT,
     Area,
     administration_topic,
@@ -42,7 +43,6 @@ from distced.middleware.topics import (
     event_topic,
     parse_topic,
 )
-from distced.middleware.wire import encode as encode_frame
 
 LATENESS: Final = 2 * SECOND
 LEASE: Final = MINUTE

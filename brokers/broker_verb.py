@@ -23,15 +23,15 @@ from distced.brokers.server import Server, start_server
 from distced.brokers.watch import Watch
 from distced.detectors.engines import EngineName, chosen
 from distced.middleware.bus import Bus
-from distced.middleware.clock import SystemClock
-from distced.middleware.connections import home_name, server_name
-from distced.middleware.console_output import output, show_notes
-from distced.middleware.console_server import DEFAULT, PATIENCE, connected
-from distced.middleware.console_signals import ending
-from distced.middleware.errors import BusError, DistcedError
+from distced.middleware.bus.pool import home_name, server_name
+from distced.middleware.cli.options import DEFAULT, PATIENCE, connected
+from distced.middleware.cli.output import output, show_notes
+from distced.middleware.cli.signals import ending
 from distced.middleware.mapping import Mapping, load_mapping
-from distced.middleware.timestamps import format_duration
-from distced.middleware.topics import directory_topic
+from distced.middleware.model.clock import SystemClock
+from distced.middleware.model.errors import BusError, DistcedError
+from distced.middleware.model.timestamps import format_duration
+from distced.middleware.wire.topics import directory_topic
 from distced.policies.distribution.hint_files import read_hint_file
 from distced.policies.topology.notes import notes_on
 

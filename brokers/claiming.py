@@ -14,8 +14,8 @@ from __future__ import annotations
 import msgspec
 
 from distced.brokers.effects import Effect, Note, Publish
-from distced.middleware.protocol import decode, encode
-from distced.middleware.topics import administration_topic
+from distced.middleware.wire.directory_entries import decode, encode
+from distced.middleware.wire.topics import administration_topic
 
 
 class Claimed(msgspec.Struct, frozen=True):

@@ -14,8 +14,8 @@ from typing import Annotated, TypeAlias
 import typer
 
 from distced.detectors.console import EngineOption
-from distced.middleware.console_output import AsJson
-from distced.middleware.console_server import DEFAULT, VARIABLE, HomeOption, ServerOption
+from distced.middleware.cli.options import DEFAULT, VARIABLE, HomeOption, ServerOption
+from distced.middleware.cli.output import AsJson
 
 
 def broker(
@@ -86,8 +86,8 @@ def broker(
       distced broker --server mqtt://10.0.1.10 --site floor-2 --ray-address auto
     """
     from distced.brokers.broker_verb import Wanted, host
-    from distced.middleware.console_logging import configure_logging
-    from distced.middleware.timestamps import parse_duration
+    from distced.middleware.cli.logs import configure_logging
+    from distced.middleware.model.timestamps import parse_duration
 
     wanted = Wanted(
         server=server,
@@ -185,8 +185,8 @@ def subscribe(
       distced subscribe '[Motion] ; [Door]' --policy min-bandwidth --rate Motion=20 --avoid cellar
     """
     from distced.brokers.subscribe_verb import Wanted, listen
-    from distced.middleware.console_logging import configure_logging
-    from distced.middleware.timestamps import parse_duration
+    from distced.middleware.cli.logs import configure_logging
+    from distced.middleware.model.timestamps import parse_duration
     from distced.policies.distribution.hints import read_hints
 
     # That the connection was lost, and is back.
@@ -279,6 +279,6 @@ def move(
       distced detectors --watch
     """
     from distced.brokers.move_verb import move_detector
-    from distced.middleware.timestamps import SECOND, parse_duration
+    from distced.middleware.model.timestamps import SECOND, parse_duration
 
     return move_detector(server, detector, node, timeout=parse_duration(timeout) / SECOND, as_json=as_json)

@@ -9,8 +9,8 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from distced.middleware.console_output import AsJson
-from distced.middleware.console_server import DEFAULT, ServerOption
+from distced.middleware.cli.options import DEFAULT, ServerOption
+from distced.middleware.cli.output import AsJson
 
 policy = typer.Typer(
     add_completion=False,

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from distced.middleware.console_output import AsJson
-from distced.middleware.console_server import DEFAULT, VARIABLE, HomeOption
+from distced.middleware.cli.options import DEFAULT, VARIABLE, HomeOption
+from distced.middleware.cli.output import AsJson
 
 
 def record(
@@ -56,7 +56,7 @@ def record(
       distced record --types Motion --history trial --for 10min --keep 0s
     """
     from distced.brokers.recording.verb import Wanted, record_until
-    from distced.middleware.timestamps import parse_duration
+    from distced.middleware.model.timestamps import parse_duration
 
     wanted = Wanted(
         history=history,

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from distced.brokers.detecting import Hosted
 from distced.brokers.effects import Effect, Note
-from distced.middleware.protocol import DetectorEntry, decode
-from distced.middleware.timestamps import SECOND
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.directory_entries import DetectorEntry, decode
 
 if TYPE_CHECKING:
     from distced.brokers.serving import Serving

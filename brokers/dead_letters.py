@@ -6,10 +6,10 @@ from collections import Counter
 from typing import Final
 
 from distced.brokers.effects import Effect, Publish
-from distced.middleware.events import Event
-from distced.middleware.protocol import DeadLetter, encode
-from distced.middleware.topics import ROOT, dead_letter_topic
-from distced.middleware.wire import Rejected
+from distced.middleware.model.events import Event
+from distced.middleware.wire.directory_entries import DeadLetter, encode
+from distced.middleware.wire.frames import Rejected
+from distced.middleware.wire.topics import ROOT, dead_letter_topic
 
 LONGEST: Final = 4096
 

@@ -19,9 +19,9 @@ from distced.brokers.policy_settings import PolicySettings
 from distced.detectors.cutting import decomposition
 from distced.detectors.cutting.catalogue import Catalogue
 from distced.detectors.cutting.graph import DetectorGraph, cut
-from distced.middleware.errors import DistcedError
-from distced.middleware.eventtypes import TypeRegistry
-from distced.middleware.protocol import Hints, Measured, SubscriptionEntry
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.wire.directory_entries import Hints, Measured, SubscriptionEntry
 from distced.policies.distribution.adapting import Move, reconsider
 from distced.policies.distribution.hints import check_hints
 from distced.policies.distribution.policy import DistributionPolicy, Policy

@@ -24,10 +24,10 @@ from distced.detectors.language.canonical import canonical_id
 from distced.detectors.language.names import all_registers, all_variables
 from distced.detectors.language.printer import format_publication
 from distced.detectors.language.tree import Delegated
-from distced.middleware.errors import DistcedError
-from distced.middleware.eventtypes import TypeRegistry
-from distced.middleware.protocol import NODE_CLIENT, Hints, SubscriptionEntry
-from distced.middleware.quality import Decomposition
+from distced.middleware.client.quality import Decomposition
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.wire.directory_entries import NODE_CLIENT, Hints, SubscriptionEntry
 from distced.policies.detection import detection_policy
 from distced.policies.distribution.ways import running_plan
 

@@ -22,14 +22,14 @@ from distced.brokers.measuring import DetectorMeter, Meter
 from distced.brokers.streams import Streams
 from distced.detectors.detector import Detected, Detector
 from distced.detectors.engines import EngineName
-from distced.middleware.errors import DistcedError
-from distced.middleware.events import CompositeEvent, OpenGap
-from distced.middleware.eventtypes import EventType
-from distced.middleware.protocol import Heartbeat, LoadEntry, Measured
-from distced.middleware.timestamps import SECOND
-from distced.middleware.topics import Area, composite_topic
-from distced.middleware.wire import Frame, decode_any
-from distced.middleware.wire import encode as encode_frame
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import EventType
+from distced.middleware.model.events import CompositeEvent, OpenGap
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.directory_entries import Heartbeat, LoadEntry, Measured
+from distced.middleware.wire.frames import Frame, decode_any
+from distced.middleware.wire.frames import encode as encode_frame
+from distced.middleware.wire.topics import Area, composite_topic
 
 UNREAD_EVERY: Final = SECOND
 """How often a watermark is told that no detector waits for, without composite events, ns."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from distced.middleware.directory import KINDS, Change, Entries
-from distced.middleware.errors import DistcedError, PatternError, TypeRegistryError
-from distced.middleware.eventtypes import EventType, TypeRegistry
+from distced.middleware.model.errors import DistcedError, PatternError, TypeRegistryError
+from distced.middleware.model.event_types import EventType, TypeRegistry
+from distced.middleware.wire.directory import KINDS, Change, Entries
 
 __all__ = ["KINDS", "Change", "Directory"]
 

@@ -10,7 +10,7 @@ import msgspec
 from distced.brokers.directory import Directory
 from distced.brokers.directory_report import Related, short_ids
 from distced.brokers.directory_sites import At, Sites
-from distced.middleware.protocol import LoadEntry, NodeEntry
+from distced.middleware.wire.directory_entries import LoadEntry, NodeEntry
 
 _LETTERS: Final = "dead letters, "
 

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from distced.brokers.directory_nodes import NodeReport, NodesReport, RecorderReport
-from distced.middleware.timestamps import DAY, HOUR, MINUTE, SECOND, format_instant
+from distced.middleware.model.timestamps import DAY, HOUR, MINUTE, SECOND, format_instant
 from distced.policies.distribution.reasons import show_figure
 
 _FOLDED: Final = {"up since": 10, "composite events": 9, "dead letters": 9}

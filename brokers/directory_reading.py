@@ -14,9 +14,9 @@ from typing import Final, NamedTuple, TypeVar
 
 from distced.brokers.directory import Directory
 from distced.middleware.bus import Bus, BusState
-from distced.middleware.console_server import PATIENCE
-from distced.middleware.errors import BusError, DistcedError
-from distced.middleware.topics import ROOT, Area, administration_topic, area_filter, parse_topic
+from distced.middleware.cli.options import PATIENCE
+from distced.middleware.model.errors import BusError, DistcedError
+from distced.middleware.wire.topics import ROOT, Area, administration_topic, area_filter, parse_topic
 
 ASK_EVERY: Final = 0.5
 """Seconds between questions whether the directory was read, until it was."""

@@ -21,8 +21,8 @@ import msgspec
 
 from distced.brokers.directory import Directory
 from distced.brokers.directory_sites import At, Sites
-from distced.middleware.errors import DistcedError
-from distced.middleware.protocol import NODE_CLIENT, Measured
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.wire.directory_entries import NODE_CLIENT, Measured
 
 SHORTEST: Final = 6
 """Characters of an id that are shown at the least; the fewer, the sooner a new detector would lengthen the others."""

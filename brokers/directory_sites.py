@@ -7,8 +7,8 @@ from contextlib import suppress
 import msgspec
 
 from distced.brokers.directory import Directory
-from distced.middleware.address import parse_address
-from distced.middleware.errors import DistcedError
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.server_address import parse_address
 from distced.policies.topology.files import parse_topology
 from distced.policies.topology.topology import Topology
 

@@ -16,7 +16,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from distced.brokers.directory_report import DetectorReport, DetectorsReport, Host, Related
-from distced.middleware.protocol import Measured
+from distced.middleware.wire.directory_entries import Measured
 from distced.policies.distribution.reasons import show_figure, show_rate, show_time
 
 

@@ -20,9 +20,9 @@ from distced.brokers.directory_nodes_text import nodes_text
 from distced.brokers.directory_reading import Reading, State
 from distced.brokers.directory_report import check_node, detectors_report, find_detector
 from distced.brokers.directory_text import detectors_text
-from distced.middleware.clock import Clock, SystemClock
-from distced.middleware.console_output import output, print_json
-from distced.middleware.console_signals import ending
+from distced.middleware.cli.output import output, print_json
+from distced.middleware.cli.signals import ending
+from distced.middleware.model.clock import Clock, SystemClock
 
 AT_LEAST: Final = 0.2
 """Seconds between redraws: entries change in bursts."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from distced.middleware.bus import Bus
-from distced.middleware.console_server import PATIENCE
-from distced.middleware.errors import BusError
-from distced.middleware.protocol import HintEntry, encode
-from distced.middleware.topics import directory_topic
+from distced.middleware.cli.options import PATIENCE
+from distced.middleware.model.errors import BusError
+from distced.middleware.wire.directory_entries import HintEntry, encode
+from distced.middleware.wire.topics import directory_topic
 
 
 def publish_hints(url: str, hints: Mapping[str, HintEntry]) -> None:

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from distced.brokers.effects import Effect, Note, Publish
-from distced.middleware.errors import FrameError
-from distced.middleware.timestamps import SECOND
-from distced.middleware.topics import administration_topic
+from distced.middleware.model.errors import FrameError
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.topics import administration_topic
 
 ASK_EVERY: Final = SECOND // 2
 """How often a server is asked for a marker that has not come back, ns."""

@@ -6,8 +6,8 @@ from typing import Final
 
 from distced.detectors.cutting.graph import Place
 from distced.detectors.language.tree import Atom, Delegated
-from distced.middleware.protocol import Cut
 from distced.middleware.sets.describable import Union
+from distced.middleware.wire.directory_entries import Cut
 
 _UNKNOWN: Final = Atom(Union(()))
 

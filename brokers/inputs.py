@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from distced.middleware.errors import EventError
-from distced.middleware.events import Attribute, Event
-from distced.middleware.eventtypes import EventType
+from distced.middleware.model.errors import EventError
+from distced.middleware.model.event_types import EventType
+from distced.middleware.model.events import Attribute, Event
 
 _NUMBER = (int, float, type(None))
 _STRING = (str, type(None))

@@ -12,7 +12,7 @@ from typing import Final
 
 from distced.brokers.directory import Directory
 from distced.brokers.effects import Effect, Isolate, Publish, Release
-from distced.middleware.topics import administration_topic
+from distced.middleware.wire.topics import administration_topic
 
 _BETWEEN: Final = "+"
 """Between the name of a node and the detector, in the names of nodes that were started for one."""

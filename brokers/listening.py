@@ -12,7 +12,7 @@ from distced.brokers.detecting import Detecting, Hosted
 from distced.brokers.directory import Directory
 from distced.brokers.effects import Effect, Subscribe, Unsubscribe
 from distced.brokers.homes import Homes
-from distced.middleware.topics import Area, administration_topic, area_filter, composite_topic, event_filter
+from distced.middleware.wire.topics import Area, administration_topic, area_filter, composite_topic, event_filter
 
 
 class Listening:

@@ -2,7 +2,7 @@
 
 Nothing is decided here. A message is handled on the thread of the bus that it came over, so an event goes from the
 socket through the detectors, and back to the socket where its composite events are published there, without changing
-threads. There may be several buses, one for each server the node speaks to (`middleware.connections`); they take turns
+threads. There may be several buses, one for each server the node speaks to (`middleware.bus.pool`); they take turns
 with the node. What the node wants done at a server is done by the thread of that bus, in the order in which the node
 said it: it may send a message behind a subscription and take the answer to the one for an answer to both. A server that
 is slow or away holds up what is meant for it and nothing else.
@@ -24,12 +24,12 @@ from distced.detectors.engines import EngineName
 from distced.detectors.readiness import in_background
 from distced.detectors.switching import engines
 from distced.middleware.bus import Bus, BusState, Message
+from distced.middleware.bus.pool import Connections, Pointer, home_name, server_name
 from distced.middleware.bus.routes import Handler
-from distced.middleware.clock import Clock, SystemClock
-from distced.middleware.connections import Connections, Pointer, home_name, server_name
-from distced.middleware.errors import BusError
-from distced.middleware.protocol import encode
-from distced.middleware.topics import ROOT, pointer_topic
+from distced.middleware.model.clock import Clock, SystemClock
+from distced.middleware.model.errors import BusError
+from distced.middleware.wire.directory_entries import encode
+from distced.middleware.wire.topics import ROOT, pointer_topic
 
 TICK: Final = 0.1
 

@@ -12,10 +12,10 @@ from distced.brokers.bridge import LATENESS, LEASE, Bridge
 from distced.brokers.effects import Effect, Note, Publish, Subscribe, Unsubscribe
 from distced.middleware.bus import Bus, BusState, Message, parse_address
 from distced.middleware.bus.routes import Handler
-from distced.middleware.clock import Clock, SystemClock
-from distced.middleware.errors import BusError
 from distced.middleware.mapping import Mapping
-from distced.middleware.topics import ROOT
+from distced.middleware.model.clock import Clock, SystemClock
+from distced.middleware.model.errors import BusError
+from distced.middleware.wire.topics import ROOT
 
 BEAT: Final = 0.25
 """Seconds between promises; they add to the delay of guaranteed detection."""

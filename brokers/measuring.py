@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import exp
 from typing import Final
 
-from distced.middleware.events import Event
-from distced.middleware.protocol import LoadEntry, Measured
-from distced.middleware.timestamps import MILLISECOND, SECOND
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import MILLISECOND, SECOND
+from distced.middleware.wire.directory_entries import LoadEntry, Measured
 
 TIME_CONSTANT: Final = 30 * SECOND
 """How fast what was counted is forgotten, ns: after this long it weighs 1/e. Of a detector that touches a few instances

@@ -30,10 +30,10 @@ from distced.brokers.effects import Effect, Note, Publish
 from distced.brokers.hosting_messages import cut_of, delegated_of
 from distced.brokers.routing import Routing
 from distced.brokers.serving import Serving
-from distced.middleware.errors import DistcedError
-from distced.middleware.protocol import Arrival, DetectorEntry, Move, Refusal, State, decode, encode
-from distced.middleware.timestamps import SECOND
-from distced.middleware.topics import administration_topic
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.directory_entries import Arrival, DetectorEntry, Move, Refusal, State, decode, encode
+from distced.middleware.wire.topics import administration_topic
 
 PATIENCE: Final = 10 * SECOND
 """How long a step of a move may take, ns."""

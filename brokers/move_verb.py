@@ -11,13 +11,13 @@ from distced.brokers.directory import Directory
 from distced.brokers.directory_reading import Reading
 from distced.brokers.directory_report import check_node, find_detector
 from distced.middleware.bus import Bus
-from distced.middleware.console_output import output, print_json
-from distced.middleware.console_server import PATIENCE
-from distced.middleware.console_signals import ending
-from distced.middleware.errors import DistcedError
-from distced.middleware.protocol import Move, encode
-from distced.middleware.timestamps import SECOND
-from distced.middleware.topics import administration_topic
+from distced.middleware.cli.options import PATIENCE
+from distced.middleware.cli.output import output, print_json
+from distced.middleware.cli.signals import ending
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.directory_entries import Move, encode
+from distced.middleware.wire.topics import administration_topic
 
 LOOK: Final = 0.2
 """Seconds between looks at the time while nothing changes."""

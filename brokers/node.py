@@ -32,10 +32,19 @@ from distced.brokers.policy_settings import EVERYBODY, PolicySettings
 from distced.brokers.routing import Routing
 from distced.brokers.serving import Serving
 from distced.detectors.switching import Engines
-from distced.middleware.errors import DistcedError
-from distced.middleware.protocol import Acknowledgement, Answer, Heartbeat, Move, NodeEntry, SourceEntry, decode, encode
-from distced.middleware.timestamps import SECOND
-from distced.middleware.topics import ROOT, Area, administration_topic, area_filter, directory_topic, parse_topic
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.directory_entries import (
+    Acknowledgement,
+    Answer,
+    Heartbeat,
+    Move,
+    NodeEntry,
+    SourceEntry,
+    decode,
+    encode,
+)
+from distced.middleware.wire.topics import ROOT, Area, administration_topic, area_filter, directory_topic, parse_topic
 from distced.policies.detection import Guaranteed
 
 STATUS_EVERY: Final = 2 * SECOND

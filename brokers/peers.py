@@ -15,8 +15,8 @@ from distced.brokers.migrating import Migrating
 from distced.brokers.placement import chosen
 from distced.brokers.routing import Routing
 from distced.brokers.serving import Serving
-from distced.middleware.timestamps import SECOND
-from distced.middleware.topics import directory_topic
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.topics import directory_topic
 
 TAKE_OVER_AFTER: Final = SECOND
 """How long a node is missed before others host what it did, ns: a server that ends tells the wills of all nodes."""

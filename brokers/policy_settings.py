@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from distced.middleware.errors import DistcedError
-from distced.middleware.protocol import SetPolicy, SubscriptionEntry, decode
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.wire.directory_entries import SetPolicy, SubscriptionEntry, decode
 from distced.policies.distribution.policy import DEFAULT, Policy, parse_policy
 
 EVERYBODY: Final = "default"

@@ -21,12 +21,12 @@ from distced.brokers.directory_report import find_detector, short_ids
 from distced.brokers.policy_settings import EVERYBODY
 from distced.detectors.compilation import compile_pattern
 from distced.middleware.bus import Bus
-from distced.middleware.console_output import output, print_json, show_notes
-from distced.middleware.console_server import PATIENCE
-from distced.middleware.console_signals import ending
-from distced.middleware.errors import BusError, DistcedError
-from distced.middleware.protocol import SetPolicy, decode, encode
-from distced.middleware.topics import ROOT, Area, administration_topic, area_filter, parse_topic
+from distced.middleware.cli.options import PATIENCE
+from distced.middleware.cli.output import output, print_json, show_notes
+from distced.middleware.cli.signals import ending
+from distced.middleware.model.errors import BusError, DistcedError
+from distced.middleware.wire.directory_entries import SetPolicy, decode, encode
+from distced.middleware.wire.topics import ROOT, Area, administration_topic, area_filter, parse_topic
 from distced.policies.distribution.policy import DEFAULT, parse_policy
 
 EVERYBODY_SHOWN: Final = "all that ask for none"

@@ -25,7 +25,7 @@ from distced.brokers.live import LiveNode
 from distced.brokers.ray_runtime import actor_name, host_options, last_line
 from distced.brokers.seats import Seat
 from distced.detectors.engines import EngineName
-from distced.middleware.errors import BusError
+from distced.middleware.model.errors import BusError
 
 PATIENCE: Final = 20.0
 """Seconds for an actor of the same name to be gone, of an earlier life of the one that starts it."""

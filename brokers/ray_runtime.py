@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Final
 
-from distced.middleware.errors import DistcedError
+from distced.middleware.model.errors import DistcedError
 
 RESTARTS: Final = 100
 """How often Ray starts an actor again."""

@@ -32,10 +32,18 @@ from distced.brokers.hosting_messages import cut_of, delegated_of
 from distced.brokers.isolating import Isolating
 from distced.brokers.placement import chosen
 from distced.brokers.serving import Serving
-from distced.middleware.errors import DistcedError
-from distced.middleware.protocol import Answer, DetectorEntry, Hosting, Served, SubscriptionEntry, decode, encode
-from distced.middleware.timestamps import SECOND
-from distced.middleware.topics import administration_topic, directory_topic
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.directory_entries import (
+    Answer,
+    DetectorEntry,
+    Hosting,
+    Served,
+    SubscriptionEntry,
+    decode,
+    encode,
+)
+from distced.middleware.wire.topics import administration_topic, directory_topic
 
 RETRY: Final = 2 * SECOND
 """How long a doorkeeper waits until it tells a node again, ns."""

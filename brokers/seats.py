@@ -14,11 +14,11 @@ from typing import Final
 
 from distced.brokers.directory_reading import Reading
 from distced.middleware.bus import Bus, parse_address
-from distced.middleware.connections import server_name
-from distced.middleware.console_server import PATIENCE
-from distced.middleware.errors import BusError, DistcedError
-from distced.middleware.protocol import TopologyEntry, encode
-from distced.middleware.topics import directory_topic
+from distced.middleware.bus.pool import server_name
+from distced.middleware.cli.options import PATIENCE
+from distced.middleware.model.errors import BusError, DistcedError
+from distced.middleware.wire.directory_entries import TopologyEntry, encode
+from distced.middleware.wire.topics import directory_topic
 from distced.policies.topology.errors import TopologyError, unknown
 from distced.policies.topology.files import load_topology, parse_topology
 from distced.policies.topology.model import Site

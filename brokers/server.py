@@ -28,7 +28,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, Self, TypeAlias
 
-from distced.middleware.errors import BusError
+from distced.middleware.model.errors import BusError
 
 Kind: TypeAlias = Literal["auto", "mosquitto", "amqtt"]
 

@@ -31,10 +31,10 @@ from distced.brokers.telling import Telling
 from distced.brokers.upstream import Upstream
 from distced.detectors.detector import Detector
 from distced.detectors.switching import Engines
-from distced.middleware.eventtypes import Kind, TypeRegistry
-from distced.middleware.protocol import Answer, DetectorEntry, Measured, State, SubscriptionEntry, encode
-from distced.middleware.timestamps import INSTANT_MIN, SECOND
-from distced.middleware.topics import administration_topic, directory_topic
+from distced.middleware.model.event_types import Kind, TypeRegistry
+from distced.middleware.model.timestamps import INSTANT_MIN, SECOND
+from distced.middleware.wire.directory_entries import Answer, DetectorEntry, Measured, State, SubscriptionEntry, encode
+from distced.middleware.wire.topics import administration_topic, directory_topic
 
 GRACE: Final = 15 * SECOND
 """How long the subscriptions of a client that is gone are kept, ns: longer than a client waits to connect again."""

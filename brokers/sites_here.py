@@ -18,7 +18,7 @@ from typing import Any, Final, Self
 from distced.brokers.ray_runtime import check_loopback, import_ray, resources
 from distced.brokers.seats import Seat
 from distced.brokers.server import Kind, Server, start_server
-from distced.middleware.errors import DistcedError
+from distced.middleware.model.errors import DistcedError
 
 _STORE: Final = 80 * 1024 * 1024
 """Bytes of the store for objects of each Ray node, which nodes have no use for."""

@@ -21,18 +21,18 @@ from distced.detectors.language.parser import parse_file
 from distced.detectors.pattern_source import PatternSource, compile_source, read_source
 from distced.detectors.running_report import event_as_dict
 from distced.detectors.stepwise.engine import in_order
-from distced.middleware.client import Client
-from distced.middleware.console_output import messages, output, print_json, show_notes
-from distced.middleware.console_server import PATIENCE, connected
-from distced.middleware.console_signals import ending
-from distced.middleware.errors import DistcedError
-from distced.middleware.event_lines import EventLines, span
-from distced.middleware.events import Event
-from distced.middleware.eventtypes import TypeRegistry
-from distced.middleware.protocol import Hints
-from distced.middleware.quality import Decomposition, QualityOfService
-from distced.middleware.subscription import Subscription
-from distced.middleware.timestamps import HOUR, SECOND
+from distced.middleware.cli.event_lines import EventLines, span
+from distced.middleware.cli.options import PATIENCE, connected
+from distced.middleware.cli.output import messages, output, print_json, show_notes
+from distced.middleware.cli.signals import ending
+from distced.middleware.client.client import Client
+from distced.middleware.client.quality import Decomposition, QualityOfService
+from distced.middleware.client.subscription import Subscription
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import HOUR, SECOND
+from distced.middleware.wire.directory_entries import Hints
 from distced.policies.distribution.policy import parse_policy
 
 COUNTED: Final = ("duplicates", "limited", "dropped", "errors")

@@ -9,9 +9,9 @@ from distced.brokers.detecting import Hosted
 from distced.brokers.directory import Directory
 from distced.brokers.effects import Publish
 from distced.brokers.policy_settings import PolicySettings
-from distced.middleware.errors import DistcedError
-from distced.middleware.protocol import Answer, DetectorEntry, SubscriptionEntry, encode
-from distced.middleware.topics import administration_topic, directory_topic
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.wire.directory_entries import Answer, DetectorEntry, SubscriptionEntry, encode
+from distced.middleware.wire.topics import administration_topic, directory_topic
 
 
 class Telling:

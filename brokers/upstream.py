@@ -15,7 +15,7 @@ from distced.brokers.homes import Homes
 from distced.brokers.listening import Listening
 from distced.brokers.policy_settings import PolicySettings
 from distced.brokers.streams import Streams
-from distced.middleware.timestamps import INSTANT_MIN
+from distced.middleware.model.timestamps import INSTANT_MIN
 
 
 class Upstream:

@@ -14,10 +14,10 @@ import msgspec
 
 from distced.brokers.directory import Change, Directory
 from distced.brokers.effects import Note
-from distced.middleware.errors import DistcedError
-from distced.middleware.protocol import DeadLetter, decode
-from distced.middleware.timestamps import SECOND
-from distced.middleware.topics import ROOT, Area, area_filter, parse_topic
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.directory_entries import DeadLetter, decode
+from distced.middleware.wire.topics import ROOT, Area, area_filter, parse_topic
 
 SHOWN: Final = 3
 """Dead letters of one reason, told one by one in one period; beyond, their number."""

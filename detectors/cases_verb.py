@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from distced.detectors.conformance import ENGINES, ConformanceError, Outcome, Run, load_cases, run_case
-from distced.middleware.console_output import error_as_dict, messages, output, print_json, show_error
-from distced.middleware.errors import DistcedError
+from distced.middleware.cli.output import error_as_dict, messages, output, print_json, show_error
+from distced.middleware.model.errors import DistcedError
 
 
 @dataclass(slots=True)

@@ -30,7 +30,7 @@ from math import exp
 from typing import Final, Protocol
 
 from distced.detectors.engines import EngineName
-from distced.middleware.timestamps import MILLISECOND, SECOND
+from distced.middleware.model.timestamps import MILLISECOND, SECOND
 
 LEAK: Final = 0.02
 """What leaks away of the account for the columnar engine, of each second that passes. What saves less than this share

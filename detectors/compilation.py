@@ -19,8 +19,8 @@ from distced.detectors.language.parser import parse_file, parse_pattern, parse_p
 from distced.detectors.language.printer import format_pattern, format_publication
 from distced.detectors.language.scanner import error_at
 from distced.detectors.language.tree import Atom, DerivedType, Pattern, PatternFile, Publication, Timing, walk
-from distced.middleware.errors import PatternError
-from distced.middleware.eventtypes import EventType, TypeRegistry, derive
+from distced.middleware.model.errors import PatternError
+from distced.middleware.model.event_types import EventType, TypeRegistry, derive
 from distced.middleware.sets.describable import Filtered, TypeSet, walk_set
 from distced.middleware.sets.expressions import FALSE, format_expression
 

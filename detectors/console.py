@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 from rich.text import Text
 
-from distced.middleware.console_output import AsJson, output, print_json, show_notes
+from distced.middleware.cli.output import AsJson, output, print_json, show_notes
 
 if TYPE_CHECKING:
     from distced.detectors.explain import Facts
     from distced.detectors.pattern_source import Patterns
-    from distced.middleware.eventtypes import TypeRegistry
+    from distced.middleware.model.event_types import TypeRegistry
 
 PatternArgument: TypeAlias = Annotated[
     str, typer.Argument(metavar="PATTERN|FILE", help="A pattern, a pattern file, or - for a file on standard input.")
@@ -94,7 +94,7 @@ def check(
 
 
 def _facts_lines(facts: Facts) -> list[Text]:
-    from distced.middleware.timestamps import format_duration
+    from distced.middleware.model.timestamps import format_duration
 
     lines = [Text.assemble((facts.signature(), "bold"), ("   " + facts.canonical_id, "dim"))]
     said = {
@@ -182,9 +182,9 @@ def run(
 
 def registry_of(types: Path | None, mapping: Path | None) -> TypeRegistry | None:
     """The event types of a file of types and of a mapping; None where neither is given."""
-    from distced.middleware.eventtypes import TypeRegistry
     from distced.middleware.mapping import load_mapping
-    from distced.middleware.type_file import load_types
+    from distced.middleware.mapping.type_file import load_types
+    from distced.middleware.model.event_types import TypeRegistry
 
     if types is None and mapping is None:
         return None

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from distced.middleware.events import CompositeEvent, Event, EventId
+from distced.middleware.model.events import CompositeEvent, Event, EventId
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,9 @@ from distced.detectors.packing import pack_key, seal, unpack_key, unseal
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.detectors.stepwise.snapshot import restore, snapshot
 from distced.detectors.switching import Engines, SwitchedEngine
-from distced.middleware.errors import SnapshotError
-from distced.middleware.events import CompositeEvent, Event, Gap, OpenGap
-from distced.middleware.eventtypes import Kind
+from distced.middleware.model.errors import SnapshotError
+from distced.middleware.model.event_types import Kind
+from distced.middleware.model.events import CompositeEvent, Event, Gap, OpenGap
 
 if TYPE_CHECKING:
     from distced.detectors.columnar.engine import ColumnarEngine

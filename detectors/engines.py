@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from distced.detectors.compilation import Compiled
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.middleware.console_output import messages
-from distced.middleware.errors import DistcedError
-from distced.middleware.eventtypes import Kind
+from distced.middleware.cli.output import messages
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import Kind
 
 if TYPE_CHECKING:
     from distced.detectors.columnar.engine import ColumnarEngine

@@ -30,9 +30,9 @@ from distced.detectors.drawing.text import pattern_as_text
 from distced.detectors.drawing.view import view_of
 from distced.detectors.drawing.wording import thinned_names
 from distced.detectors.pattern_source import Patterns, compile_source, read_source
-from distced.middleware.console_output import PIPE_WIDTH, output, print_json, show_notes
-from distced.middleware.errors import DistcedError
-from distced.middleware.eventtypes import TypeRegistry
+from distced.middleware.cli.output import PIPE_WIDTH, output, print_json, show_notes
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import TypeRegistry
 
 Format: TypeAlias = Literal["text", "svg", "dot", "json"]
 Decomposition: TypeAlias = Literal["none", "full", "for-reuse"]

@@ -13,11 +13,11 @@ from typing import IO, Final, TypeAlias
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from distced.detectors.running_report import event_as_dict
-from distced.middleware.console_output import messages
-from distced.middleware.errors import EventError
-from distced.middleware.events import CompositeEvent
-from distced.middleware.recorded import json_line, write_events
-from distced.middleware.recorded.files import written
+from distced.middleware.cli.output import messages
+from distced.middleware.event_files import json_line, write_events
+from distced.middleware.event_files.formats import written
+from distced.middleware.model.errors import EventError
+from distced.middleware.model.events import CompositeEvent
 
 TABLES: Final = (".csv", ".parquet")
 """The endings of files that are written as tables, always in the native form."""

@@ -1,6 +1,6 @@
 """What snapshots are made of: events as plain values, and the envelope with format, version and checksum.
 
-On the bus events travel as frames (`middleware.wire`), many at a time.
+On the bus events travel as frames (`middleware.wire.frames`), many at a time.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from distced.middleware.errors import SnapshotError
-from distced.middleware.events import DIGEST_BYTES, CompositeEvent, Event, EventId, Gap, OrderKey, Record
+from distced.middleware.model.errors import SnapshotError
+from distced.middleware.model.events import DIGEST_BYTES, CompositeEvent, Event, EventId, Gap, OrderKey, Record
 
 WIDE: Final = 2**63
 

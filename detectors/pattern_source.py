@@ -18,8 +18,8 @@ from distced.detectors.compilation import Compiled, Consumption, compile_file, c
 from distced.detectors.language.derived import without_derived
 from distced.detectors.language.parser import parse_file
 from distced.detectors.language.tree import Atom, PatternFile, Reference, Scope, walk
-from distced.middleware.errors import DistcedError, PatternError
-from distced.middleware.eventtypes import TypeRegistry
+from distced.middleware.model.errors import DistcedError, PatternError
+from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.sets.describable import Filtered, TypeSet, walk_set
 from distced.middleware.sets.expressions import Name
 

@@ -12,12 +12,12 @@ from distced.detectors.found_output import opened_for_writing, progress_bars, wr
 from distced.detectors.pattern_source import compile_source, read_source
 from distced.detectors.running import Replay, declared_types, misfits, reader_of
 from distced.detectors.running_report import Summary
-from distced.middleware.console_output import messages, print_json, show_notes
-from distced.middleware.errors import DistcedError
-from distced.middleware.eventtypes import TypeRegistry
+from distced.middleware.cli.output import messages, print_json, show_notes
+from distced.middleware.event_files import EventReader
 from distced.middleware.mapping import load_mapping
 from distced.middleware.mapping.rejected import rejected_line
-from distced.middleware.recorded import EventReader
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import TypeRegistry
 
 
 @dataclass(frozen=True, slots=True)

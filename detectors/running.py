@@ -17,15 +17,15 @@ from typing import Final, NamedTuple, TypeAlias
 from distced.detectors.compilation import Compiled, Consumption, types_read
 from distced.detectors.engines import EngineName, chosen, make_engine
 from distced.detectors.pattern_source import PatternSource, compile_source, read_source
-from distced.middleware.errors import DistcedError, EventError, PatternError
-from distced.middleware.events import CompositeEvent, Event
-from distced.middleware.eventtypes import EventType, TypeRegistry
+from distced.middleware.event_files import EventReader, events_of_table, read_events
+from distced.middleware.event_files.formats import format_of
+from distced.middleware.event_files.tables import ParquetRows, TableRows
 from distced.middleware.mapping import Mapping, load_mapping
+from distced.middleware.model.errors import DistcedError, EventError, PatternError
+from distced.middleware.model.event_types import EventType, TypeRegistry
+from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.model.timestamps import INSTANT_MIN
 from distced.middleware.patterns import Pattern, PatternFile, Publication, pattern_file
-from distced.middleware.recorded import EventReader, events_of_table, read_events
-from distced.middleware.recorded.files import format_of
-from distced.middleware.recorded.tables import ParquetRows, TableRows
-from distced.middleware.timestamps import INSTANT_MIN
 
 STEP: Final = 5_000
 """About so many events are consumed before what they brought is handed out."""
@@ -238,7 +238,7 @@ def reader_of(path: Path, mapping: Mapping | None = None) -> EventReader:
             "a mapping for an event history", advice="leave it out: what is in a history are events already"
         )
     from distced.middleware.history.history import History
-    from distced.middleware.history.reading import HistoryReader
+    from distced.middleware.history.reader import HistoryReader
 
     return HistoryReader(History(path))
 

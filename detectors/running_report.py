@@ -10,10 +10,10 @@ from typing import Any
 from rich.text import Text
 
 from distced.detectors.running import Replay
-from distced.middleware.events import CompositeEvent, Event
+from distced.middleware.event_files import REJECTED_KEPT, EventReader
 from distced.middleware.mapping import Rejected
-from distced.middleware.recorded import REJECTED_KEPT, EventReader
-from distced.middleware.timestamps import format_instant
+from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.model.timestamps import format_instant
 
 _REASONS_SHOWN = 5
 

@@ -13,36 +13,42 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from distced.middleware.aio import AsyncClient, AsyncSubscription
-    from distced.middleware.client import Client
-    from distced.middleware.errors import DistcedError, EventError, PatternError, SubscriptionError, TypeRegistryError
-    from distced.middleware.events import CompositeEvent, Event
-    from distced.middleware.eventtypes import EventType, derive, event_type
+    from distced.middleware.client.aio import AsyncClient, AsyncSubscription
+    from distced.middleware.client.client import Client
+    from distced.middleware.client.quality import QualityOfService
+    from distced.middleware.client.source import Source
+    from distced.middleware.client.subscription import Subscription
+    from distced.middleware.model.errors import (
+        DistcedError,
+        EventError,
+        PatternError,
+        SubscriptionError,
+        TypeRegistryError,
+    )
+    from distced.middleware.model.event_types import EventType, derive, event_type
+    from distced.middleware.model.events import CompositeEvent, Event
+    from distced.middleware.model.timestamps import Timestamp
     from distced.middleware.patterns import event, pattern_file
-    from distced.middleware.quality import QualityOfService
-    from distced.middleware.source import Source
-    from distced.middleware.subscription import Subscription
-    from distced.middleware.timestamps import Timestamp
 
 _HOMES = {
-    "AsyncClient": "middleware.aio",
-    "AsyncSubscription": "middleware.aio",
-    "Client": "middleware.client",
-    "CompositeEvent": "middleware.events",
-    "DistcedError": "middleware.errors",
-    "Event": "middleware.events",
-    "EventError": "middleware.errors",
-    "EventType": "middleware.eventtypes",
-    "PatternError": "middleware.errors",
-    "QualityOfService": "middleware.quality",
-    "Source": "middleware.source",
-    "Subscription": "middleware.subscription",
-    "SubscriptionError": "middleware.errors",
-    "Timestamp": "middleware.timestamps",
-    "TypeRegistryError": "middleware.errors",
-    "derive": "middleware.eventtypes",
+    "AsyncClient": "middleware.client.aio",
+    "AsyncSubscription": "middleware.client.aio",
+    "Client": "middleware.client.client",
+    "CompositeEvent": "middleware.model.events",
+    "DistcedError": "middleware.model.errors",
+    "Event": "middleware.model.events",
+    "EventError": "middleware.model.errors",
+    "EventType": "middleware.model.event_types",
+    "PatternError": "middleware.model.errors",
+    "QualityOfService": "middleware.client.quality",
+    "Source": "middleware.client.source",
+    "Subscription": "middleware.client.subscription",
+    "SubscriptionError": "middleware.model.errors",
+    "Timestamp": "middleware.model.timestamps",
+    "TypeRegistryError": "middleware.model.errors",
+    "derive": "middleware.model.event_types",
     "event": "middleware.patterns",
-    "event_type": "middleware.eventtypes",
+    "event_type": "middleware.model.event_types",
     "pattern_file": "middleware.patterns",
 }
 

@@ -12,9 +12,9 @@ import itertools
 import sys
 import time
 
-from distced.middleware.client import Client
-from distced.middleware.eventtypes import event_type
-from distced.middleware.quality import QualityOfService
+from distced.middleware.client.client import Client
+from distced.middleware.client.quality import QualityOfService
+from distced.middleware.model.event_types import event_type
 
 PATTERN = "[Motion as m] ; [Door where room == m.room] within 1min -> Entered(room = m.room)"
 

@@ -16,9 +16,9 @@ from typing import Final
 
 import structlog
 
-from distced.middleware.connections import Connections
-from distced.middleware.errors import BusError, SubscriptionError
-from distced.middleware.subscription import Place, Subscription
+from distced.middleware.bus.pool import Connections
+from distced.middleware.client.subscription import Place, Subscription
+from distced.middleware.model.errors import BusError, SubscriptionError
 
 AT_LEAST: Final = 0.5
 """Seconds a server has to confirm something, however long others took."""

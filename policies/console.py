@@ -22,8 +22,8 @@ from distced.detectors.console import (
     TypesOption,
     registry_of,
 )
-from distced.middleware.console_output import AsJson
-from distced.middleware.errors import DistcedError
+from distced.middleware.cli.output import AsJson
+from distced.middleware.model.errors import DistcedError
 
 
 class Cut(StrEnum):

@@ -10,7 +10,7 @@ from distced.detectors.compilation import Compiled
 from distced.detectors.conformance import Kinds, Run
 from distced.detectors.cutting import decomposition
 from distced.detectors.cutting.graph import Choose, cut
-from distced.middleware.events import CompositeEvent, Event
+from distced.middleware.model.events import CompositeEvent, Event
 from distced.policies.local_runner import LocalRunner
 
 HowCut: TypeAlias = Literal["none", "full", "random"]

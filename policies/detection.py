@@ -21,9 +21,9 @@ from typing import Any, Final
 
 from distced.detectors.consumption import DetectionPolicy, Released, delivery_id
 from distced.detectors.packing import pack_event, pack_id, unpack_event, unpack_id
-from distced.middleware.errors import DistcedError
-from distced.middleware.events import Event, EventId, OrderKey
-from distced.middleware.timestamps import INSTANT_MIN
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.events import Event, EventId, OrderKey
+from distced.middleware.model.timestamps import INSTANT_MIN
 
 # Redelivered events are told from late ones as long as their ids are remembered.
 REMEMBERED: Final = 10_000

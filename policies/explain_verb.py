@@ -14,10 +14,10 @@ from rich.console import Console, RenderableType
 from distced.detectors.compilation import Consumption
 from distced.detectors.explain_verb import running_patterns, with_published, write, write_json
 from distced.detectors.pattern_source import compile_source, read_source
-from distced.middleware.console_output import PIPE_WIDTH, output, show_notes
-from distced.middleware.errors import DistcedError
-from distced.middleware.eventtypes import TypeRegistry
-from distced.middleware.protocol import Hints
+from distced.middleware.cli.output import PIPE_WIDTH, output, show_notes
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.wire.directory_entries import Hints
 from distced.policies.distribution.policy import NAMED, Policy, parse_policy
 from distced.policies.distribution.situation import Situation
 from distced.policies.explaining.deployment import entries_of, subscribers_of, unpublished

@@ -16,10 +16,10 @@ from random import Random
 
 from distced.detectors.cutting.graph import DetectorGraph, DetectorPlan
 from distced.detectors.detector import Detected, Detector
-from distced.middleware.events import CompositeEvent, Event, OpenGap
-from distced.middleware.eventtypes import Kind
-from distced.middleware.timestamps import INSTANT_MAX, INSTANT_MIN
-from distced.middleware.wire import decode, encode
+from distced.middleware.model.event_types import Kind
+from distced.middleware.model.events import CompositeEvent, Event, OpenGap
+from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
+from distced.middleware.wire.frames import decode, encode
 from distced.policies.detection import Guaranteed
 
 

@@ -13,8 +13,8 @@ from typing import Any, Literal, TypeAlias
 
 from rich.console import Console
 
-from distced.middleware.console_output import PIPE_WIDTH, output, print_json, show_notes
-from distced.middleware.errors import DistcedError
+from distced.middleware.cli.output import PIPE_WIDTH, output, print_json, show_notes
+from distced.middleware.model.errors import DistcedError
 from distced.policies.topology.errors import TopologyError
 from distced.policies.topology.files import load_topology, parse_topology
 from distced.policies.topology.generating import RandomKind, random_topology

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from distced.middleware.console_output import AsJson, messages, output, print_json
+from distced.middleware.cli.output import AsJson, messages, output, print_json
 
 
 def demo(
@@ -48,7 +48,7 @@ def demo(
 
     from distced.brokers.ray_nodes import LocalNodes, RayNodes
     from distced.brokers.server import start_server
-    from distced.middleware.client import Client
+    from distced.middleware.client.client import Client
     from distced.simulations.benchmarks.live import quieten
     from distced.simulations.demo import report as reports
     from distced.simulations.demo.display import Display

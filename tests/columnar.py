@@ -14,9 +14,9 @@ from distced.detectors.compilation import Compiled, compile_pattern, register_de
 from distced.detectors.language.parser import parse_file
 from distced.detectors.stepwise.engine import StepwiseEngine, in_order
 from distced.detectors.stepwise.snapshot import restore, snapshot
-from distced.middleware.errors import PatternError
-from distced.middleware.events import Event
-from distced.middleware.eventtypes import TypeRegistry
+from distced.middleware.model.errors import PatternError
+from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.model.events import Event
 from tests.comparing import compiled
 from tests.generate import FEATURES, TYPES, PatternMaker, make_events
 from tests.streams import told

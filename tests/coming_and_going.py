@@ -22,8 +22,8 @@ from distced.detectors.compilation import Compiled, compile_pattern
 from distced.detectors.language.printer import format_publication
 from distced.detectors.language.tree import Keyed, Pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.middleware.errors import PatternError
-from distced.middleware.events import CompositeEvent, Event
+from distced.middleware.model.errors import PatternError
+from distced.middleware.model.events import CompositeEvent, Event
 from tests.generate import FEATURES, PatternMaker
 from tests.streams import told
 

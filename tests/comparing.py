@@ -10,8 +10,8 @@ from distced.detectors.compilation import Compiled, compile_publication
 from distced.detectors.language.printer import format_publication
 from distced.detectors.language.tree import Publication
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.middleware.errors import PatternError
-from distced.middleware.events import PRIMITIVE, CompositeEvent, Event, EventId
+from distced.middleware.model.errors import PatternError
+from distced.middleware.model.events import PRIMITIVE, CompositeEvent, Event, EventId
 from distced.middleware.sets.expressions import format_value
 from tests.oracle import Seen, TooLongError, read
 from tests.shrinking import shrink

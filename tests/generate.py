@@ -24,7 +24,7 @@ from distced.detectors.language.tree import (
     Window,
     nullable,
 )
-from distced.middleware.events import Event
+from distced.middleware.model.events import Event
 from distced.middleware.sets.describable import (
     AnySet,
     DescribableSet,

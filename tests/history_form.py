@@ -7,9 +7,9 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from distced.middleware.events import CompositeEvent, Event
 from distced.middleware.history import History, events_of_history
-from distced.middleware.timestamps import DAY
+from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.model.timestamps import DAY
 
 ATTRIBUTES = st.dictionaries(
     st.sampled_from(("x", "type", "hi", "room")),

@@ -34,7 +34,7 @@ from distced.detectors.language.tree import (
     children,
     walk,
 )
-from distced.middleware.events import COMPOSITE, PRIMITIVE, TIME, composite_digest
+from distced.middleware.model.events import COMPOSITE, PRIMITIVE, TIME, composite_digest
 from distced.middleware.sets import values
 from distced.middleware.sets.describable import AnySet, Difference, Filtered, Intersection, TypeSet, Union, walk_set
 from distced.middleware.sets.expressions import Binary, Call, Field, Literal, Moment, Name, Unary

@@ -7,10 +7,10 @@ from itertools import combinations, product
 from random import Random
 
 from distced.detectors.compilation import compile_pattern
-from distced.middleware.events import Event
-from distced.middleware.eventtypes import EventType, event_type
-from distced.middleware.protocol import DetectorEntry
-from distced.middleware.timestamps import SECOND
+from distced.middleware.model.event_types import EventType, event_type
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.directory_entries import DetectorEntry
 from distced.policies.topology.generating import RANDOM_KINDS, random_topology
 from distced.policies.topology.model import BrokerNode, Place
 from distced.policies.topology.topology import Topology

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from distced.detectors.compilation import Compiled, types_read
 from distced.detectors.engines import EngineName
 from distced.detectors.running import Replay
-from distced.middleware.errors import DistcedError
-from distced.middleware.events import CompositeEvent, Event
+from distced.middleware.event_files.arrow_form import table_of
+from distced.middleware.event_files.writer import Columns
 from distced.middleware.history import History, HistoryWriter
-from distced.middleware.recorded.arrow_form import table_of
-from distced.middleware.recorded.writer import Columns
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.events import CompositeEvent, Event
 from distced.simulations.replay.dealing import slots_of
 from distced.simulations.replay.detecting import detect
 from distced.simulations.replay.groups import groups_of, key_of_group

@@ -20,7 +20,7 @@ from distced.detectors.language.tree import (
     children,
 )
 from distced.detectors.language.tree import Sequence as Joint
-from distced.middleware.events import Event
+from distced.middleware.model.events import Event
 from distced.middleware.sets.describable import TypeSet, Union
 
 Fails = Callable[[Publication, Sequence[Event]], bool]

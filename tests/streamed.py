@@ -11,9 +11,9 @@ from typing import Any
 from distced.detectors.compilation import Compiled
 from distced.detectors.language.tree import Instant, Relative, Window
 from distced.detectors.stepwise.engine import in_order
-from distced.middleware.errors import PatternError
-from distced.middleware.events import Event
-from distced.middleware.timestamps import SECOND
+from distced.middleware.model.errors import PatternError
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import SECOND
 from tests.comparing import compiled
 from tests.generate import TYPES, PatternMaker, make_events
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from distced.middleware.events import CompositeEvent, Event
+from distced.middleware.model.events import CompositeEvent, Event
 from tests.generate import make_events
 
 END = 1_000

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from distced.brokers.effects import Effect, Publish
-from distced.middleware.protocol import Acknowledgement, encode
-from distced.middleware.timestamps import SECOND
-from distced.middleware.topics import administration_topic
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.directory_entries import Acknowledgement, encode
+from distced.middleware.wire.topics import administration_topic
 
 ASK_EVERY: Final = SECOND // 2
 """How often a recorder asks whether it has read the directory, until it has, ns."""

@@ -19,7 +19,7 @@ from distced.brokers.recording.keeping import Joined, Left
 from distced.brokers.recording.memory import Memory
 from distced.brokers.recording.routes import Routes
 from distced.brokers.streams import Streams
-from distced.middleware.protocol import SourceEntry
+from distced.middleware.wire.directory_entries import SourceEntry
 
 
 class Awaited:

@@ -8,7 +8,7 @@ from distced.brokers.effects import Effect, Subscribe, Unsubscribe
 from distced.brokers.homes import Homes
 from distced.brokers.recording.interest import KEPT, Interest
 from distced.brokers.streams import Streams
-from distced.middleware.topics import (
+from distced.middleware.wire.topics import (
     Area,
     administration_topic,
     area_filter,

@@ -7,8 +7,8 @@ from typing import Final
 from distced.brokers.directory import Directory
 from distced.brokers.effects import Note
 from distced.brokers.recording.keeping import Keeper
-from distced.middleware.eventtypes import EventType
-from distced.middleware.protocol import DetectorEntry, SourceEntry
+from distced.middleware.model.event_types import EventType
+from distced.middleware.wire.directory_entries import DetectorEntry, SourceEntry
 
 KEPT: Final = ("type", "source", "detector")
 """The entries of the directory that a recorder looks at."""

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import IO, Final, Self
 
 from distced.detectors.packing import seal, unseal
-from distced.middleware.errors import HistoryError, SnapshotError
 from distced.middleware.history.layout import RECORDERS
+from distced.middleware.model.errors import HistoryError, SnapshotError
 
 FORMAT: Final = "distced recorder"
 VERSION: Final = 1

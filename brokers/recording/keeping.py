@@ -20,12 +20,12 @@ import msgspec
 from distced.brokers.recording.runs import Runs
 from distced.detectors.consumption import Released
 from distced.detectors.packing import unpack_event
-from distced.middleware.errors import HistoryError
-from distced.middleware.events import Event
-from distced.middleware.eventtypes import EventType
-from distced.middleware.history.late import LateEvent
-from distced.middleware.protocol import DetectorEntry, decode
-from distced.middleware.timestamps import INSTANT_MIN
+from distced.middleware.history.late_events import LateEvent
+from distced.middleware.model.errors import HistoryError
+from distced.middleware.model.event_types import EventType
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import INSTANT_MIN
+from distced.middleware.wire.directory_entries import DetectorEntry, decode
 from distced.policies.detection import Guaranteed, Recent
 
 REMEMBERED: Final = 50_000

@@ -29,15 +29,15 @@ from distced.brokers.recording.keeping import Batch, Keeper, decode_operation
 from distced.brokers.recording.recorder import Recorder
 from distced.brokers.recording.wishes import Append, Wish, Write
 from distced.middleware.bus import Bus, BusState, Message
-from distced.middleware.clock import Clock, SystemClock
-from distced.middleware.connections import Connections, home_name
-from distced.middleware.errors import BusError, DistcedError, HistoryError
+from distced.middleware.bus.pool import Connections, home_name
 from distced.middleware.history import History, HistoryWriter
-from distced.middleware.history.late import write_late
+from distced.middleware.history.late_events import write_late
 from distced.middleware.history.layout import RecorderNote
-from distced.middleware.protocol import RECORDER
-from distced.middleware.timestamps import DAY, MINUTE, SECOND, format_instant
-from distced.middleware.topics import ROOT
+from distced.middleware.model.clock import Clock, SystemClock
+from distced.middleware.model.errors import BusError, DistcedError, HistoryError
+from distced.middleware.model.timestamps import DAY, MINUTE, SECOND, format_instant
+from distced.middleware.wire.directory_entries import RECORDER
+from distced.middleware.wire.topics import ROOT
 
 TICK: Final = 0.1
 

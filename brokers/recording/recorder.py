@@ -32,13 +32,13 @@ from distced.brokers.recording.memory import Memory
 from distced.brokers.recording.routes import Route, Routes
 from distced.brokers.recording.wishes import Wish, Write
 from distced.brokers.streams import Streams
-from distced.middleware.errors import DistcedError
-from distced.middleware.events import CompositeEvent, Event
 from distced.middleware.history.layout import RecorderNote
-from distced.middleware.protocol import RECORDER, Heartbeat, RecorderEntry, decode, encode
-from distced.middleware.timestamps import MINUTE, SECOND
-from distced.middleware.topics import ROOT, Area, parse_topic
-from distced.middleware.wire import decode_any
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.model.timestamps import MINUTE, SECOND
+from distced.middleware.wire.directory_entries import RECORDER, Heartbeat, RecorderEntry, decode, encode
+from distced.middleware.wire.frames import decode_any
+from distced.middleware.wire.topics import ROOT, Area, parse_topic
 
 CONFIRM_WITHIN: Final = 30 * SECOND
 """How long after a reconnection entries of the directory may stay away, ns."""

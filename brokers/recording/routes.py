@@ -10,10 +10,10 @@ from distced.brokers.dead_letters import DeadLetters
 from distced.brokers.directory import Directory
 from distced.brokers.effects import Effect
 from distced.brokers.inputs import Fits, fitting, what_is_wrong
-from distced.middleware.events import Event
-from distced.middleware.eventtypes import EventType
-from distced.middleware.topics import Area
-from distced.middleware.wire import Frame
+from distced.middleware.model.event_types import EventType
+from distced.middleware.model.events import Event
+from distced.middleware.wire.frames import Frame
+from distced.middleware.wire.topics import Area
 
 ROUTES: Final = 100_000
 """How many topics are remembered."""

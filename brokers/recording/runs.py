@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from distced.detectors.packing import WIDE
-from distced.middleware.events import EventId
+from distced.middleware.model.events import EventId
 
 RUNS: Final = 16
 """How many runs of a source are remembered: those of the greatest numbers."""

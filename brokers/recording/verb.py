@@ -18,15 +18,15 @@ from rich.text import Text
 from distced.brokers.directory import Directory
 from distced.brokers.directory_reading import Reading
 from distced.brokers.recording.live import LiveRecorder
-from distced.middleware.connections import server_name
-from distced.middleware.console_logging import configure_logging
-from distced.middleware.console_output import messages, print_json, show_notes
-from distced.middleware.console_server import PATIENCE
-from distced.middleware.console_signals import ending
-from distced.middleware.errors import TypeRegistryError
-from distced.middleware.event_lines import span
-from distced.middleware.eventtypes import event_type
-from distced.middleware.timestamps import DAY, SECOND, format_instant
+from distced.middleware.bus.pool import server_name
+from distced.middleware.cli.event_lines import span
+from distced.middleware.cli.logs import configure_logging
+from distced.middleware.cli.options import PATIENCE
+from distced.middleware.cli.output import messages, print_json, show_notes
+from distced.middleware.cli.signals import ending
+from distced.middleware.model.errors import TypeRegistryError
+from distced.middleware.model.event_types import event_type
+from distced.middleware.model.timestamps import DAY, SECOND, format_instant
 
 LOOK: Final = 0.25
 """Seconds between two looks at how it goes."""

@@ -56,7 +56,7 @@ from distced.detectors.language.tree import (
     Timing,
     Window,
 )
-from distced.middleware.errors import PatternError
+from distced.middleware.model.errors import PatternError
 from distced.middleware.sets.describable import (
     EMPTY,
     AnySet,

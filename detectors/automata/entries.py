@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from distced.middleware.errors import PatternError
+from distced.middleware.model.errors import PatternError
 
 WEAK: Final = False
 STRONG: Final = True

@@ -13,7 +13,7 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import Final
 
-from distced.middleware.events import Attribute
+from distced.middleware.model.events import Attribute
 from distced.middleware.sets.expressions import TRUE, Binary, Expression, Field, Literal, Name, operands
 
 EXACT: Final = 2**52

@@ -12,7 +12,7 @@ from distced.detectors.columnar.coding import FUNCTION_NAMES, OPERATORS
 from distced.detectors.columnar.memory import State
 from distced.detectors.columnar.values import Texts
 from distced.detectors.language.tree import When
-from distced.middleware.events import Attribute
+from distced.middleware.model.events import Attribute
 from distced.middleware.sets import values
 
 _SIGNATURE: Final = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)

@@ -16,7 +16,7 @@ from distced.detectors.columnar.columns import Batch
 from distced.detectors.columnar.looping import Kinds, Loop
 from distced.detectors.columnar.merging import MergedBatch, Places, together_by_instant, together_by_key
 from distced.detectors.compilation import Compiled
-from distced.middleware.events import CompositeEvent
+from distced.middleware.model.events import CompositeEvent
 
 
 @dataclass(slots=True)

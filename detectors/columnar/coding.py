@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from distced.detectors.columnar import layout
-from distced.middleware.events import Attribute
+from distced.middleware.model.events import Attribute
 from distced.middleware.sets.expressions import (
     COMPARISONS,
     Binary,

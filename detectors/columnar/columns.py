@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from distced.detectors.columnar.values import BOOLEAN, FLOAT, INTEGER, NULL, TEXT, Texts
 from distced.detectors.stepwise.inner_events import PartEvent
-from distced.middleware.errors import EventError
-from distced.middleware.events import Attribute, Event
+from distced.middleware.model.errors import EventError
+from distced.middleware.model.events import Attribute, Event
 
 Ints = NDArray[np.int64]
 

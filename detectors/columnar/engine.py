@@ -23,9 +23,9 @@ from distced.detectors.stepwise.engine import StepwiseEngine, as_published, in_o
 from distced.detectors.stepwise.instance import BEFORE_ALL
 from distced.detectors.stepwise.matcher import Matcher
 from distced.detectors.stepwise.thinning import Thinner, mark
-from distced.middleware.errors import EventError
-from distced.middleware.events import CompositeEvent, Event, OpenGap, OrderKey
-from distced.middleware.timestamps import INSTANT_MAX
+from distced.middleware.model.errors import EventError
+from distced.middleware.model.events import CompositeEvent, Event, OpenGap, OrderKey
+from distced.middleware.model.timestamps import INSTANT_MAX
 
 
 class ColumnarEngine:

@@ -24,7 +24,7 @@ from distced.detectors.columnar.values import NULL
 from distced.detectors.stepwise.inner_events import TimeEvent
 from distced.detectors.stepwise.instance import Instance
 from distced.detectors.stepwise.matcher import Matcher
-from distced.middleware.events import TIME, Attribute, Event
+from distced.middleware.model.events import TIME, Attribute, Event
 
 
 def hand_over(loop: Loop, matchers: Mapping[int, Matcher]) -> None:

@@ -26,10 +26,10 @@ from distced.detectors.columnar.units import Unit
 from distced.detectors.columnar.values import FLOAT, INTEGER, NULL, TEXT, Texts
 from distced.detectors.stepwise.inner_events import TimeEvent
 from distced.detectors.stepwise.instance import BEFORE_ALL, Instance
-from distced.middleware.console_output import messages
-from distced.middleware.events import Attribute, CompositeEvent, Event
-from distced.middleware.eventtypes import Kind
-from distced.middleware.timestamps import INSTANT_MIN
+from distced.middleware.cli.output import messages
+from distced.middleware.model.event_types import Kind
+from distced.middleware.model.events import Attribute, CompositeEvent, Event
+from distced.middleware.model.timestamps import INSTANT_MIN
 
 _NOT_TOGETHER = np.empty(0, np.int32)
 

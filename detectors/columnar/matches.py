@@ -15,7 +15,7 @@ from distced.detectors.columnar.values import Texts
 from distced.detectors.stepwise.findings import Findings
 from distced.detectors.stepwise.inner_events import PartEvent, TimeEvent
 from distced.detectors.stepwise.plans import Planner
-from distced.middleware.events import Attribute, CompositeEvent, Event
+from distced.middleware.model.events import Attribute, CompositeEvent, Event
 
 
 class RememberedFindings:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distced.detectors.columnar.columns import Batch, Column, Handed, Ints
-from distced.middleware.events import Attribute, CompositeEvent, Event, OrderKey
+from distced.middleware.model.events import Attribute, CompositeEvent, Event, OrderKey
 
 Places: TypeAlias = NDArray[np.int32]
 

@@ -19,7 +19,7 @@ from distced.detectors.columnar.pools import Pool
 from distced.detectors.columnar.stretches import Stretches
 from distced.detectors.columnar.values import Texts
 from distced.detectors.language.tree import When
-from distced.middleware.events import Attribute
+from distced.middleware.model.events import Attribute
 
 
 @dataclass(slots=True)

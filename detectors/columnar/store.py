@@ -13,7 +13,7 @@ import numpy as np
 
 from distced.detectors.columnar.columns import Batch
 from distced.detectors.columnar.memory import Words
-from distced.middleware.events import Event
+from distced.middleware.model.events import Event
 
 _HELD_SHARE = 2
 """A batch is held as it came while one in so many of its events is referred to."""

@@ -12,8 +12,8 @@ from struct import pack as pack_bytes
 from struct import unpack as unpack_bytes
 from typing import Final
 
-from distced.middleware.errors import EventError
-from distced.middleware.events import Attribute
+from distced.middleware.model.errors import EventError
+from distced.middleware.model.events import Attribute
 
 NULL: Final = 0
 BOOLEAN: Final = 1

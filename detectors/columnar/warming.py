@@ -17,7 +17,7 @@ from typing import Final
 from distced.detectors.columnar import loop
 from distced.detectors.columnar.engine import ColumnarEngine
 from distced.detectors.compilation import Compiled, compile_pattern
-from distced.middleware.events import Event
+from distced.middleware.model.events import Event
 
 _TEXT: Final = (
     "([A as x], [B where k == x.k and v > x.v] | [T]) @ T = 5ns ; ~[D]* [C where v >= 0 <= C] within 1us by k"

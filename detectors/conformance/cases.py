@@ -33,11 +33,11 @@ import msgspec
 
 from distced.detectors.compilation import Consumption
 from distced.detectors.conformance.event_text import parse_event
-from distced.middleware.errors import DistcedError
-from distced.middleware.events import Attribute, Event
-from distced.middleware.eventtypes import EventType, event_type
-from distced.middleware.mapping.shaping import shape
-from distced.middleware.timestamps import Timestamp
+from distced.middleware.mapping.schema_check import shape
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import EventType, event_type
+from distced.middleware.model.events import Attribute, Event
+from distced.middleware.model.timestamps import Timestamp
 
 LANGUAGES: Final = ("core", "pretty", "cel", "cedr")
 """The languages a case may be written in; which of them this version knows is another matter."""

@@ -15,10 +15,10 @@ from typing import Final
 from distced.detectors.language.expression_parser import ExpressionParser
 from distced.detectors.language.parser import INSTANT
 from distced.detectors.language.scanner import Scanner
-from distced.middleware.errors import DistcedError
-from distced.middleware.events import Attribute, Event, check_event
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.events import Attribute, Event, check_event
+from distced.middleware.model.timestamps import INSTANT_MAX, parse_instant
 from distced.middleware.sets.expressions import Literal, Span
-from distced.middleware.timestamps import INSTANT_MAX, parse_instant
 
 SOURCE: Final = "e"
 """The source of the events of a case; their sequence number is their position."""

@@ -11,9 +11,9 @@ from distced.detectors.compilation import Compiled, compile_pattern, register_de
 from distced.detectors.conformance.cases import Case, ConformanceError, Constituents, Match
 from distced.detectors.engines import Kinds, make_engine
 from distced.detectors.language.parser import parse_file
-from distced.middleware.errors import DistcedError
-from distced.middleware.events import Attribute, CompositeEvent, Event
-from distced.middleware.eventtypes import TypeRegistry
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.model.events import Attribute, CompositeEvent, Event
 
 Status: TypeAlias = Literal["passed", "failed", "unsupported"]
 

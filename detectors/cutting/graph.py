@@ -22,7 +22,7 @@ from distced.detectors.language.names import referenced
 from distced.detectors.language.tree import Concatenation, Delegated, Pattern, Publication, Window
 from distced.detectors.language.tree import Sequence as SequenceNode
 from distced.detectors.stepwise.findings import may_repeat
-from distced.middleware.eventtypes import EventType
+from distced.middleware.model.event_types import EventType
 
 Place: TypeAlias = tuple[Path, tuple[int, int] | None]
 """A node of the canonical tree, or of a joint a run of its parts."""

@@ -13,8 +13,8 @@ from distced.detectors.cutting.candidates import CONDITIONS, Candidate
 from distced.detectors.cutting.wording import MOST_PARTS, NOT_CUT, Cuts, Listing
 from distced.detectors.drawing.folding import fold
 from distced.detectors.language.printer import format_pattern
+from distced.middleware.model.timestamps import format_duration
 from distced.middleware.sets.expressions import quote_name
-from distced.middleware.timestamps import format_duration
 
 _MOST_TEXT: Final = 240
 """Of a sub-pattern, in characters; JSON has all of it."""

@@ -9,7 +9,7 @@ from distced.detectors.drawing.graph_figure import graph_figure, running_frame
 from distced.detectors.drawing.graph_view import RUNS_ALREADY, FlowKind, GraphView
 from distced.detectors.drawing.picture import arrow_sample, column, legend, picture, stack
 from distced.detectors.drawing.shapes import Panel, Shape, TextLine
-from distced.middleware.errors import DistcedError
+from distced.middleware.model.errors import DistcedError
 
 MOST_DETECTORS: Final = 100
 """What a picture holds that anybody can read."""

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from distced.detectors.drawing.folding import fold
 from distced.detectors.drawing.graph_view import RUNS_ALREADY, DetectorView, GraphView
+from distced.middleware.model.timestamps import format_duration
 from distced.middleware.sets.expressions import quote_name
-from distced.middleware.timestamps import format_duration
 
 READ_AGAIN: Final = "⇢"
 """Before a type whose events a pattern of the file publishes."""

@@ -19,8 +19,8 @@ from distced.detectors.cutting.graph import DetectorGraph, DetectorPlan
 from distced.detectors.cutting.wording import with_thinned_names
 from distced.detectors.drawing.wording import thinned_names
 from distced.detectors.language.printer import format_output, format_pattern, format_publication
+from distced.middleware.model.timestamps import format_duration
 from distced.middleware.sets.expressions import FALSE, names, quote_name
-from distced.middleware.timestamps import format_duration
 
 FlowKind: TypeAlias = Literal["events", "records", "published", "read"]
 """Primitive events; composite events with their records, into the detector they are part of; composite events out of

@@ -25,9 +25,9 @@ from distced.detectors.language.tree import (
     Window,
     children,
 )
+from distced.middleware.model.timestamps import format_duration
 from distced.middleware.sets.describable import format_set
 from distced.middleware.sets.expressions import format_expression, quote_name
-from distced.middleware.timestamps import format_duration
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from distced.detectors.automata.automaton import Automaton, Move, Position
 from distced.detectors.compilation import Compiled
 from distced.detectors.drawing.wording import Wording, thinned_names
-from distced.middleware.timestamps import format_duration
+from distced.middleware.model.timestamps import format_duration
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton, Position, State
 from distced.detectors.language.derived import Thinning
 from distced.detectors.language.printer import format_when
+from distced.middleware.model.timestamps import format_duration
 from distced.middleware.sets.describable import EMPTY, ConditionByType, union
 from distced.middleware.sets.expressions import (
     FALSE,
@@ -24,7 +25,6 @@ from distced.middleware.sets.expressions import (
     quote_name,
     transform,
 )
-from distced.middleware.timestamps import format_duration
 
 
 @dataclass(frozen=True, slots=True)

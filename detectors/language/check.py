@@ -35,8 +35,8 @@ from distced.detectors.language.tree import (
     nullable,
     walk,
 )
-from distced.middleware.errors import PatternError
-from distced.middleware.eventtypes import EventType, Kind, TypeRegistry, kind_of
+from distced.middleware.model.errors import PatternError
+from distced.middleware.model.event_types import EventType, Kind, TypeRegistry, kind_of
 from distced.middleware.sets.describable import AnySet, DescribableSet, Filtered, TypeSet, set_children, walk_set
 from distced.middleware.sets.expressions import (
     COMPARISONS,

@@ -23,7 +23,7 @@ from distced.detectors.language.tree import (
     Window,
     children,
 )
-from distced.middleware.errors import PatternError
+from distced.middleware.model.errors import PatternError
 from distced.middleware.sets.describable import (
     AnySet,
     DescribableSet,

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 
 from distced.detectors.language.depth import MOST_BRACKETS, too_deep
 from distced.detectors.language.scanner import Scanner
-from distced.middleware.errors import DistcedError
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.timestamps import INSTANT_MAX, UNITS, duration_of
 from distced.middleware.sets.describable import (
     AnySet,
     DescribableSet,
@@ -31,7 +32,6 @@ from distced.middleware.sets.expressions import (
     Unary,
 )
 from distced.middleware.sets.values import FUNCTIONS
-from distced.middleware.timestamps import INSTANT_MAX, UNITS, duration_of
 
 _UNIT_LETTERS = "".join(UNITS)
 # No number of more digits fits into 64 bits or makes sense as a fraction of a unit; Python does not even read them all.

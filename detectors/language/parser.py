@@ -41,10 +41,10 @@ from distced.detectors.language.tree import (
     When,
     Window,
 )
-from distced.middleware.errors import DistcedError
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.timestamps import HOUR, MINUTE, SECOND, parse_instant
 from distced.middleware.sets.describable import DescribableSet, Difference, Filtered
 from distced.middleware.sets.expressions import Expression, Span
-from distced.middleware.timestamps import HOUR, MINUTE, SECOND, parse_instant
 
 INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?")
 _TIME_OF_DAY = re.compile(r"(\d\d?):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(?:(Z)|([+-])(\d\d):?(\d\d))?")

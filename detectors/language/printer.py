@@ -32,6 +32,7 @@ from distced.detectors.language.tree import (
     When,
     Window,
 )
+from distced.middleware.model.timestamps import SECOND, format_duration, format_instant
 from distced.middleware.sets.describable import (
     DescribableSet,
     Filtered,
@@ -50,7 +51,6 @@ from distced.middleware.sets.expressions import (
     quote_name,
 )
 from distced.middleware.sets.expressions import walk as walk_expression
-from distced.middleware.timestamps import SECOND, format_duration, format_instant
 
 # Precedence, loosest first. A node is put in parentheses where it is looser than its place.
 _WHOLE: Final = 0  # within, by

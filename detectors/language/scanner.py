@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from distced.middleware.errors import PatternError
+from distced.middleware.model.errors import PatternError
 from distced.middleware.sets.expressions import RESERVED, Span
 
 _BLANK = re.compile(r"(?:\s+|\#[^\n]*)*")

@@ -11,7 +11,7 @@ from distced.detectors.automata.due import due_instant
 from distced.detectors.stepwise.inner_events import PartEvent
 from distced.detectors.stepwise.instance import Instance
 from distced.detectors.stepwise.plans import MovePlan, Target
-from distced.middleware.events import TIME, Attribute, Event
+from distced.middleware.model.events import TIME, Attribute, Event
 
 
 def initialised(instance: Instance, event: Event, inits: tuple) -> tuple[Attribute, ...]:  # type: ignore[type-arg]

@@ -23,9 +23,9 @@ from distced.detectors.stepwise.instance import BEFORE_ALL
 from distced.detectors.stepwise.matcher import Matcher
 from distced.detectors.stepwise.records import hear_open, open_gaps
 from distced.detectors.stepwise.thinning import Thinner, mark, unmarked
-from distced.middleware.events import CompositeEvent, Event, EventId, OpenGap, OrderKey
-from distced.middleware.eventtypes import Kind
-from distced.middleware.timestamps import INSTANT_MAX
+from distced.middleware.model.event_types import Kind
+from distced.middleware.model.events import CompositeEvent, Event, EventId, OpenGap, OrderKey
+from distced.middleware.model.timestamps import INSTANT_MAX
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ from msgspec import structs
 from distced.detectors.automata.automaton import Automaton, Delegated
 from distced.detectors.stepwise.inner_events import PartEvent, PartMatch
 from distced.detectors.stepwise.instance import Chain, Instance, Origin, chain_events
-from distced.middleware.events import (
+from distced.middleware.model.events import (
     TIME,
     Attribute,
     CompositeEvent,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from distced.middleware.events import Event, Gap, OrderKey
+from distced.middleware.model.events import Event, Gap, OrderKey
 
 KeyValues: TypeAlias = dict[frozenset[int], tuple[object, ...]]
 """For inner keys that may be entered together, the values an event has of them."""

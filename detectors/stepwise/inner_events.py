@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from distced.detectors.automata.automaton import Delegated
-from distced.middleware.events import TIME, Attribute, CompositeEvent, Event, EventId, OrderKey, Record
+from distced.middleware.model.events import TIME, Attribute, CompositeEvent, Event, EventId, OrderKey, Record
 
 _V = TypeVar("_V")
 

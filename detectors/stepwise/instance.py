@@ -11,8 +11,8 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from distced.middleware.events import Attribute, Event, OrderKey
-from distced.middleware.timestamps import INSTANT_MAX, INSTANT_MIN
+from distced.middleware.model.events import Attribute, Event, OrderKey
+from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
 
 Origin: TypeAlias = tuple[OrderKey, OrderKey | None, int | None]
 """Where a match began: the order key of its first event, and the two parts of the gap before it."""

@@ -22,8 +22,8 @@ from distced.detectors.stepwise.plans import KeyGroup, MovePlan, Planner, StateP
 from distced.detectors.stepwise.records import start_recorded
 from distced.detectors.stepwise.type_plans import TypePlan, TypePlans
 from distced.detectors.stepwise.waiting import Waiting
-from distced.middleware.events import TIME, Event
-from distced.middleware.eventtypes import Kind
+from distced.middleware.model.event_types import Kind
+from distced.middleware.model.events import TIME, Event
 
 # In a bucket with fewer instances it costs more to look for those whose window has closed than it saves.
 _CROWD: Final = 8

@@ -16,7 +16,7 @@ from distced.detectors.stepwise.findings import key_values
 from distced.detectors.stepwise.gaps import NO_KEYS, KeyValues, StartGaps, least
 from distced.detectors.stepwise.instance import Instance
 from distced.detectors.stepwise.plans import StatePlan
-from distced.middleware.events import Attribute, Event, Gap, OpenGap
+from distced.middleware.model.events import Attribute, Event, Gap, OpenGap
 
 if TYPE_CHECKING:
     from distced.detectors.stepwise.matcher import Matcher

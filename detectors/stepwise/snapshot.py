@@ -18,8 +18,8 @@ from distced.detectors.stepwise.gaps import StartGaps
 from distced.detectors.stepwise.inner_events import PartEvent, PartMatch, TimeEvent
 from distced.detectors.stepwise.instance import Instance, Origin
 from distced.detectors.stepwise.matcher import Matcher
-from distced.middleware.errors import SnapshotError
-from distced.middleware.events import CompositeEvent, Event, Gap, Record
+from distced.middleware.model.errors import SnapshotError
+from distced.middleware.model.events import CompositeEvent, Event, Gap, Record
 
 FORMAT: Final = "distced engine"
 VERSION: Final = 2

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from distced.detectors.language.derived import Thinning
 from distced.detectors.stepwise.plans import key_of
-from distced.middleware.events import Event
+from distced.middleware.model.events import Event
 from distced.middleware.sets.evaluation import Scope, compile_condition
 
 

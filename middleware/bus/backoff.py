@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from distced.middleware.errors import BusError
+from distced.middleware.model.errors import BusError
 
 
 class Backoff:

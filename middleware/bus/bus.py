@@ -21,15 +21,15 @@ from typing import Any, Self
 
 import msgspec
 
-from distced.middleware.address import parse_address
 from distced.middleware.bus.backoff import Backoff
 from distced.middleware.bus.connection import Protocol, Settings, Wanted
-from distced.middleware.bus.core import Core
+from distced.middleware.bus.dispatch import Core
 from distced.middleware.bus.messages import BusState, BusStatistics, Failure, Message, check_message
 from distced.middleware.bus.routes import Handler, check_filter
 from distced.middleware.bus.timers import Timer
-from distced.middleware.clock import Clock, SystemClock
-from distced.middleware.errors import BusError
+from distced.middleware.model.clock import Clock, SystemClock
+from distced.middleware.model.errors import BusError
+from distced.middleware.model.server_address import parse_address
 
 
 class Bus:

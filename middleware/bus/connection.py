@@ -21,10 +21,10 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from distced.middleware.address import Address, lost, refused
-from distced.middleware.bus.client import Client, Deliver
 from distced.middleware.bus.messages import HEADER_MAX, PACKET_MAX, Message
-from distced.middleware.errors import BusError
+from distced.middleware.bus.paho_client import Client, Deliver
+from distced.middleware.model.errors import BusError
+from distced.middleware.model.server_address import Address, lost, refused
 
 Protocol: TypeAlias = Literal["5", "3.1.1"]
 """A version of MQTT."""

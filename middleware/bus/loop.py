@@ -14,8 +14,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from distced.middleware.bus.timers import Timer, Timers
-from distced.middleware.clock import Clock
-from distced.middleware.timestamps import SECOND
+from distced.middleware.model.clock import Clock
+from distced.middleware.model.timestamps import SECOND
 
 _LONGEST_WAIT: Final = 0.5
 """Seconds; the clock may be set, so a wait is never trusted for longer."""

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from distced.middleware.errors import BusError
+from distced.middleware.model.errors import BusError
 
 PACKET_MAX: Final = 268_435_455
 """Bytes of the longest packet MQTT can express."""

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, TypeAlias
 from paho.mqtt.client import topic_matches_sub
 from paho.mqtt.matcher import MQTTMatcher
 
-from distced.middleware.errors import BusError
+from distced.middleware.model.errors import BusError
 
 Handler: TypeAlias = Callable[[str, bytes, bool], object]
 """Takes topic, payload, and whether the message was retained by the server from before the subscription."""

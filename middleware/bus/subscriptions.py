@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from concurrent.futures import Future
 
-from distced.middleware.bus.client import split_key
 from distced.middleware.bus.connection import Connection
 from distced.middleware.bus.cover import Cover
+from distced.middleware.bus.paho_client import split_key
 from distced.middleware.bus.routes import Handler, Route, Routes, Subscribed, is_shared
-from distced.middleware.errors import BusError
+from distced.middleware.model.errors import BusError
 
 
 class Subscriptions:

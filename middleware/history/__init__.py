@@ -1,7 +1,7 @@
 """The event history: what was published, kept in Parquet files by day and type (docs/history.md)."""
 
 from distced.middleware.history.history import History, Problem
-from distced.middleware.history.reading import events_of_history
-from distced.middleware.history.writing import HistoryWriter
+from distced.middleware.history.reader import events_of_history
+from distced.middleware.history.writer import HistoryWriter
 
 __all__ = ["History", "HistoryWriter", "Problem", "events_of_history"]

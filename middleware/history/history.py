@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from distced.middleware.errors import DistcedError, HistoryError
-from distced.middleware.eventtypes import EventType
+from distced.middleware.event_files.tables import import_pyarrow, noted_types
 from distced.middleware.history.layout import (
     NOTE_KEY,
     RECORDERS,
@@ -25,7 +24,8 @@ from distced.middleware.history.layout import (
     is_day,
     place_of,
 )
-from distced.middleware.recorded.tables import import_pyarrow, noted_types
+from distced.middleware.model.errors import DistcedError, HistoryError
+from distced.middleware.model.event_types import EventType
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
     PATH/history.json                                    what it is
     PATH/day=2026-11-22/type=Login/20261122T0815-3f0c.parquet
     PATH/recorders/office.json                           how far a recorder has come
-    PATH/late/20261122T081500-office-3f0c.jsonl          what came too late (`middleware.history.late`)
+    PATH/late/20261122T081500-office-3f0c.jsonl          what came too late (`middleware.history.late_events`)
 
 The names are those that Spark, DuckDB and pyarrow read as partitions, so anybody can look into a history without
 distced. The day is that of the event's `hi`, in UTC. A file says in its schema what it holds (`FileNote`), so that
@@ -21,8 +21,8 @@ from typing import Final
 
 import msgspec
 
-from distced.middleware.errors import HistoryError
-from distced.middleware.timestamps import DAY
+from distced.middleware.model.errors import HistoryError
+from distced.middleware.model.timestamps import DAY
 
 VERSION: Final = 1
 NOTE_KEY: Final = b"distced.history"

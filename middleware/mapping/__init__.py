@@ -1,7 +1,7 @@
 """Mappings: foreign messages and rows become events, as a TOML file says (docs/mappings.md)."""
 
-from distced.middleware.mapping.loading import load_mapping, parse_mapping
 from distced.middleware.mapping.mapping import NO_RULE, Mapped, Mapping
+from distced.middleware.mapping.mapping_file import load_mapping, parse_mapping
 from distced.middleware.mapping.rejected import Rejected
 from distced.middleware.mapping.schema import FileSpec
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from distced.middleware.errors import DistcedError, MappingError
+from distced.middleware.mapping.instants import Claim
 from distced.middleware.mapping.schema import TimeSpec
-from distced.middleware.mapping.times import Claim
-from distced.middleware.timestamps import HOUR, INSTANT_MAX, INSTANT_MIN, MINUTE, format_duration, parse_duration
+from distced.middleware.model.errors import DistcedError, MappingError
+from distced.middleware.model.timestamps import HOUR, INSTANT_MAX, INSTANT_MIN, MINUTE, format_duration, parse_duration
 
 ZONE_STEP: Final = 15 * MINUTE
 EASTERNMOST: Final = 14 * HOUR

@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
-from distced.middleware.errors import MappingError
-from distced.middleware.mapping.picking import Message, Pick, compile_path, text_of
+from distced.middleware.mapping.extraction import Message, Pick, compile_path, text_of
 from distced.middleware.mapping.schema import ConditionSpec, Scalar
+from distced.middleware.model.errors import MappingError
 
 Condition: TypeAlias = Callable[[Message], bool]
 """Whether it holds; a `matches` that holds adds its named groups to the fields of the message."""

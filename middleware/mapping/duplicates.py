@@ -13,10 +13,10 @@ from typing import Final
 
 import msgspec
 
-from distced.middleware.errors import DistcedError, MappingError
-from distced.middleware.mapping.picking import Message, compile_path
+from distced.middleware.mapping.extraction import Message, compile_path
 from distced.middleware.mapping.schema import DuplicatesSpec
-from distced.middleware.timestamps import INSTANT_MIN, parse_duration
+from distced.middleware.model.errors import DistcedError, MappingError
+from distced.middleware.model.timestamps import INSTANT_MIN, parse_duration
 
 REMEMBERED: Final = 100_000
 """Deliveries a rule remembers at most; the oldest are forgotten first."""

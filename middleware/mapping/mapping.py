@@ -15,15 +15,15 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from distced.middleware.errors import MappingError
-from distced.middleware.events import Event
-from distced.middleware.eventtypes import EventType
+from distced.middleware.mapping.extraction import Message, Pick, text_of
+from distced.middleware.mapping.instants import InstantReader
 from distced.middleware.mapping.payloads import decode_payload
-from distced.middleware.mapping.picking import Message, Pick, text_of
 from distced.middleware.mapping.rejected import Rejected, located
 from distced.middleware.mapping.rules import Memory, Rule
 from distced.middleware.mapping.schema import FileSpec
-from distced.middleware.mapping.times import InstantReader
+from distced.middleware.model.errors import MappingError
+from distced.middleware.model.event_types import EventType
+from distced.middleware.model.events import Event
 
 NO_RULE: Final = "(no rule)"
 """In place of a rule's name, in counts of what never came to a rule."""

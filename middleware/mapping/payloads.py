@@ -9,8 +9,8 @@ from typing import cast
 
 import msgspec
 
-from distced.middleware.errors import MappingError
 from distced.middleware.mapping.schema import PayloadFormat
+from distced.middleware.model.errors import MappingError
 
 
 def decode_payload(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
-from distced.middleware.errors import DistcedError, MappingError
+from distced.middleware.model.errors import DistcedError, MappingError
 
 
 class Rejected(NamedTuple):

@@ -7,19 +7,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from distced.middleware.errors import MappingError
-from distced.middleware.events import Attribute, Event
-from distced.middleware.eventtypes import Kind
 from distced.middleware.mapping.clocks import ClockPolicy, SourceState
 from distced.middleware.mapping.conditions import Condition
-from distced.middleware.mapping.converting import AttributeReader, to_number
+from distced.middleware.mapping.conversion import AttributeReader, to_number
 from distced.middleware.mapping.duplicates import Deliveries, Duplicates
+from distced.middleware.mapping.extraction import Message, Pick, text_of
+from distced.middleware.mapping.instants import Claim, TimeReader
 from distced.middleware.mapping.payloads import as_fields
-from distced.middleware.mapping.picking import Message, Pick, text_of
 from distced.middleware.mapping.rejected import Rejected, located
 from distced.middleware.mapping.schema import PayloadFormat
-from distced.middleware.mapping.times import Claim, TimeReader
 from distced.middleware.mapping.topics import TopicFilter
+from distced.middleware.model.errors import MappingError
+from distced.middleware.model.event_types import Kind
+from distced.middleware.model.events import Attribute, Event
 
 
 class Lookup(NamedTuple):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from distced.middleware.errors import MappingError
+from distced.middleware.model.errors import MappingError
 
 _NAME: Final = re.compile(r"\{([^\W\d]\w*)\}")
 RESERVED: Final = frozenset({"topic", "rest", "payload", "key", "row"})

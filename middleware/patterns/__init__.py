@@ -1,9 +1,9 @@
 """Patterns in Python: expressions on event objects that become text of the core language (docs/patterns.md)."""
 
 from distced.middleware.patterns.events import EventSet, Timer, any_event, derived_type, event, other_than
-from distced.middleware.patterns.files import PatternFile, pattern_file
+from distced.middleware.patterns.operands import Value, call, hi, lo, value
 from distced.middleware.patterns.pattern import Pattern, Publication
-from distced.middleware.patterns.values import Value, call, hi, lo, value
+from distced.middleware.patterns.pattern_file import PatternFile, pattern_file
 
 __all__ = [
     "EventSet",

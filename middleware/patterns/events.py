@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from distced.middleware.errors import PatternError
+from distced.middleware.model.errors import PatternError
+from distced.middleware.patterns.operands import AttributeOf, Given, Value, as_value, value
 from distced.middleware.patterns.pattern import Condition, Duration, Pattern, SetLike
-from distced.middleware.patterns.raw import check_text
-from distced.middleware.patterns.values import AttributeOf, Given, Value, as_value, value
+from distced.middleware.patterns.raw_conditions import check_text
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -226,7 +226,7 @@ def derived_type(
 
     A `pattern_file` of patterns that use it holds the statement that derives it.
     """
-    from distced.middleware.patterns.moments import duration
+    from distced.middleware.patterns.durations import duration
 
     plain = as_set(base)
     if not isinstance(plain.base if isinstance(plain, FilterOf) else plain, TypeOf):

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from typing import TYPE_CHECKING, TypeAlias
 
-from distced.middleware.errors import PatternError
-from distced.middleware.patterns.moments import duration, when
-from distced.middleware.patterns.values import Given, Value, as_value
+from distced.middleware.model.errors import PatternError
+from distced.middleware.patterns.durations import duration, when
+from distced.middleware.patterns.operands import Given, Value, as_value
 
 if TYPE_CHECKING:
     from distced.middleware.patterns.events import Described, EventSet, Timer, TimerToken

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from distced.middleware.errors import PatternError
+from distced.middleware.model.errors import PatternError
 from distced.middleware.patterns.events import (
     AnyOf,
     Derivation,
@@ -17,7 +17,7 @@ from distced.middleware.patterns.events import (
     TypeOf,
     UnionOf,
 )
-from distced.middleware.patterns.names import Names
+from distced.middleware.patterns.operands import Value
 from distced.middleware.patterns.pattern import (
     Alternation,
     Concatenation,
@@ -33,7 +33,7 @@ from distced.middleware.patterns.pattern import (
     Timing,
     Window,
 )
-from distced.middleware.patterns.values import Value
+from distced.middleware.patterns.variable_names import Names
 from distced.middleware.sets.expressions import SUM_LEVEL, format_expression, quote_name
 
 # Precedence as in the language, loosest first.

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from distced.middleware.events import Attribute, Event
-from distced.middleware.eventtypes import Kind, kind_of
+from distced.middleware.model.event_types import Kind, kind_of
+from distced.middleware.model.events import Attribute, Event
 from distced.middleware.sets import values
 from distced.middleware.sets.expressions import (
     COMPARISONS,

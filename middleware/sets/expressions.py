@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, TypeAlias
 
-from distced.middleware.events import Attribute
+from distced.middleware.model.events import Attribute
 
 
 class Span(NamedTuple):

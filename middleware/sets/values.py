@@ -14,8 +14,8 @@ import operator
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from distced.middleware.events import Attribute
-from distced.middleware.timestamps import INSTANT_MAX, INSTANT_MIN
+from distced.middleware.model.events import Attribute
+from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
 
 
 def same(left: Attribute, right: Attribute) -> bool:

@@ -25,8 +25,8 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from distced.middleware.protocol import Hints
-from distced.middleware.timestamps import MILLISECOND, SECOND
+from distced.middleware.model.timestamps import MILLISECOND, SECOND
+from distced.middleware.wire.directory_entries import Hints
 from distced.policies.distribution.candidates import Candidate, Rank
 from distced.policies.distribution.delays import mean
 from distced.policies.distribution.figures import Figures

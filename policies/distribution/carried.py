@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from math import fsum
 from typing import TYPE_CHECKING, Final
 
-from distced.middleware.protocol import DetectorEntry
+from distced.middleware.wire.directory_entries import DetectorEntry
 from distced.policies.distribution.reading import Stream
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from math import comb, inf
 from typing import Final, NamedTuple, TypeAlias
 
 from distced.detectors.cutting.graph import DetectorGraph
-from distced.middleware.errors import DistcedError
+from distced.middleware.model.errors import DistcedError
 from distced.policies.distribution.candidates import Action, Candidate, Rank
 from distced.policies.distribution.delays import mean
 from distced.policies.distribution.estimating import Part

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import Final, NamedTuple
 
-from distced.middleware.timestamps import SECOND
+from distced.middleware.model.timestamps import SECOND
 from distced.policies.distribution import sizes
 from distced.policies.distribution.measures import DEEPEST
 from distced.policies.distribution.situation import Situation

@@ -37,8 +37,8 @@ from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Auto
 from distced.detectors.cutting.candidates import size_of
 from distced.detectors.cutting.graph import DetectorPlan
 from distced.detectors.language.tree import Delegated, Relative
-from distced.middleware.protocol import Hints, Measured
-from distced.middleware.timestamps import DAY, SECOND
+from distced.middleware.model.timestamps import DAY, SECOND
+from distced.middleware.wire.directory_entries import Hints, Measured
 from distced.policies.distribution import sizes
 from distced.policies.distribution.reading import Stream, inputs
 from distced.policies.distribution.selectivity import share_of, shares

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from distced.detectors.cutting.graph import DetectorGraph
-from distced.middleware.protocol import Hints, Measured
-from distced.middleware.timestamps import SECOND
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.directory_entries import Hints, Measured
 from distced.policies.distribution import sizes
 from distced.policies.distribution.delays import Input, arrivals, from_detector, from_source, until_all_heard, waited
 from distced.policies.distribution.estimating import Part, Rates, expected, is_read_by_type, streams_of

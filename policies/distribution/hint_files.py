@@ -12,8 +12,8 @@ from typing import Final
 
 import msgspec
 
-from distced.middleware.errors import DistcedError
-from distced.middleware.protocol import HintEntry
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.wire.directory_entries import HintEntry
 
 FORMAT: Final = "distced hints"
 VERSION: Final = 1

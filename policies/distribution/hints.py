@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from typing import Final
 
-from distced.middleware.errors import DistcedError
-from distced.middleware.protocol import Hints
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.wire.directory_entries import Hints
 from distced.policies.distribution.situation import Situation
 from distced.policies.topology.topology import Topology
 

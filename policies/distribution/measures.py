@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from distced.middleware.protocol import DetectorEntry, Foreseen, LoadEntry, Measured, Told
+from distced.middleware.wire.directory_entries import DetectorEntry, Foreseen, LoadEntry, Measured, Told
 from distced.policies.distribution import sizes
 from distced.policies.distribution.reading import Reading, Stream
 from distced.policies.distribution.reports import Reports, announced_rates

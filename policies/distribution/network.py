@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from distced.middleware.timestamps import MILLISECOND
+from distced.middleware.model.timestamps import MILLISECOND
 from distced.policies.topology.errors import TopologyError
 from distced.policies.topology.model import LOCAL_LATENCY, Place
 from distced.policies.topology.topology import Topology

@@ -17,8 +17,8 @@ from distced.detectors.compilation import Compiled, compile_pattern
 from distced.detectors.cutting.catalogue import Catalogue
 from distced.detectors.cutting.graph import DetectorPlan
 from distced.detectors.language.printer import format_publication
-from distced.middleware.eventtypes import TypeRegistry
-from distced.middleware.protocol import DetectorEntry, Hints
+from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.wire.directory_entries import DetectorEntry, Hints
 from distced.policies.distribution.hints import NO_HINTS
 from distced.policies.distribution.policy import Policy
 from distced.policies.distribution.reading import Stream

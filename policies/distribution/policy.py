@@ -18,7 +18,7 @@ from functools import cache, lru_cache
 from importlib.metadata import entry_points
 from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 
-from distced.middleware.errors import DistcedError
+from distced.middleware.model.errors import DistcedError
 from distced.policies.distribution.candidates import Candidate, Rank
 from distced.policies.distribution.objectives import (
     Objective,

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from distced.middleware.protocol import DetectorEntry, SourceEntry
+from distced.middleware.wire.directory_entries import DetectorEntry, SourceEntry
 
 Kind: TypeAlias = Literal["event", "composite", "heartbeat"]
 

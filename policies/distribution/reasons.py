@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from distced.middleware.timestamps import MICROSECOND, MILLISECOND, SECOND
+from distced.middleware.model.timestamps import MICROSECOND, MILLISECOND, SECOND
 from distced.policies.distribution.candidates import Candidate
 
 

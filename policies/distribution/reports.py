@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import fsum
 
-from distced.middleware.protocol import DetectorEntry, LoadEntry, Measured
+from distced.middleware.wire.directory_entries import DetectorEntry, LoadEntry, Measured
 from distced.policies.distribution import sizes
 from distced.policies.distribution.reading import Reading, Stream
 from distced.policies.topology.topology import Topology

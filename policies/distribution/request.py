@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from distced.detectors.cutting.graph import DetectorGraph
-from distced.middleware.protocol import Hints
+from distced.middleware.wire.directory_entries import Hints
 from distced.policies.distribution.hints import NO_HINTS
 from distced.policies.topology.model import Place
 

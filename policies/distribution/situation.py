@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from distced.middleware.directory import Entries
-from distced.middleware.protocol import (
+from distced.middleware.wire.directory import Entries
+from distced.middleware.wire.directory_entries import (
     NODE_CLIENT,
     ClientEntry,
     DetectorEntry,

@@ -1,8 +1,8 @@
 """How many bytes messages take, and how often heartbeats come, where nobody has measured it.
 
-Sizes are those of frames on the wire (`middleware.wire`) with names of usual length, and their topics, as hosts measure
-them. To each message come the headers of MQTT and TCP/IP, and at QoS 1 the acknowledgement: for a small message more
-than what is in it, and the same for all, so that the number of messages counts for as much.
+Sizes are those of frames on the wire (`middleware.wire.frames`) with names of usual length, and their topics, as hosts
+measure them. To each message come the headers of MQTT and TCP/IP, and at QoS 1 the acknowledgement: for a small message
+more than what is in it, and the same for all, so that the number of messages counts for as much.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from math import inf
 
 from distced.detectors.cutting.graph import DetectorGraph
-from distced.middleware.errors import DistcedError
-from distced.middleware.protocol import Hints, Measured
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.wire.directory_entries import Hints, Measured
 from distced.policies.distribution.candidates import Action, Candidate
 from distced.policies.distribution.choosing import Choice
 from distced.policies.distribution.hints import NO_HINTS, allowed_nodes

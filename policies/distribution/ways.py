@@ -17,9 +17,9 @@ from distced.detectors.cutting.cover import INLINE, Usable, for_reuse
 from distced.detectors.cutting.graph import Choice, Choose, DetectorGraph, DetectorPlan, cut
 from distced.detectors.language.names import referenced
 from distced.detectors.language.tree import Publication
-from distced.middleware.errors import DistcedError
-from distced.middleware.eventtypes import TypeRegistry
-from distced.middleware.protocol import DetectorEntry, Hints
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.wire.directory_entries import DetectorEntry, Hints
 from distced.policies.distribution.hints import NO_HINTS, allowed_nodes
 from distced.policies.distribution.policy import Policy
 from distced.policies.distribution.situation import Situation

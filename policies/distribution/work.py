@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import fsum
 
-from distced.middleware.protocol import DetectorEntry, LoadEntry, NodeEntry
+from distced.middleware.wire.directory_entries import DetectorEntry, LoadEntry, NodeEntry
 from distced.policies.distribution.measures import Measures, hosting, load_of_entry
 from distced.policies.topology.topology import Topology
 

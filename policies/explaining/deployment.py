@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from distced.middleware.directory import Entries
-from distced.middleware.protocol import NodeEntry, SourceEntry
+from distced.middleware.wire.directory import Entries
+from distced.middleware.wire.directory_entries import NodeEntry, SourceEntry
 from distced.policies.topology.errors import TopologyError, unknown
 from distced.policies.topology.model import Place
 from distced.policies.topology.topology import Topology

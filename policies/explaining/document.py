@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from distced.middleware.console_output import error_as_dict
-from distced.middleware.errors import DistcedError
+from distced.middleware.cli.output import error_as_dict
+from distced.middleware.model.errors import DistcedError
 from distced.policies.distribution.candidates import Candidate
 from distced.policies.distribution.placing import Placed, Placement
 from distced.policies.explaining.explained import Explained, way_of

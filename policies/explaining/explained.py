@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from distced.detectors.compilation import Compiled
-from distced.middleware.errors import DistcedError
-from distced.middleware.eventtypes import TypeRegistry
-from distced.middleware.protocol import Hints, Measured
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.wire.directory_entries import Hints, Measured
 from distced.policies.distribution.candidates import Candidate
 from distced.policies.distribution.delays import arrivals
 from distced.policies.distribution.hints import check_hints

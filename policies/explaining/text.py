@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from distced.middleware.errors import DistcedError
+from distced.middleware.model.errors import DistcedError
 from distced.policies.distribution.candidates import Candidate
 from distced.policies.distribution.placing import Placed, Placement
 from distced.policies.distribution.reasons import show_figure, show_rate, show_time, show_use, what

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from distced.middleware.errors import DistcedError
+from distced.middleware.model.errors import DistcedError
 
 
 class TopologyError(DistcedError):

@@ -42,9 +42,9 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from distced.middleware.errors import DistcedError, MappingError
-from distced.middleware.mapping.shaping import shape
-from distced.middleware.timestamps import parse_duration
+from distced.middleware.mapping.schema_check import shape
+from distced.middleware.model.errors import DistcedError, MappingError
+from distced.middleware.model.timestamps import parse_duration
 from distced.policies.topology.errors import TopologyError, located
 from distced.policies.topology.model import LOCAL_LATENCY, BrokerNode, Link, Publisher, Site, Subscriber
 from distced.policies.topology.quantities import parse_bandwidth

@@ -13,7 +13,7 @@ from itertools import combinations, cycle, islice
 from random import Random
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from distced.middleware.timestamps import MICROSECOND, MILLISECOND
+from distced.middleware.model.timestamps import MICROSECOND, MILLISECOND
 from distced.policies.topology.errors import TopologyError, unknown
 from distced.policies.topology.model import BrokerNode, Link, Publisher, Site, Subscriber
 from distced.policies.topology.topology import Topology

@@ -21,10 +21,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from distced.middleware.address import parse_address
-from distced.middleware.errors import DistcedError
-from distced.middleware.eventtypes import event_type
-from distced.middleware.timestamps import INSTANT_MAX, MICROSECOND
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import event_type
+from distced.middleware.model.server_address import parse_address
+from distced.middleware.model.timestamps import INSTANT_MAX, MICROSECOND
 from distced.policies.topology.errors import TopologyError, located
 
 LOCAL_LATENCY: Final = 150 * MICROSECOND

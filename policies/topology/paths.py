@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from distced.middleware.timestamps import SECOND
+from distced.middleware.model.timestamps import SECOND
 from distced.policies.topology.model import Link, Place
 
 Measure: TypeAlias = Literal["latency", "cost", "hops"]

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from distced.middleware.address import parse_address
-from distced.middleware.errors import DistcedError
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.server_address import parse_address
 from distced.policies.topology.errors import TopologyError, unknown
 from distced.policies.topology.model import (
     KINDS,

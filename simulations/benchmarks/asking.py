@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias, get_args
 
-from distced.middleware.errors import DistcedError
+from distced.middleware.model.errors import DistcedError
 from distced.simulations.benchmarks.cayuga_queries import Template
 
 TEMPLATES: Final[tuple[Template, ...]] = get_args(Template)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from distced.middleware.console_output import AsJson
+from distced.middleware.cli.output import AsJson
 
 bench = typer.Typer(
     add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="Measure distced against baselines."
@@ -278,7 +278,7 @@ def bench_live(
     as_json: AsJson = False,
 ) -> int:
     """A broker node against a bare paho subscriber to the same topic: rate, delay, larger frames, profile."""
-    from distced.middleware.console_output import messages
+    from distced.middleware.cli.output import messages
     from distced.simulations.benchmarks import live_report
     from distced.simulations.benchmarks.live import measure
     from distced.simulations.benchmarks.presenting import present
@@ -306,7 +306,7 @@ def bench_migrate(
     The baseline is the same run between the moves. The exit code is 1 where a move does not come about, or a
     notification is lost, doubled or wrong.
     """
-    from distced.middleware.console_logging import configure_logging
+    from distced.middleware.cli.logs import configure_logging
     from distced.simulations.benchmarks import migrate_report
     from distced.simulations.benchmarks.migrate import measure
     from distced.simulations.benchmarks.presenting import measuring, present

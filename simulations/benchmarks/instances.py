@@ -20,7 +20,7 @@ from distced.detectors.columnar.columns import Batch
 from distced.detectors.columnar.looping import Loop
 from distced.detectors.compilation import compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.middleware.events import Event
+from distced.middleware.model.events import Event
 
 TEXT: Final = "[A] ; [B] by k"
 BATCH: Final = 50_000

@@ -21,12 +21,12 @@ import structlog
 
 from distced.brokers.live import LiveNode
 from distced.brokers.server import start_server
-from distced.middleware.client import Client
-from distced.middleware.events import Event
-from distced.middleware.eventtypes import event_type
-from distced.middleware.quality import QualityOfService
-from distced.middleware.topics import event_topic
-from distced.middleware.wire import decode, encode
+from distced.middleware.client.client import Client
+from distced.middleware.client.quality import QualityOfService
+from distced.middleware.model.event_types import event_type
+from distced.middleware.model.events import Event
+from distced.middleware.wire.frames import decode, encode
+from distced.middleware.wire.topics import event_topic
 
 SOURCE: Final = "bench"
 TYPE: Final = event_type("Reading", {"key": "number", "value": "number"})

@@ -31,13 +31,13 @@ from distced.brokers.seats import Seat
 from distced.brokers.server import start_server
 from distced.brokers.sites_here import SitesHere
 from distced.middleware.bus import Bus
-from distced.middleware.client import Client
-from distced.middleware.console_logging import configure_logging
-from distced.middleware.eventtypes import event_type
-from distced.middleware.protocol import DetectorEntry, Move, decode, encode
-from distced.middleware.subscription import Subscription
-from distced.middleware.timestamps import SECOND
-from distced.middleware.topics import Area, administration_topic, area_filter, directory_topic, parse_topic
+from distced.middleware.cli.logs import configure_logging
+from distced.middleware.client.client import Client
+from distced.middleware.client.subscription import Subscription
+from distced.middleware.model.event_types import event_type
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.directory_entries import DetectorEntry, Move, decode, encode
+from distced.middleware.wire.topics import Area, administration_topic, area_filter, directory_topic, parse_topic
 
 SOURCE: Final = "bench"
 TYPE: Final = event_type("Reading", {"key": "number", "half": "number", "number": "number"})

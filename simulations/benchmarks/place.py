@@ -22,10 +22,10 @@ from typing import Final, TypeAlias
 
 from distced.detectors.compilation import Compiled, compile_pattern
 from distced.detectors.cutting.catalogue import Catalogue
-from distced.middleware.directory import Entries
-from distced.middleware.eventtypes import TypeRegistry
-from distced.middleware.protocol import DetectorEntry, LoadEntry, Measured, NodeEntry, SourceEntry
-from distced.middleware.timestamps import MILLISECOND
+from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.model.timestamps import MILLISECOND
+from distced.middleware.wire.directory import Entries
+from distced.middleware.wire.directory_entries import DetectorEntry, LoadEntry, Measured, NodeEntry, SourceEntry
 from distced.policies.distribution.placing import catalogue_of
 from distced.policies.distribution.policy import NAMED, DistributionPolicy
 from distced.policies.distribution.situation import Situation

@@ -16,9 +16,9 @@ from distced.brokers.deciding import Deciding, Decision
 from distced.brokers.delegating import Delegating
 from distced.brokers.directory import Directory
 from distced.brokers.policy_settings import PolicySettings
-from distced.middleware.directory import Change, Entries
-from distced.middleware.eventtypes import EventType
-from distced.middleware.protocol import ClientEntry, LoadEntry, SubscriptionEntry, TopologyEntry
+from distced.middleware.model.event_types import EventType
+from distced.middleware.wire.directory import Change, Entries
+from distced.middleware.wire.directory_entries import ClientEntry, LoadEntry, SubscriptionEntry, TopologyEntry
 from distced.policies.topology.topology import Topology
 from distced.policies.topology.writing import topology_as_toml
 

@@ -15,7 +15,7 @@ from statistics import median
 from typing import Final
 
 from distced.detectors.compilation import compile_pattern
-from distced.middleware.eventtypes import event_type
+from distced.middleware.model.event_types import event_type
 from distced.policies.distribution.policy import NAMED
 from distced.policies.topology.generating import RANDOM_KINDS, TYPES, random_topology
 from distced.policies.topology.model import BrokerNode, Place

@@ -23,7 +23,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from distced.middleware.console_output import messages, output, print_json
+from distced.middleware.cli.output import messages, output, print_json
 
 Figures = TypeVar("Figures", contravariant=True)
 

@@ -23,12 +23,12 @@ import numpy as np
 import pyarrow as pa
 
 from distced.detectors.pattern_source import PatternSource, compile_source
-from distced.middleware.console_output import show_error
-from distced.middleware.errors import DistcedError
-from distced.middleware.eventtypes import event_type
+from distced.middleware.cli.output import show_error
 from distced.middleware.history import History, HistoryWriter
 from distced.middleware.history.layout import day_text
-from distced.middleware.timestamps import DAY
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import event_type
+from distced.middleware.model.timestamps import DAY
 from distced.simulations.replay.replaying import HistoryReplay
 from distced.simulations.replay.runners import LOG, Spark, session_of
 
@@ -182,7 +182,7 @@ def _counted(batches: Any) -> Any:
 
 
 def _read_alone(root: Path) -> None:
-    from distced.middleware.history.reading import read_table
+    from distced.middleware.history.reader import read_table
 
     for file in History(root).files:
         read_table(file, COLUMNS)

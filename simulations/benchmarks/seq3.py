@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 from distced.detectors.compilation import compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.middleware.events import Event
-from distced.middleware.timestamps import MILLISECOND, SECOND
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import MILLISECOND, SECOND
 
 if TYPE_CHECKING:
     from distced.simulations.benchmarks.seq3_compiled import Columns

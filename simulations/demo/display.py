@@ -11,8 +11,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from distced.middleware.events import Attribute
-from distced.middleware.timestamps import SECOND, format_instant
+from distced.middleware.model.events import Attribute
+from distced.middleware.model.timestamps import SECOND, format_instant
 from distced.simulations.demo.feed import Feed
 from distced.simulations.demo.patterns import Question
 from distced.simulations.demo.session import Notification, Progress

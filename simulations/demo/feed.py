@@ -7,12 +7,12 @@ from pathlib import Path
 from random import Random
 from typing import Protocol
 
-from distced.middleware.errors import DistcedError
-from distced.middleware.events import Event
-from distced.middleware.eventtypes import EventType
+from distced.middleware.event_files import in_order, read_events
 from distced.middleware.mapping import load_mapping
-from distced.middleware.recorded import in_order, read_events
-from distced.middleware.timestamps import MINUTE, SECOND
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import EventType
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import MINUTE, SECOND
 from distced.simulations.office import ActiveOffice, Step
 from distced.simulations.office.sensors import TYPES
 

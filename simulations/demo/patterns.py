@@ -10,8 +10,8 @@ from typing import Final
 from distced.detectors.compilation import Compiled, compile_publication, register_derived
 from distced.detectors.language.inlining import inline_file
 from distced.detectors.language.parser import parse_file
-from distced.middleware.errors import DistcedError
-from distced.middleware.eventtypes import EventType, TypeRegistry
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import EventType, TypeRegistry
 from distced.simulations.office.scenarios import read_scenario
 
 DEFAULT: Final = ("scenario1", "scenario2", "scenario2-residents")

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from distced.middleware.events import CompositeEvent
-from distced.middleware.recorded import write_events
+from distced.middleware.event_files import write_events
+from distced.middleware.model.events import CompositeEvent
 from distced.simulations.demo.display import nodes_table
 from distced.simulations.demo.session import Notification, Session, Verdict
 from distced.simulations.plots import histogram

@@ -17,12 +17,12 @@ from threading import Lock
 from typing import Final
 
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.middleware.client import Client
-from distced.middleware.events import CompositeEvent, Event
-from distced.middleware.eventtypes import EventType
-from distced.middleware.quality import QualityOfService
-from distced.middleware.subscription import Subscription
-from distced.middleware.timestamps import HOUR, SECOND
+from distced.middleware.client.client import Client
+from distced.middleware.client.quality import QualityOfService
+from distced.middleware.client.subscription import Subscription
+from distced.middleware.model.event_types import EventType
+from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.model.timestamps import HOUR, SECOND
 from distced.simulations.demo.feed import Feed
 from distced.simulations.demo.patterns import Question
 

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final
 
-from distced.middleware.protocol import Hints
-from distced.middleware.timestamps import SECOND
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.directory_entries import Hints
 from distced.policies.distribution.policy import NAMED
 from distced.policies.topology.generating import RANDOM_KINDS, random_topology
 from distced.policies.topology.topology import Topology

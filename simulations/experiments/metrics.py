@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Final
 
-from distced.middleware.events import EventId
-from distced.middleware.timestamps import SECOND
+from distced.middleware.model.events import EventId
+from distced.middleware.model.timestamps import SECOND
 from distced.simulations.network.network import Network
 from distced.simulations.network.outcome import Outcome
 from distced.simulations.network.running import Simulation

@@ -11,7 +11,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
-from distced.middleware.errors import DistcedError
+from distced.middleware.model.errors import DistcedError
 from distced.policies.distribution.policy import NAMED
 from distced.simulations.experiments.comparing import EQUAL, IMPACT_EQUAL, METRICS, Compared
 from distced.simulations.plots import bars

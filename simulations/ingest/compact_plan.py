@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from distced.middleware.eventtypes import Kind
+from distced.middleware.event_files.arrow_form import column_of
+from distced.middleware.event_files.tables import WHOLE, import_pyarrow
 from distced.middleware.history.history import HistoryFile
-from distced.middleware.recorded.arrow_form import column_of
-from distced.middleware.recorded.tables import WHOLE, import_pyarrow
+from distced.middleware.model.event_types import Kind
 
 ROWS: Final = 2_000_000
 """A file with so many events is large enough."""

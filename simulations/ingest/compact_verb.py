@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from distced.middleware.console_output import AsJson
+from distced.middleware.cli.output import AsJson
 
 INLINE = "inline"
 _SHOWN = 10
@@ -38,7 +38,7 @@ def compact(
     import msgspec
 
     from distced.detectors.found_output import progress_bars
-    from distced.middleware.console_output import messages, print_json
+    from distced.middleware.cli.output import messages, print_json
     from distced.middleware.history.layout import check_history
     from distced.simulations.ingest.compacting import Compaction
     from distced.simulations.ingest.recordings import alone, writing

@@ -16,12 +16,12 @@ from typing import Any, Final
 
 import msgspec
 
-from distced.middleware.errors import DistcedError, HistoryError
-from distced.middleware.eventtypes import EventType, Kind, event_type
+from distced.middleware.event_files.tables import import_pyarrow
 from distced.middleware.history import History, HistoryWriter
 from distced.middleware.history.layout import NOTE_KEY, FileNote, folder_of, write_whole
-from distced.middleware.history.reading import read_table
-from distced.middleware.recorded.tables import import_pyarrow
+from distced.middleware.history.reader import read_table
+from distced.middleware.model.errors import DistcedError, HistoryError
+from distced.middleware.model.event_types import EventType, Kind, event_type
 from distced.simulations.ingest.compact_plan import BYTES, ROWS, Merger, form_of, mergers_of
 from distced.simulations.ingest.joining import joined
 from distced.simulations.replay.runners import Runner

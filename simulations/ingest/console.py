@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from distced.middleware.console_output import AsJson
+from distced.middleware.cli.output import AsJson
 
 
 def ingest(

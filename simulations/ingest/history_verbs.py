@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distced.middleware.console_history import history
+from distced.middleware.cli.history import history
 from distced.simulations.ingest.compact_verb import compact
 
 history.command("compact")(compact)

@@ -15,12 +15,12 @@ import msgspec
 from rich.text import Text
 
 from distced.detectors.found_output import opened_for_writing, progress_bars
-from distced.middleware.console_output import messages, print_json
-from distced.middleware.errors import EventError
+from distced.middleware.cli.output import messages, print_json
 from distced.middleware.history.layout import make_history
-from distced.middleware.history.writing import check_recorder
+from distced.middleware.history.writer import check_recorder
 from distced.middleware.mapping import load_mapping
-from distced.middleware.timestamps import format_duration, format_instant
+from distced.middleware.model.errors import EventError
+from distced.middleware.model.timestamps import format_duration, format_instant
 from distced.simulations.ingest.ingesting import Ingest, Outcome
 from distced.simulations.ingest.recordings import alone
 from distced.simulations.replay.runners import LOG, TASKS, Inline, Runner, Spark, check_master, session_of

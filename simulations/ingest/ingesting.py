@@ -11,10 +11,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from distced.middleware.errors import DistcedError, MappingError
 from distced.middleware.history import History
 from distced.middleware.history.layout import make_history
 from distced.middleware.mapping import load_mapping
+from distced.middleware.model.errors import DistcedError, MappingError
 from distced.simulations.ingest.placing import place
 from distced.simulations.ingest.reading import CHUNK, Reading
 from distced.simulations.ingest.recordings import UNDER_WAY, Ingested, Recording, read_note, recording_of, writing

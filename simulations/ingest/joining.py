@@ -7,11 +7,11 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from distced.middleware.errors import HistoryError
-from distced.middleware.eventtypes import EventType, Kind
-from distced.middleware.history.writing import ORDER
-from distced.middleware.recorded.arrow_form import DIGITS, column_of
-from distced.middleware.recorded.tables import TYPES_KEY, WHOLE, import_pyarrow
+from distced.middleware.event_files.arrow_form import DIGITS, column_of
+from distced.middleware.event_files.tables import TYPES_KEY, WHOLE, import_pyarrow
+from distced.middleware.history.writer import ORDER
+from distced.middleware.model.errors import HistoryError
+from distced.middleware.model.event_types import EventType, Kind
 
 _ROW: Final = "row"
 

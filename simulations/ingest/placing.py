@@ -17,11 +17,11 @@ from typing import Final
 import msgspec
 from msgspec import structs
 
-from distced.middleware.errors import HistoryError
 from distced.middleware.history import History, HistoryWriter
 from distced.middleware.history.history import HistoryFile
 from distced.middleware.history.layout import folder_of, write_whole
 from distced.middleware.mapping.rejected import rejected_line
+from distced.middleware.model.errors import HistoryError
 from distced.simulations.ingest.reading import NOTE, READ, REJECTED
 from distced.simulations.ingest.recordings import Ingested, Recording, read_note, together
 from distced.simulations.ingest.sifting import events_of, overlapping, sift, taken_id

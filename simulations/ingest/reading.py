@@ -18,14 +18,14 @@ from typing import Any, Final
 import msgspec
 
 from distced.detectors.running import declared_types
-from distced.middleware.errors import DistcedError, HistoryError
-from distced.middleware.events import Event, EventId
-from distced.middleware.eventtypes import EventType
+from distced.middleware.event_files import EventReader, read_events
 from distced.middleware.history import History, HistoryWriter
 from distced.middleware.history.layout import write_whole
 from distced.middleware.mapping import Mapping, Rejected, load_mapping
 from distced.middleware.mapping.rejected import rejected_line
-from distced.middleware.recorded import EventReader, read_events
+from distced.middleware.model.errors import DistcedError, HistoryError
+from distced.middleware.model.event_types import EventType
+from distced.middleware.model.events import Event, EventId
 from distced.simulations.ingest.recordings import Ingested, Recording, writing
 from distced.simulations.ingest.seen import ClockWatch, SeenIds
 from distced.simulations.ingest.sifting import events_of, overlapping, sift, taken_id

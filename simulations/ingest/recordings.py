@@ -21,7 +21,7 @@ from typing import Final
 
 import msgspec
 
-from distced.middleware.errors import EventError, HistoryError
+from distced.middleware.model.errors import EventError, HistoryError
 from distced.simulations.ingest.seen import ClockJump
 
 INGESTED: Final = "ingested"

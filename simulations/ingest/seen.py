@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from distced.middleware.events import CompositeEvent, Event
+from distced.middleware.model.events import CompositeEvent, Event
 
 
 class SeenIds:

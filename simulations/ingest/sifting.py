@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from distced.middleware.errors import DistcedError, EventError, HistoryError
-from distced.middleware.events import CompositeEvent, Event, EventId
+from distced.middleware.event_files import json_line
+from distced.middleware.event_files.reader import EventReader
+from distced.middleware.event_files.tables import ParquetRows
 from distced.middleware.history.history import HistoryFile
-from distced.middleware.history.reading import read_table
+from distced.middleware.history.reader import read_table
 from distced.middleware.mapping import Rejected
-from distced.middleware.recorded import json_line
-from distced.middleware.recorded.reader import EventReader
-from distced.middleware.recorded.tables import ParquetRows
+from distced.middleware.model.errors import DistcedError, EventError, HistoryError
+from distced.middleware.model.events import CompositeEvent, Event, EventId
 
 
 class Sifted(NamedTuple):

@@ -10,9 +10,17 @@ from typing import TYPE_CHECKING
 
 from distced.brokers.effects import Publish
 from distced.brokers.policy_settings import EVERYBODY
-from distced.middleware.eventtypes import EventType
-from distced.middleware.protocol import DetectorEntry, HintEntry, Move, SetPolicy, TopologyEntry, decode, encode
-from distced.middleware.topics import administration_topic
+from distced.middleware.model.event_types import EventType
+from distced.middleware.wire.directory_entries import (
+    DetectorEntry,
+    HintEntry,
+    Move,
+    SetPolicy,
+    TopologyEntry,
+    decode,
+    encode,
+)
+from distced.middleware.wire.topics import administration_topic
 from distced.policies.topology.model import Place
 from distced.policies.topology.writing import topology_as_toml
 from distced.simulations.network.clients import SimulatedClient

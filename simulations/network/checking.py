@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from distced.detectors.compilation import Compiled, compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.middleware.errors import DistcedError
-from distced.middleware.events import CompositeEvent
-from distced.middleware.eventtypes import TypeRegistry
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.model.events import CompositeEvent
 from distced.simulations.network.outcome import Outcome
 from distced.simulations.network.subscribers import Subscribed
 

@@ -1,7 +1,8 @@
 """What clients have in common in the simulation: they know the directory, and stand behind their entries in it.
 
-The protocol of `middleware.presence`, without threads: entries are retained, so they outlive a connection; after each
-connection, once the directory was read, a client publishes anew what it stands behind and does not find there.
+The protocol of `middleware.client.directory_session`, without threads: entries are retained, so they outlive a
+connection; after each connection, once the directory was read, a client publishes anew what it stands behind and does
+not find there.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from distced.brokers.effects import Publish, Subscribe
-from distced.middleware.protocol import ClientEntry, encode
-from distced.middleware.timestamps import SECOND
-from distced.middleware.topics import Area, administration_topic, area_filter, directory_topic, parse_topic
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.directory_entries import ClientEntry, encode
+from distced.middleware.wire.topics import Area, administration_topic, area_filter, directory_topic, parse_topic
 from distced.policies.topology.model import Place
 from distced.simulations.network.participants import Participant
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from distced.brokers.effects import Publish, Subscribe, Unsubscribe
 from distced.middleware.bus.backoff import Backoff
-from distced.middleware.timestamps import SECOND
+from distced.middleware.model.timestamps import SECOND
 from distced.simulations.network.sessions import Control, Session
 from distced.simulations.network.sizes import connect_size, message_size, subscribe_size
 from distced.simulations.network.ways import MQTT

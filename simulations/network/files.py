@@ -61,12 +61,12 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from distced.detectors.conformance.event_text import parse_event
-from distced.middleware.errors import DistcedError, MappingError
-from distced.middleware.events import Attribute, Event
-from distced.middleware.eventtypes import EventType, event_type
-from distced.middleware.mapping.shaping import shape
-from distced.middleware.protocol import Hints
-from distced.middleware.timestamps import parse_duration
+from distced.middleware.mapping.schema_check import shape
+from distced.middleware.model.errors import DistcedError, MappingError
+from distced.middleware.model.event_types import EventType, event_type
+from distced.middleware.model.events import Attribute, Event
+from distced.middleware.model.timestamps import parse_duration
+from distced.middleware.wire.directory_entries import Hints
 from distced.policies.distribution.policy import parse_policy
 from distced.policies.topology.files import load_topology, parse_topology
 from distced.policies.topology.topology import Topology

@@ -12,9 +12,9 @@ from functools import cache
 from typing import IO
 
 from distced.brokers.effects import Note
-from distced.middleware.protocol import DeadLetter, decode
-from distced.middleware.timestamps import SECOND
-from distced.middleware.topics import ROOT, Area, parse_topic
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.directory_entries import DeadLetter, decode
+from distced.middleware.wire.topics import ROOT, Area, parse_topic
 from distced.policies.topology.model import Place
 from distced.policies.topology.topology import Topology
 from distced.simulations.network.channels import Channel, Channels

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from distced.brokers.effects import Publish
 from distced.brokers.node import Node
-from distced.middleware.timestamps import MILLISECOND
+from distced.middleware.model.timestamps import MILLISECOND
 from distced.policies.topology.model import Place
 from distced.simulations.network.participants import Participant
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from distced.brokers.effects import Note
-from distced.middleware.events import Event
-from distced.middleware.protocol import DeadLetter, DetectorEntry, LoadEntry
+from distced.middleware.model.events import Event
+from distced.middleware.wire.directory_entries import DeadLetter, DetectorEntry, LoadEntry
 from distced.simulations.network.scenario import Scenario
 from distced.simulations.network.subscribers import Subscribed
 

@@ -1,9 +1,9 @@
 """A publisher in the simulation: becomes a source, waits for the broker nodes, publishes what it has when it is due.
 
-The protocol of `middleware.client` and `middleware.source`: the source is announced at its home; once all broker nodes
-have acknowledged it events are published, several of one type in a frame; watermarks travel with them where the source
-has one type only, and as heartbeats else. Where nodes take long, events wait; the client would raise an error and leave
-it to the application to try again.
+The protocol of `middleware.client.client` and `middleware.client.source`: the source is announced at its home; once all
+broker nodes have acknowledged it events are published, several of one type in a frame; watermarks travel with them
+where the source has one type only, and as heartbeats else. Where nodes take long, events wait; the client would raise
+an error and leave it to the application to try again.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from distced.brokers.effects import Effect, Publish, Subscribe
-from distced.middleware.events import Event
-from distced.middleware.protocol import Acknowledgement, Heartbeat, SourceEntry, decode, encode
-from distced.middleware.source import FRAME
-from distced.middleware.timestamps import SECOND
-from distced.middleware.topics import Area, administration_topic, area_filter, event_topic
-from distced.middleware.wire import encode as encode_frame
+from distced.middleware.client.source import FRAME
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.directory_entries import Acknowledgement, Heartbeat, SourceEntry, decode, encode
+from distced.middleware.wire.frames import encode as encode_frame
+from distced.middleware.wire.topics import Area, administration_topic, area_filter, event_topic
 from distced.policies.topology.model import Place
 from distced.simulations.network.clients import SimulatedClient
 from distced.simulations.network.scenario import Send, Stream

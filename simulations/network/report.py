@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from distced.middleware.timestamps import MILLISECOND, SECOND, format_instant
+from distced.middleware.model.timestamps import MILLISECOND, SECOND, format_instant
 from distced.simulations.network.checking import Comparison
 from distced.simulations.network.outcome import LinkTraffic, Outcome
 from distced.simulations.network.subscribers import Subscribed

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import IO, Final, TypeAlias
 
-from distced.middleware.protocol import LoadEntry, decode
-from distced.middleware.timestamps import MILLISECOND, SECOND
+from distced.middleware.model.timestamps import MILLISECOND, SECOND
+from distced.middleware.wire.directory_entries import LoadEntry, decode
 from distced.simulations.network.administrator import Administrator
 from distced.simulations.network.channels import Channel
 from distced.simulations.network.network import Network

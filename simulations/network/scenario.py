@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from distced.middleware.errors import DistcedError
-from distced.middleware.events import Event
-from distced.middleware.eventtypes import EventType
-from distced.middleware.protocol import HintEntry, Hints
-from distced.middleware.timestamps import SECOND
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import EventType
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.directory_entries import HintEntry, Hints
 from distced.policies.distribution.policy import parse_policy
 from distced.policies.topology.topology import Topology
 
@@ -76,7 +76,7 @@ class Asked:
         at: when it is made, ns after the start; None for while everything comes up.
         until: when it ends; None for the end of the run.
         definitions, consumption, detection, constituents, distribution, hints: as of
-            `middleware.protocol.SubscriptionEntry`; `detection` is its `policy`.
+            `middleware.wire.directory_entries.SubscriptionEntry`; `detection` is its `policy`.
         decomposition: the same; where it is empty, that of the distribution policy, or `none` without one.
     """
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final
 
-from distced.middleware.eventtypes import event_type
-from distced.middleware.timestamps import MILLISECOND, SECOND
+from distced.middleware.model.event_types import event_type
+from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.policies.topology.generating import TYPES, RandomKind, random_topology
 from distced.policies.topology.topology import Topology
 from distced.simulations.network.scenario import START, Asked, Move, Scenario

@@ -6,9 +6,9 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from distced.middleware.console_output import messages, output, print_json
-from distced.middleware.errors import DistcedError
-from distced.middleware.timestamps import SECOND
+from distced.middleware.cli.output import messages, output, print_json
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.timestamps import SECOND
 from distced.simulations.network.checking import compare
 from distced.simulations.network.files import load_scenario
 from distced.simulations.network.outcome import Outcome

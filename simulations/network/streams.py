@@ -12,9 +12,9 @@ from heapq import merge
 from random import Random
 from typing import Final, TypeAlias
 
-from distced.middleware.events import Attribute, Event
-from distced.middleware.eventtypes import EventType, Kind
-from distced.middleware.timestamps import MILLISECOND, SECOND
+from distced.middleware.model.event_types import EventType, Kind
+from distced.middleware.model.events import Attribute, Event
+from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.policies.topology.model import Publisher
 from distced.policies.topology.topology import Topology
 from distced.simulations.network.scenario import ScenarioError, Send, Stream

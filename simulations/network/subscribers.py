@@ -1,8 +1,8 @@
 """A subscriber in the simulation: has patterns detected, and notes what arrives when.
 
-The protocol of `middleware.subscribing`: the subscription is an entry of the directory; a node offers a detector's
-topic; the subscriber listens at its homes and, once the servers have taken that, says that it is ready; the node says
-that the detector is at work. When another node offers the detector again, the subscriber answers again.
+The protocol of `middleware.client.subscription_session`: the subscription is an entry of the directory; a node offers a
+detector's topic; the subscriber listens at its homes and, once the servers have taken that, says that it is ready; the
+node says that the detector is at work. When another node offers the detector again, the subscriber answers again.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from distced.brokers.effects import Publish, Subscribe
-from distced.middleware.events import CompositeEvent, EventId
-from distced.middleware.protocol import Answer, SubscriptionEntry, decode
-from distced.middleware.timestamps import SECOND
-from distced.middleware.topics import administration_topic, composite_topic
-from distced.middleware.wire import decode as decode_frame
+from distced.middleware.model.events import CompositeEvent, EventId
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.directory_entries import Answer, SubscriptionEntry, decode
+from distced.middleware.wire.frames import decode as decode_frame
+from distced.middleware.wire.topics import administration_topic, composite_topic
 from distced.policies.topology.model import Place
 from distced.simulations.network.clients import SimulatedClient
 from distced.simulations.network.scenario import Asked

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from distced.middleware.timestamps import SECOND
+from distced.middleware.model.timestamps import SECOND
 from distced.simulations.network.channels import Channel
 from distced.simulations.network.engine import Engine
 from distced.simulations.network.sizes import ACKNOWLEDGEMENT

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from distced.middleware.timestamps import HOUR, MINUTE, SECOND
+from distced.middleware.model.timestamps import HOUR, MINUTE, SECOND
 from distced.simulations.office.building import OUTSIDE
 from distced.simulations.office.fittings import Fittings
 from distced.simulations.office.sensors import TEMP

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from distced.middleware.timestamps import MILLISECOND, MINUTE, SECOND
+from distced.middleware.model.timestamps import MILLISECOND, MINUTE, SECOND
 from distced.simulations.office.occupants import Occupant
 from distced.simulations.office.sensors import DOOR, LIGHT, LOGIN, LOGOUT
 from distced.simulations.office.world import World

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from distced.middleware.timestamps import MINUTE, SECOND
+from distced.middleware.model.timestamps import MINUTE, SECOND
 from distced.simulations.office.occupants import Occupant
 from distced.simulations.office.sensors import BOARD_OFF, BOARD_ON, BOARD_PAGE
 from distced.simulations.office.world import World

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from distced.middleware.timestamps import SECOND
+from distced.middleware.model.timestamps import SECOND
 from distced.simulations.office.building import OUTSIDE
 from distced.simulations.office.fittings import Fittings
 from distced.simulations.office.occupants import STEP, Occupant, draw

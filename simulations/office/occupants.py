@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from distced.middleware.timestamps import MINUTE, SECOND
+from distced.middleware.model.timestamps import MINUTE, SECOND
 from distced.simulations.office.building import Building
 
 STEP: Final = 20 * SECOND

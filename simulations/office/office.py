@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from distced.middleware.errors import DistcedError
-from distced.middleware.events import Event
-from distced.middleware.eventtypes import EventType
-from distced.middleware.timestamps import HOUR, INSTANT_MAX, INSTANT_MIN, SECOND, parse_instant
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import EventType
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import HOUR, INSTANT_MAX, INSTANT_MIN, SECOND, parse_instant
 from distced.simulations.office.building import Building
 from distced.simulations.office.climate import Climate
 from distced.simulations.office.fittings import Fittings

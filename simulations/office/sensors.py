@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import Final
 
-from distced.middleware.events import Attribute, Event
-from distced.middleware.eventtypes import EventType, derive, event_type
-from distced.middleware.timestamps import MILLISECOND, MINUTE
+from distced.middleware.model.event_types import EventType, derive, event_type
+from distced.middleware.model.events import Attribute, Event
+from distced.middleware.model.timestamps import MILLISECOND, MINUTE
 from distced.simulations.office.building import Building
 
 PERS: Final = event_type("Pers", {"person": "string", "room": "string"})

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from distced.middleware.timestamps import MINUTE, format_duration, format_instant
+from distced.middleware.model.timestamps import MINUTE, format_duration, format_instant
 
 LOGIN_LIMIT: Final = 5 * MINUTE
 """Scenario 2: "if she does not log in to the workstation in her office within five minutes of the meeting"."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from distced.middleware.errors import DistcedError
-from distced.middleware.protocol import DetectorEntry, HintEntry
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.wire.directory_entries import DetectorEntry, HintEntry
 from distced.policies.distribution.measures import hosting
 from distced.policies.distribution.policy import NAMED, Policy
 from distced.simulations.placement.by_policy import Placed, place_all, settle

@@ -16,8 +16,8 @@ from msgspec.structs import replace as replace_entry
 
 from distced.detectors.cutting.catalogue import Catalogue
 from distced.detectors.cutting.graph import DetectorPlan
-from distced.middleware.eventtypes import TypeRegistry
-from distced.middleware.protocol import NODE_CLIENT, DetectorEntry
+from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.wire.directory_entries import NODE_CLIENT, DetectorEntry
 from distced.policies.distribution.adapting import DWELL, reconsider
 from distced.policies.distribution.hints import NO_HINTS
 from distced.policies.distribution.placing import Placement, place

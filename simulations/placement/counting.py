@@ -26,9 +26,9 @@ from msgspec.structs import replace
 
 from distced.detectors.cutting.graph import DetectorPlan
 from distced.detectors.engines import EngineName, Kinds, make_engine
-from distced.middleware.events import CompositeEvent, Event, EventId
-from distced.middleware.topics import event_topic
-from distced.middleware.wire import encode
+from distced.middleware.model.events import CompositeEvent, Event, EventId
+from distced.middleware.wire.frames import encode
+from distced.middleware.wire.topics import event_topic
 from distced.simulations.placement.counts import Counts
 from distced.simulations.placement.space import Space
 from distced.simulations.placement.telling import promises_of, spoken, steps
@@ -192,7 +192,7 @@ def count(
 
 def frame_size(name: str) -> int:
     """Bytes of a frame of a detector without events, that says how far it is, and its topic."""
-    from distced.middleware.topics import composite_topic
+    from distced.middleware.wire.topics import composite_topic
 
     return _size(name, []) + len(composite_topic(name).encode())
 

@@ -10,7 +10,7 @@ from functools import reduce
 
 import msgspec
 
-from distced.middleware.timestamps import SECOND
+from distced.middleware.model.timestamps import SECOND
 
 
 class StreamCount(msgspec.Struct):

@@ -21,10 +21,10 @@ import msgspec
 from distced.detectors.compilation import Compiled
 from distced.detectors.engines import EngineName
 from distced.detectors.pattern_source import PatternSource, compile_source
-from distced.middleware.errors import DistcedError
 from distced.middleware.history.history import History
-from distced.middleware.history.reading import events_of_history
-from distced.middleware.timestamps import DAY, MINUTE
+from distced.middleware.history.reader import events_of_history
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.timestamps import DAY, MINUTE
 from distced.policies.topology.model import Place
 from distced.simulations.placement.counting import Counting
 from distced.simulations.placement.counts import Counts, total

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Final, Literal, TypeAlias, get_args
 
-from distced.middleware.errors import DistcedError
-from distced.middleware.protocol import DetectorEntry
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.wire.directory_entries import DetectorEntry
 from distced.policies.distribution.delays import arrivals, mean
 from distced.policies.distribution.measures import DEEPEST, hosting
 from distced.policies.distribution.situation import Situation

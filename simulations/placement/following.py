@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from msgspec.structs import replace as replace_entry
 
-from distced.middleware.events import Event
-from distced.middleware.protocol import DetectorEntry, Told
-from distced.middleware.timestamps import SECOND
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.directory_entries import DetectorEntry, Told
 from distced.policies.distribution.delays import from_source
 from distced.policies.distribution.measures import hosting
 from distced.policies.distribution.situation import Situation

@@ -15,9 +15,9 @@ from msgspec.structs import replace as replace_entry
 
 from distced.detectors.cutting.graph import DetectorPlan
 from distced.detectors.language.printer import format_publication
-from distced.middleware.directory import Entries
-from distced.middleware.errors import DistcedError
-from distced.middleware.protocol import DetectorEntry, Foreseen, HintEntry, Measured, SourceEntry, Told
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.wire.directory import Entries
+from distced.middleware.wire.directory_entries import DetectorEntry, Foreseen, HintEntry, Measured, SourceEntry, Told
 from distced.policies.distribution import sizes
 from distced.policies.distribution.estimating import Part, Rates, expected, streams_of
 from distced.policies.distribution.hints import NO_HINTS

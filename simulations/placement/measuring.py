@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from distced.detectors.engines import EngineName, Kinds
-from distced.middleware.errors import DistcedError
-from distced.middleware.eventtypes import TypeRegistry
 from distced.middleware.history.history import History
 from distced.middleware.history.layout import day_number
-from distced.middleware.history.reading import events_of_history
-from distced.middleware.protocol import Foreseen, Heartbeat, SourceEntry, Told, encode
-from distced.middleware.timestamps import DAY, SECOND
-from distced.middleware.topics import administration_topic
+from distced.middleware.history.reader import events_of_history
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.model.timestamps import DAY, SECOND
+from distced.middleware.wire.directory_entries import Foreseen, Heartbeat, SourceEntry, Told, encode
+from distced.middleware.wire.topics import administration_topic
 from distced.policies.distribution import sizes
 from distced.policies.distribution.reading import AT_DIRECTORY, Stream
 from distced.policies.topology.errors import TopologyError

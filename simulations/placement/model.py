@@ -7,8 +7,8 @@ from functools import cached_property
 from math import inf
 
 from distced.detectors.cutting.graph import DetectorPlan
-from distced.middleware.errors import DistcedError
-from distced.middleware.protocol import DetectorEntry
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.wire.directory_entries import DetectorEntry
 from distced.policies.distribution.measures import flow_of
 from distced.policies.distribution.reading import Stream
 from distced.simulations.placement.evaluating import Metric

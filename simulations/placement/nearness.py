@@ -9,7 +9,7 @@ from math import inf
 from typing import Final, NamedTuple, TypeAlias
 
 from distced.detectors.cutting.graph import DetectorPlan
-from distced.middleware.errors import DistcedError
+from distced.middleware.model.errors import DistcedError
 from distced.policies.distribution import sizes
 from distced.policies.distribution.delays import Input, from_source, waited
 from distced.policies.distribution.estimating import streams_of

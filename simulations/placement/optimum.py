@@ -42,8 +42,8 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from distced.middleware.errors import DistcedError
-from distced.middleware.protocol import DetectorEntry
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.wire.directory_entries import DetectorEntry
 from distced.simulations.placement.evaluating import Cost, Metric, evaluate
 from distced.simulations.placement.instance import Instance
 from distced.simulations.placement.model import Model

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Final
 
 from distced.detectors.pattern_source import PatternSource, compile_source, read_source
-from distced.middleware.console_output import messages, output, print_json, show_notes
-from distced.middleware.errors import DistcedError
-from distced.middleware.eventtypes import EventType
+from distced.middleware.cli.output import messages, output, print_json, show_notes
 from distced.middleware.history.history import History
-from distced.middleware.history.reading import events_of_history
-from distced.middleware.protocol import SourceEntry
+from distced.middleware.history.reader import events_of_history
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import EventType
+from distced.middleware.wire.directory_entries import SourceEntry
 from distced.policies.distribution.hint_files import write_hints
 from distced.policies.distribution.policy import parse_policy
 from distced.policies.explaining.deployment import subscribers_of

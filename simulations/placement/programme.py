@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
 
-from distced.middleware.errors import DistcedError
+from distced.middleware.model.errors import DistcedError
 
 
 class OutOfTimeError(DistcedError):

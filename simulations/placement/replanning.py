@@ -17,8 +17,8 @@ from typing import Final
 
 from msgspec.structs import replace as replace_entry
 
-from distced.middleware.errors import DistcedError
-from distced.middleware.protocol import DetectorEntry
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.wire.directory_entries import DetectorEntry
 from distced.policies.distribution.measures import hosting
 from distced.simulations.placement.by_policy import Placed, place_more
 from distced.simulations.placement.evaluating import Metric, evaluate

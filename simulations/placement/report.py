@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from distced.middleware.console_output import error_as_dict
-from distced.middleware.protocol import DetectorEntry
+from distced.middleware.cli.output import error_as_dict
+from distced.middleware.wire.directory_entries import DetectorEntry
 from distced.policies.distribution.measures import hosting
 from distced.policies.distribution.reasons import show_figure, show_rate, show_time
 from distced.policies.explaining.text import SHORT

@@ -20,8 +20,8 @@ from distced.detectors.cutting.catalogue import Catalogue, Entry
 from distced.detectors.cutting.cover import INLINE, Usable, for_reuse
 from distced.detectors.cutting.graph import Choice, Choose, DetectorGraph, DetectorPlan, cut
 from distced.detectors.language.tree import Publication
-from distced.middleware.errors import DistcedError
-from distced.middleware.protocol import parts_key
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.wire.directory_entries import parts_key
 from distced.policies.topology.model import Place
 
 

@@ -21,9 +21,9 @@ from random import Random
 from typing import Final, NamedTuple, Protocol
 
 from distced.brokers.node import STATUS_EVERY
-from distced.middleware.events import Event
-from distced.middleware.protocol import DetectorEntry, parts_key
-from distced.middleware.timestamps import SECOND
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.directory_entries import DetectorEntry, parts_key
 from distced.policies.distribution import sizes
 from distced.simulations.placement.space import Space
 

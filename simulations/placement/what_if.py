@@ -17,10 +17,10 @@ from random import Random
 from typing import Final
 
 from distced.detectors.engines import Kinds
-from distced.middleware.events import Event
-from distced.middleware.eventtypes import EventType
-from distced.middleware.protocol import DetectorEntry, HintEntry, SourceEntry
-from distced.middleware.timestamps import SECOND
+from distced.middleware.model.event_types import EventType
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.directory_entries import DetectorEntry, HintEntry, SourceEntry
 from distced.policies.topology.model import Subscriber
 from distced.policies.topology.topology import Topology
 from distced.simulations.network.channels import Channels

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from distced.detectors.columnar.columns import Batch, Column, Handed, Ints
 from distced.detectors.columnar.values import BOOLEAN, FLOAT, INTEGER, NULL, TEXT, Texts
-from distced.middleware.events import COMPOSITE, PRIMITIVE, CompositeEvent, Event
-from distced.middleware.recorded.arrow_form import column_of
-from distced.middleware.recorded.native import OWN_COLUMNS, PREFIX
-from distced.middleware.recorded.tables import WHOLE
+from distced.middleware.event_files.arrow_form import column_of
+from distced.middleware.event_files.native import OWN_COLUMNS, PREFIX
+from distced.middleware.event_files.tables import WHOLE
+from distced.middleware.model.events import COMPOSITE, PRIMITIVE, CompositeEvent, Event
 
 _LIMBS = 2
 

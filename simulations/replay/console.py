@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from distced.detectors.console import Consumption, ConsumptionOption, EngineOption, PatternArgument
-from distced.middleware.console_output import AsJson
+from distced.middleware.cli.output import AsJson
 
 
 class WayOption(StrEnum):
@@ -62,7 +62,7 @@ def replay(
       distced replay '[Login as x] ; [Logout] by person within 8h' --history office --from 2026-11-21T00:00:00Z
       distced replay office.pattern --history office --plan
     """
-    from distced.middleware.history_verb import choice
+    from distced.middleware.cli.history_driver import choice
     from distced.simulations.replay.replay_verb import Asked, replay_patterns
 
     wanted = choice((), (), begin, until)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from distced.detectors.columnar.columns import Column
 from distced.detectors.columnar.values import FLOAT, INTEGER, TEXT
-from distced.middleware.recorded.arrow_form import column_of
+from distced.middleware.event_files.arrow_form import column_of
 from distced.simulations.replay.batches import column_values
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)

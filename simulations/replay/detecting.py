@@ -14,7 +14,7 @@ import numpy as np
 from distced.detectors.compilation import Compiled
 from distced.detectors.engines import EngineName, chosen, has_columnar, make_engine
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.middleware.events import CompositeEvent, OrderKey
+from distced.middleware.model.events import CompositeEvent, OrderKey
 from distced.simulations.replay.batches import TableBatch
 from distced.simulations.replay.plan import Slice
 

@@ -13,8 +13,8 @@ from typing import IO, Any, Final, TypeAlias
 import msgspec
 
 from distced.detectors.packing import WIDE, pack_seq, unpack_seq
-from distced.middleware.errors import DistcedError
-from distced.middleware.events import CompositeEvent, Event
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.events import CompositeEvent, Event
 
 _PackedId: TypeAlias = tuple[str, int | bytes]
 

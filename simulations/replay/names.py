@@ -18,8 +18,8 @@ def names_in(patterns: Sequence[Compiled]) -> frozenset[str]:
 
 def columns_read(names: frozenset[str] | None, columns: Iterable[str]) -> list[str]:
     """Those of the columns that patterns with these names may look at; all for None."""
-    from distced.middleware.recorded.native import PREFIX
-    from distced.middleware.recorded.tables import WHOLE
+    from distced.middleware.event_files.native import PREFIX
+    from distced.middleware.event_files.tables import WHOLE
 
     if names is None:
         return list(columns)

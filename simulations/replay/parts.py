@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from distced.detectors.cutting.graph import DetectorGraph, DetectorPlan
 from distced.detectors.detector import Detected, Detector
-from distced.middleware.events import CompositeEvent, Event, EventId, OpenGap, OrderKey
 from distced.middleware.history.layout import day_number, day_of
-from distced.middleware.timestamps import DAY, INSTANT_MIN
-from distced.middleware.wire import Frame, decode, encode
+from distced.middleware.model.events import CompositeEvent, Event, EventId, OpenGap, OrderKey
+from distced.middleware.model.timestamps import DAY, INSTANT_MIN
+from distced.middleware.wire.frames import Frame, decode, encode
 from distced.policies.detection import Guaranteed
 from distced.simulations.replay.batches import TableBatch
 from distced.simulations.replay.found import unreadable, write_found

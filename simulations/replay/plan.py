@@ -17,9 +17,9 @@ from distced.detectors.compilation import Compiled, types_read
 from distced.detectors.cutting.decomposition import full
 from distced.detectors.cutting.graph import DetectorGraph, cut
 from distced.detectors.engines import has_columnar
-from distced.middleware.errors import DistcedError
 from distced.middleware.history.history import HistoryFile
-from distced.middleware.timestamps import INSTANT_MIN, format_duration
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.timestamps import INSTANT_MIN, format_duration
 from distced.simulations.replay.groups import groups_of, key_of_group
 from distced.simulations.replay.reach import reach_of
 

@@ -17,11 +17,11 @@ from distced.detectors.engines import EngineName
 from distced.detectors.found_output import progress_bars, writing_found
 from distced.detectors.pattern_source import Patterns, PatternSource, compile_source, read_source
 from distced.detectors.running import misfits
-from distced.middleware.console_output import messages, print_json, show_notes
-from distced.middleware.errors import DistcedError
-from distced.middleware.eventtypes import TypeRegistry
+from distced.middleware.cli.output import messages, print_json, show_notes
 from distced.middleware.history.history import History
-from distced.middleware.timestamps import format_instant
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.model.timestamps import format_instant
 from distced.simulations.replay.plan import Way
 from distced.simulations.replay.replaying import HistoryReplay, Progress
 from distced.simulations.replay.runners import LOG, Inline, Runner, Spark, session_of

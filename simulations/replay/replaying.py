@@ -17,10 +17,10 @@ import msgspec
 from distced.detectors.compilation import Compiled, types_read
 from distced.detectors.cutting.graph import DetectorGraph
 from distced.detectors.engines import EngineName
-from distced.middleware.errors import DistcedError
-from distced.middleware.events import CompositeEvent, EventId
 from distced.middleware.history.history import History, HistoryFile, Problem
-from distced.middleware.timestamps import INSTANT_MIN
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.events import CompositeEvent, EventId
+from distced.middleware.model.timestamps import INSTANT_MIN
 from distced.simulations.replay.constituents import may_lack_constituents
 from distced.simulations.replay.found import read_found
 from distced.simulations.replay.names import names_in

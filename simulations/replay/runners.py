@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
-from distced.middleware.errors import DistcedError
+from distced.middleware.model.errors import DistcedError
 
 
 class Task(Protocol):

@@ -1,6 +1,6 @@
 """The columns of events in a DataFrame: what they mean, which rows are none, and how a row becomes an event.
 
-They are those of the native form of tables (`middleware.recorded.native`), so that a history can be streamed as it
+They are those of the native form of tables (`middleware.event_files.native`), so that a history can be streamed as it
 stands. What has no place in a table has one here: `attributes`, a JSON object, a map or a struct.
 """
 
@@ -15,12 +15,12 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, Final
 
-from distced.middleware.errors import EventError
-from distced.middleware.events import SEQ_END, Attribute, CompositeEvent, Event
-from distced.middleware.recorded.arrow_form import column_of
-from distced.middleware.recorded.native import OWN_COLUMNS, PREFIX, constituents_of
-from distced.middleware.recorded.tables import WHOLE
-from distced.middleware.timestamps import INSTANT_MAX, INSTANT_MIN
+from distced.middleware.event_files.arrow_form import column_of
+from distced.middleware.event_files.native import OWN_COLUMNS, PREFIX, constituents_of
+from distced.middleware.event_files.tables import WHOLE
+from distced.middleware.model.errors import EventError
+from distced.middleware.model.events import SEQ_END, Attribute, CompositeEvent, Event
+from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
 
 ATTRIBUTES: Final = "attributes"
 TIME: Final = "distced_time"

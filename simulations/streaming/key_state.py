@@ -16,8 +16,8 @@ from distced.detectors.compilation import Compiled
 from distced.detectors.packing import pack_event, unpack_event
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.detectors.stepwise.snapshot import restore, snapshot
-from distced.middleware.events import CompositeEvent, Event, EventId
-from distced.middleware.timestamps import MILLISECOND
+from distced.middleware.model.events import CompositeEvent, Event, EventId
+from distced.middleware.model.timestamps import MILLISECOND
 
 _REST: Final = 999
 """Spark's clock has microseconds: what is beyond a watermark is beyond the rest of its first microsecond, too."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from distced.detectors.compilation import Compiled
-from distced.middleware.errors import DistcedError
+from distced.middleware.model.errors import DistcedError
 from distced.simulations.replay.constituents import may_lack_constituents
 from distced.simulations.replay.groups import key_of_group
 from distced.simulations.replay.reach import reach_of

@@ -15,8 +15,8 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from distced.detectors.compilation import Compiled
-from distced.middleware.events import CompositeEvent
-from distced.middleware.recorded.arrow_form import DIGITS, constituents_text
+from distced.middleware.event_files.arrow_form import DIGITS, constituents_text
+from distced.middleware.model.events import CompositeEvent
 from distced.simulations.streaming.columns import EVENT, EventColumns
 from distced.simulations.streaming.key_state import KeyDetection, due_at, pack_events, unpack_events
 from distced.simulations.streaming.keys import stream_reach

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from distced.detectors.compilation import Compiled, Consumption, types_read
 from distced.detectors.running import compiled_patterns
-from distced.middleware.errors import DistcedError
-from distced.middleware.eventtypes import EventType, TypeRegistry
-from distced.middleware.timestamps import MILLISECOND, parse_duration
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import EventType, TypeRegistry
+from distced.middleware.model.timestamps import MILLISECOND, parse_duration
 from distced.simulations.streaming.columns import (
     EVENT,
     KEY,

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from distced.brokers import bridge as bridge_module
 from distced.brokers.bridge import Bridge
 from distced.brokers.effects import Effect, Note, Publish, Subscribe
-from distced.middleware.errors import TypeRegistryError
-from distced.middleware.events import Event
-from distced.middleware.eventtypes import EventType, event_type
 from distced.middleware.mapping import parse_mapping
-from distced.middleware.protocol import ClientEntry, DeadLetter, Heartbeat, SourceEntry, decode, encode
-from distced.middleware.timestamps import MILLISECOND, SECOND
-from distced.middleware.topics import administration_topic, directory_topic
-from distced.middleware.wire import decode as decode_frame
+from distced.middleware.model.errors import TypeRegistryError
+from distced.middleware.model.event_types import EventType, event_type
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import MILLISECOND, SECOND
+from distced.middleware.wire.directory_entries import ClientEntry, DeadLetter, Heartbeat, SourceEntry, decode, encode
+from distced.middleware.wire.frames import decode as decode_frame
+from distced.middleware.wire.topics import administration_topic, directory_topic
 
 NOW = 1_795_248_000 * SECOND
 

@@ -9,8 +9,8 @@ import pytest
 from distced.brokers.claiming import Claim, Claimed
 from distced.brokers.effects import Effect, Note, Publish
 from distced.brokers.node import Node
-from distced.middleware.protocol import NodeEntry, decode, encode
-from distced.middleware.topics import directory_topic
+from distced.middleware.wire.directory_entries import NodeEntry, decode, encode
+from distced.middleware.wire.topics import directory_topic
 
 TOPIC = "ced/a/node/n/since"
 KNOWN = "ced/a/known/n"

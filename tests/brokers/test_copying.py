@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from distced.brokers.policy_settings import EVERYBODY
-from distced.middleware.protocol import DetectorEntry, Move, SetPolicy, decode, encode
-from distced.middleware.timestamps import SECOND
-from distced.middleware.topics import administration_topic, directory_topic
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.directory_entries import DetectorEntry, Move, SetPolicy, decode, encode
+from distced.middleware.wire.topics import administration_topic, directory_topic
 from tests.brokers.test_delegating import CHAIN, Scene
 from tests.brokers.virtual import Network
 

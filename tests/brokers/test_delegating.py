@@ -6,11 +6,11 @@ import pytest
 
 from distced.brokers.serving import GRACE
 from distced.detectors.compilation import compile_pattern
-from distced.middleware.events import Event
-from distced.middleware.eventtypes import event_type
-from distced.middleware.protocol import Answer, encode
-from distced.middleware.timestamps import SECOND
-from distced.middleware.topics import administration_topic
+from distced.middleware.model.event_types import event_type
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.directory_entries import Answer, encode
+from distced.middleware.wire.topics import administration_topic
 from tests.brokers.virtual import Network, VirtualClient, VirtualNode
 
 KINDS = [event_type(name, {"k": "number", "v": "number"}) for name in "ABCD"]
@@ -226,7 +226,7 @@ def test_what_is_thinned_stays_together() -> None:
 
 
 def _thinned() -> object:
-    from distced.middleware.eventtypes import derive
+    from distced.middleware.model.event_types import derive
 
     return derive(KINDS[0], "Seen", every=1000)
 

@@ -8,9 +8,16 @@ import msgspec
 import pytest
 
 from distced.brokers.directory import Directory
-from distced.middleware.errors import DistcedError, FrameError, PatternError, TypeRegistryError
-from distced.middleware.eventtypes import Derivation, EventType, derive, event_type
-from distced.middleware.protocol import ClientEntry, DetectorEntry, NodeEntry, SourceEntry, SubscriptionEntry, encode
+from distced.middleware.model.errors import DistcedError, FrameError, PatternError, TypeRegistryError
+from distced.middleware.model.event_types import Derivation, EventType, derive, event_type
+from distced.middleware.wire.directory_entries import (
+    ClientEntry,
+    DetectorEntry,
+    NodeEntry,
+    SourceEntry,
+    SubscriptionEntry,
+    encode,
+)
 
 A = event_type("A", {"k": "number"})
 ENTRIES: list[tuple[str, str, msgspec.Struct]] = [

@@ -18,8 +18,9 @@ from distced.brokers.directory_nodes import nodes_report
 from distced.brokers.directory_nodes_text import lasting, nodes_text
 from distced.brokers.directory_report import SHORTEST, Related, check_node, detectors_report, find_detector, short_ids
 from distced.brokers.directory_text import detectors_text
-from distced.middleware.errors import DistcedError
-from distced.middleware.protocol import (
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.timestamps import DAY, HOUR, MILLISECOND, MINUTE, SECOND
+from distced.middleware.wire.directory_entries import (
     DetectorEntry,
     LoadEntry,
     Measured,
@@ -29,7 +30,6 @@ from distced.middleware.protocol import (
     SubscriptionEntry,
     TopologyEntry,
 )
-from distced.middleware.timestamps import DAY, HOUR, MILLISECOND, MINUTE, SECOND
 
 UP = 1_795_248_000 * SECOND
 """2026-11-21T08:00:00Z"""

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distced.brokers.inputs import fitting, what_is_wrong
-from distced.middleware.errors import EventError
-from distced.middleware.events import Event
-from distced.middleware.eventtypes import EventType, event_type
+from distced.middleware.model.errors import EventError
+from distced.middleware.model.event_types import EventType, event_type
+from distced.middleware.model.events import Event
 
 ROOM = event_type("Room", {"name": "string", "temp": "number", "open": "boolean"})
 VALUES = st.one_of(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from distced.brokers.placement import chosen
-from distced.middleware.protocol import DetectorEntry, Hints, Move, decode, encode
-from distced.middleware.timestamps import SECOND
-from distced.middleware.topics import administration_topic, directory_topic
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.directory_entries import DetectorEntry, Hints, Move, decode, encode
+from distced.middleware.wire.topics import administration_topic, directory_topic
 from tests.brokers.test_delegating import Scene
 from tests.brokers.virtual import Network
 

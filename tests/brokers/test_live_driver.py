@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from distced.brokers.effects import Note, Publish, Subscribe, Unsubscribe
 from distced.brokers.live import LiveNode, Outlet
-from distced.middleware.errors import BusError
+from distced.middleware.model.errors import BusError
 
 NOWHERE = "mqtt://127.0.0.1:9"
 ISLAND = "mqtt://127.0.0.1:19"

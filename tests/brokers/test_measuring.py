@@ -18,9 +18,9 @@ from distced.brokers.measuring import (
     Meter,
     changed,
 )
-from distced.middleware.events import Event
-from distced.middleware.protocol import LoadEntry, Measured, decode, encode
-from distced.middleware.timestamps import MILLISECOND, SECOND
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import MILLISECOND, SECOND
+from distced.middleware.wire.directory_entries import LoadEntry, Measured, decode, encode
 
 NOW = 1_700_000_000 * SECOND
 

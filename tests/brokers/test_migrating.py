@@ -12,11 +12,11 @@ from distced.brokers.migrating import PATIENCE
 from distced.detectors.compilation import compile_pattern
 from distced.detectors.language.printer import format_publication
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.middleware.errors import PatternError
-from distced.middleware.eventtypes import TypeRegistry
-from distced.middleware.protocol import Arrival, Move, Refusal, State, SubscriptionEntry, encode
-from distced.middleware.timestamps import SECOND
-from distced.middleware.topics import administration_topic
+from distced.middleware.model.errors import PatternError
+from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.directory_entries import Arrival, Move, Refusal, State, SubscriptionEntry, encode
+from distced.middleware.wire.topics import administration_topic
 from tests.brokers.test_delegating import CHAIN, Scene
 from tests.brokers.test_transparency import KINDS, _send
 from tests.brokers.virtual import Network, delivering

@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 from distced.brokers.serving import GRACE
-from distced.middleware.events import CompositeEvent, Event
-from distced.middleware.eventtypes import Derivation, EventType, derive, event_type
-from distced.middleware.protocol import DetectorEntry, NodeEntry, decode
-from distced.middleware.timestamps import INSTANT_MAX, SECOND
-from distced.middleware.topics import directory_topic
-from distced.middleware.wire import encode as encode_frame
+from distced.middleware.model.event_types import Derivation, EventType, derive, event_type
+from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.model.timestamps import INSTANT_MAX, SECOND
+from distced.middleware.wire.directory_entries import DetectorEntry, NodeEntry, decode
+from distced.middleware.wire.frames import encode as encode_frame
+from distced.middleware.wire.topics import directory_topic
 from tests.brokers.virtual import Network, VirtualClient
 
 A = event_type("A", {"k": "number", "v": "string"})

@@ -6,11 +6,11 @@ import pytest
 
 from distced.brokers.effects import Note
 from distced.detectors.switching import Engines
-from distced.middleware.events import Event
-from distced.middleware.eventtypes import event_type
-from distced.middleware.protocol import Move, encode
-from distced.middleware.timestamps import SECOND
-from distced.middleware.topics import administration_topic
+from distced.middleware.model.event_types import event_type
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.directory_entries import Move, encode
+from distced.middleware.wire.topics import administration_topic
 from tests.brokers.virtual import Network, VirtualClient, VirtualNode
 from tests.switching import AtOnce, Never
 

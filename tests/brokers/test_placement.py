@@ -10,11 +10,11 @@ import pytest
 from distced.brokers.node import CONFIRM_WITHIN
 from distced.brokers.peers import TAKE_OVER_AFTER
 from distced.brokers.placement import chosen
-from distced.middleware.events import Event
-from distced.middleware.eventtypes import event_type
-from distced.middleware.protocol import DetectorEntry, NodeEntry, decode, encode
-from distced.middleware.timestamps import SECOND
-from distced.middleware.topics import directory_topic
+from distced.middleware.model.event_types import event_type
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.directory_entries import DetectorEntry, NodeEntry, decode, encode
+from distced.middleware.wire.topics import directory_topic
 from tests.brokers.virtual import Network, VirtualClient, VirtualNode
 
 TYPES = [event_type("A", {"k": "number"}), event_type("B", {"k": "number"})]

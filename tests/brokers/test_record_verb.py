@@ -10,10 +10,10 @@ import pytest
 from distced.brokers.directory import Directory
 from distced.brokers.recording.journal import Journal
 from distced.brokers.recording.verb import Rate, check_types, few, status_line, summarise
-from distced.middleware.errors import HistoryError, TypeRegistryError
-from distced.middleware.eventtypes import derive, event_type
-from distced.middleware.protocol import DetectorEntry
-from distced.middleware.timestamps import SECOND
+from distced.middleware.model.errors import HistoryError, TypeRegistryError
+from distced.middleware.model.event_types import derive, event_type
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.directory_entries import DetectorEntry
 
 STATUS: dict[str, Any] = {
     "events": 7, "written": 1200, "late": 0, "duplicates": 0, "dead_letters": 0, "waiting": 0, "sources": 2,

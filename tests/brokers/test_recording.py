@@ -18,14 +18,14 @@ from distced.brokers.recording.recorder import Recorder
 from distced.brokers.recording.runs import Runs
 from distced.brokers.recording.wishes import Append, Write
 from distced.middleware.bus.routes import matches
-from distced.middleware.events import CompositeEvent, Event
-from distced.middleware.eventtypes import derive, event_type
 from distced.middleware.history import History, HistoryWriter, events_of_history
 from distced.middleware.history.layout import RecorderNote
-from distced.middleware.protocol import Acknowledgement, RecorderEntry, decode
-from distced.middleware.timestamps import MINUTE, SECOND
-from distced.middleware.topics import Area, administration_topic, directory_topic, event_topic, parse_topic
-from distced.middleware.wire import encode as encode_frame
+from distced.middleware.model.event_types import derive, event_type
+from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.model.timestamps import MINUTE, SECOND
+from distced.middleware.wire.directory_entries import Acknowledgement, RecorderEntry, decode
+from distced.middleware.wire.frames import encode as encode_frame
+from distced.middleware.wire.topics import Area, administration_topic, directory_topic, event_topic, parse_topic
 from tests.brokers.virtual import Network, Participant, VirtualClient
 
 A = event_type("A", {"k": "number"})

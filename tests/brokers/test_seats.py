@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from distced.brokers.seats import Described, Seat, _without_logins, seats
-from distced.middleware.errors import DistcedError
+from distced.middleware.model.errors import DistcedError
 from distced.policies.topology.errors import TopologyError
 from distced.policies.topology.files import parse_topology
 

@@ -13,10 +13,10 @@ from distced.detectors.compilation import Compiled, compile_pattern
 from distced.detectors.language.printer import format_publication
 from distced.detectors.language.tree import Output, Publication
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.middleware.errors import PatternError
-from distced.middleware.eventtypes import TypeRegistry, event_type
+from distced.middleware.model.errors import PatternError
+from distced.middleware.model.event_types import TypeRegistry, event_type
+from distced.middleware.model.timestamps import SECOND
 from distced.middleware.sets.expressions import Literal
-from distced.middleware.timestamps import SECOND
 from tests.brokers.virtual import Network, VirtualClient, delivering
 from tests.generate import TYPES, PatternMaker
 from tests.streams import END, Message, messages, spread, told

@@ -6,8 +6,8 @@ import pytest
 
 from distced.brokers.effects import Note
 from distced.brokers.watch import PERIOD, SHOWN, Watch
-from distced.middleware.eventtypes import event_type
-from distced.middleware.protocol import (
+from distced.middleware.model.event_types import event_type
+from distced.middleware.wire.directory_entries import (
     ClientEntry,
     DeadLetter,
     DetectorEntry,

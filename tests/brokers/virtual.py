@@ -13,9 +13,10 @@ from typing import Any
 from distced.brokers.effects import Effect, Isolate, Note, Publish, Release, Subscribe, Unsubscribe
 from distced.brokers.node import Node
 from distced.middleware.bus.routes import matches
-from distced.middleware.events import CompositeEvent, Event
-from distced.middleware.eventtypes import EventType
-from distced.middleware.protocol import (
+from distced.middleware.model.event_types import EventType
+from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.directory_entries import (
     Answer,
     ClientEntry,
     DeadLetter,
@@ -25,8 +26,9 @@ from distced.middleware.protocol import (
     decode,
     encode,
 )
-from distced.middleware.timestamps import SECOND
-from distced.middleware.topics import (
+from distced.middleware.wire.frames import decode as decode_frame
+from distced.middleware.wire.frames import encode as encode_frame
+from distced.middleware.wire.topics import (
     Area,
     administration_topic,
     area_filter,
@@ -35,8 +37,6 @@ from distced.middleware.topics import (
     event_topic,
     parse_topic,
 )
-from distced.middleware.wire import decode as decode_frame
-from distced.middleware.wire import encode as encode_frame
 
 STEPS = 200_000
 """More messages than this are a circle."""

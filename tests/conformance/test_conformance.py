@@ -32,7 +32,7 @@ from distced.detectors.language.tree import (
     Window,
     walk,
 )
-from distced.middleware.events import COMPOSITE, CompositeEvent, Event, EventId, composite_digest
+from distced.middleware.model.events import COMPOSITE, CompositeEvent, Event, EventId, composite_digest
 from distced.middleware.sets.describable import AnySet, Difference, Filtered, Intersection, TypeSet, Union, walk_set
 from distced.policies.cut_cases import HowCut, cut_run
 from tests.comparing import seen

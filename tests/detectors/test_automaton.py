@@ -10,8 +10,8 @@ from distced.detectors.automata.reachable import can_match
 from distced.detectors.compilation import compile_pattern
 from distced.detectors.language.parser import parse_publication
 from distced.detectors.language.tree import Relative
+from distced.middleware.model.timestamps import MINUTE
 from distced.middleware.sets.expressions import FALSE, TRUE
-from distced.middleware.timestamps import MINUTE
 
 
 def automaton(text: str) -> Automaton:

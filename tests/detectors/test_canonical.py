@@ -14,8 +14,8 @@ from distced.detectors.language.canonical import CanonicalForm, canonical_form, 
 from distced.detectors.language.parser import parse_publication
 from distced.detectors.language.printer import format_publication
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.middleware.errors import PatternError
-from distced.middleware.events import Event, composite_digest
+from distced.middleware.model.errors import PatternError
+from distced.middleware.model.events import Event, composite_digest
 from tests.generate import FEATURES, PatternMaker
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from distced.detectors.conformance import Case, ConformanceError, Match, load_cases, parse_cases, run_case
 from distced.detectors.conformance.event_text import parse_event
-from distced.middleware.errors import DistcedError
-from distced.middleware.events import Event
-from distced.middleware.timestamps import HOUR, MINUTE, SECOND, Timestamp
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import HOUR, MINUTE, SECOND, Timestamp
 
 CASE = """
 [[case]]

@@ -15,7 +15,7 @@ from distced.detectors.cutting.decomposition import full, none
 from distced.detectors.cutting.graph import DetectorGraph, cut
 from distced.detectors.language.canonical import canonical_form
 from distced.detectors.language.printer import format_pattern
-from distced.middleware.errors import PatternError
+from distced.middleware.model.errors import PatternError
 from tests.comparing import compiled
 from tests.generate import PatternMaker
 

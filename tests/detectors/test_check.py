@@ -7,8 +7,8 @@ import pytest
 from distced.detectors.compilation import compile_file, compile_pattern
 from distced.detectors.language.check import check
 from distced.detectors.language.parser import parse_publication
-from distced.middleware.errors import PatternError
-from distced.middleware.eventtypes import EventType, TypeRegistry
+from distced.middleware.model.errors import PatternError
+from distced.middleware.model.event_types import EventType, TypeRegistry
 
 TYPES = (
     EventType("Pers", {"person": "string", "room": "string"}),

@@ -18,7 +18,7 @@ from distced.detectors.choosing import (
     EngineChoice,
 )
 from distced.detectors.engines import EngineName
-from distced.middleware.timestamps import SECOND
+from distced.middleware.model.timestamps import SECOND
 
 
 @dataclass

@@ -25,9 +25,9 @@ from distced.detectors.compilation import Compiled, compile_file, compile_patter
 from distced.detectors.conformance import Case, Kinds, load_cases, run_case
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.detectors.stepwise.snapshot import restore, snapshot
-from distced.middleware.errors import EventError
-from distced.middleware.events import CompositeEvent, Event
-from distced.middleware.timestamps import INSTANT_MAX, INSTANT_MIN
+from distced.middleware.model.errors import EventError
+from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
 from tests.columnar import differences
 from tests.streams import told
 

@@ -15,8 +15,8 @@ from distced.detectors.columnar.looping import Loop
 from distced.detectors.columnar.prefixes import chain_of
 from distced.detectors.compilation import Compiled, compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.middleware.errors import PatternError
-from distced.middleware.events import CompositeEvent, Event
+from distced.middleware.model.errors import PatternError
+from distced.middleware.model.events import CompositeEvent, Event
 from tests.streams import told
 
 STEPS = ("A", "B", "A where v == 1", "B where v > 0", "A where v == 1 and k == 2", "B where v < 2 and k == 1", "C")

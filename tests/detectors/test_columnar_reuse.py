@@ -19,7 +19,7 @@ from distced.detectors.columnar.looping import Loop
 from distced.detectors.columnar.starts import Starts, slot_of
 from distced.detectors.columnar.stretches import Stretches
 from distced.detectors.compilation import compile_pattern
-from distced.middleware.events import Event
+from distced.middleware.model.events import Event
 from tests.coming_and_going import automata_of, check, come_and_go, some_events
 
 ROOT = Path(__file__).parents[2]

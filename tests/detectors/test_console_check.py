@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from distced.detectors.pattern_source import compile_source, read_source
-from distced.middleware.console import main
-from distced.middleware.errors import DistcedError, PatternError
-from distced.middleware.eventtypes import TypeRegistry
-from distced.middleware.type_file import load_types
+from distced.middleware.cli.command import main
+from distced.middleware.mapping.type_file import load_types
+from distced.middleware.model.errors import DistcedError, PatternError
+from distced.middleware.model.event_types import TypeRegistry
 
 TYPES = """
 [types.Pers]

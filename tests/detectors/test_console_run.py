@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from distced.middleware.console import main
-from distced.middleware.events import Event
-from distced.middleware.recorded import read_events, write_events
-from distced.middleware.timestamps import SECOND
+from distced.middleware.cli.command import main
+from distced.middleware.event_files import read_events, write_events
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import SECOND
 
 EVENTS = [
     Event("A", 10 * SECOND, 11 * SECOND, "s", 0, {"x": 1, "room": "FE02"}),
@@ -181,7 +181,7 @@ def test_nobody_reads_on(folder: Path) -> None:
     """`distced run ... | head -1` ends without a word about broken pipes."""
     many = [Event("A", at, at, "s", at, {}) for at in range(60_000)]
     write_events(many, folder / "many.jsonl")
-    code = "import sys; from distced.middleware.console import main; sys.exit(main(sys.argv[1:]))"
+    code = "import sys; from distced.middleware.cli.command import main; sys.exit(main(sys.argv[1:]))"
     process = subprocess.Popen(
         [sys.executable, "-c", code, "run", "[A]", "--input", "many.jsonl"],
         stdout=subprocess.PIPE,

@@ -14,7 +14,7 @@ from distced.detectors.cutting.joints import ends_open, joined, joint_of, opens_
 from distced.detectors.language.canonical import canonical_form
 from distced.detectors.language.parser import parse_pattern
 from distced.detectors.language.printer import format_pattern
-from distced.middleware.errors import PatternError
+from distced.middleware.model.errors import PatternError
 from tests.comparing import compiled
 from tests.generate import PatternMaker
 

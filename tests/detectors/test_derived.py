@@ -13,11 +13,11 @@ from distced.detectors.language.parser import parse_expression, parse_file, pars
 from distced.detectors.language.printer import format_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.detectors.stepwise.thinning import Thinner, mark, unmarked
-from distced.middleware.errors import DistcedError
-from distced.middleware.events import Event
-from distced.middleware.eventtypes import EventType, TypeRegistry
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import EventType, TypeRegistry
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import MINUTE, SECOND
 from distced.middleware.sets.expressions import TRUE
-from distced.middleware.timestamps import MINUTE, SECOND
 
 PERS = EventType("Pers", {"person": "string", "room": "string"})
 

@@ -10,9 +10,9 @@ import pytest
 from distced.detectors.compilation import Compiled, compile_file, compile_pattern, compile_publication
 from distced.detectors.detector import Detected, Detector, detector_id
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.middleware.errors import PatternError, SnapshotError
-from distced.middleware.events import CompositeEvent, Event
-from distced.middleware.timestamps import INSTANT_MAX, INSTANT_MIN
+from distced.middleware.model.errors import PatternError, SnapshotError
+from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
 from distced.policies.detection import BestEffort, Guaranteed, detection_policy
 from tests.generate import PatternMaker
 from tests.streams import END, Message, interleaved, messages, spread, told

@@ -25,8 +25,8 @@ from distced.detectors.drawing.text import pattern_as_text
 from distced.detectors.drawing.view import AutomatonView, view_of
 from distced.detectors.language.parser import parse_pattern
 from distced.detectors.pattern_source import compile_source, read_source
-from distced.middleware.console import main
-from distced.middleware.errors import PatternError
+from distced.middleware.cli.command import main
+from distced.middleware.model.errors import PatternError
 from tests.generate import PatternMaker
 
 FOLDER = Path(simulations.__file__).parent

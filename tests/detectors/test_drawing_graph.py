@@ -27,8 +27,8 @@ from distced.detectors.drawing.graph_view import ANY, Flow, GraphView, graph_vie
 from distced.detectors.drawing.shapes import Arrowhead, Panel, Point, Text, extent
 from distced.detectors.drawing.shapes import Path as Line
 from distced.detectors.pattern_source import compile_source, read_source
-from distced.middleware.console import main
-from distced.middleware.errors import DistcedError, PatternError
+from distced.middleware.cli.command import main
+from distced.middleware.model.errors import DistcedError, PatternError
 from tests.generate import PatternMaker
 
 FOLDER = Path(simulations.__file__).parent

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from distced.detectors.automata.due import due_instant
 from distced.detectors.language.tree import Instant, Relative, TimeOfDay
-from distced.middleware.timestamps import (
+from distced.middleware.model.timestamps import (
     DAY,
     HOUR,
     INSTANT_MAX,

@@ -11,8 +11,8 @@ from distced.detectors.compilation import compile_pattern
 from distced.detectors.engines import PAYS_FROM, chosen, has_columnar, make_engine
 from distced.detectors.running import Replay, run
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.middleware.errors import DistcedError
-from distced.middleware.events import Event
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.events import Event
 
 PATTERN = "([A as x], [B where k == x.k] | [T]) @ T = 5ns ; [C <= C] within 100ns by k"
 

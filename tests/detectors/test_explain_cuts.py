@@ -21,8 +21,8 @@ from distced.detectors.language.canonical import canonical_form
 from distced.detectors.language.printer import format_pattern, format_publication
 from distced.detectors.language.tree import Publication
 from distced.detectors.pattern_source import compile_source, read_source
-from distced.middleware.console import main
-from distced.middleware.errors import PatternError
+from distced.middleware.cli.command import main
+from distced.middleware.model.errors import PatternError
 from tests.cutting import in_parts, whole
 from tests.generate import PatternMaker
 

@@ -11,7 +11,7 @@ import pytest
 
 from distced.detectors.compilation import compile_file
 from distced.detectors.cutting.reuse import catalogue_of, plan_for_reuse
-from distced.middleware.console import main
+from distced.middleware.cli.command import main
 from tests.cutting import in_parts, told, whole
 from tests.generate import make_events
 

@@ -7,8 +7,8 @@ import pytest
 from distced.detectors.compilation import compile_file, compile_pattern
 from distced.detectors.language.parser import parse_publication
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.middleware.errors import PatternError
-from distced.middleware.events import Event
+from distced.middleware.model.errors import PatternError
+from distced.middleware.model.events import Event
 
 
 def found(text: str, events: list[Event]) -> list[list[int]]:

@@ -30,10 +30,10 @@ from distced.detectors.language.tree import (
     Timing,
     Window,
 )
-from distced.middleware.errors import PatternError
+from distced.middleware.model.errors import PatternError
+from distced.middleware.model.timestamps import DAY, HOUR, MINUTE, SECOND
 from distced.middleware.sets.describable import AnySet, Difference, Filtered, Intersection, TypeSet, Union
 from distced.middleware.sets.expressions import Binary, Call, Field, Literal, Moment, Name, Unary
-from distced.middleware.timestamps import DAY, HOUR, MINUTE, SECOND
 
 A, B, C, D = (Atom(TypeSet(name)) for name in "ABCD")
 SET_A, SET_B, SET_C = (TypeSet(name) for name in "ABC")

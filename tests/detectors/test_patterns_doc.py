@@ -13,9 +13,9 @@ from distced.detectors.language.parser import parse_file, parse_publication
 from distced.detectors.pattern_source import PatternSource, compile_source
 from distced.detectors.running import run
 from distced.middleware import patterns as binding
-from distced.middleware.console import main
-from distced.middleware.events import CompositeEvent, Event
-from distced.middleware.timestamps import format_duration
+from distced.middleware.cli.command import main
+from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.model.timestamps import format_duration
 
 DOCS = Path(__file__).parents[2] / "docs"
 PATTERNS = (DOCS / "patterns.md").read_text(encoding="utf-8")

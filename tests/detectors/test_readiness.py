@@ -15,7 +15,7 @@ from distced.detectors import readiness
 from distced.detectors.engines import has_columnar
 from distced.detectors.readiness import InBackground
 from distced.detectors.switching import engines
-from distced.middleware.errors import DistcedError
+from distced.middleware.model.errors import DistcedError
 from tests.switching import AtOnce
 
 ROOT = Path(__file__).parents[2]

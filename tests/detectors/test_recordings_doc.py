@@ -10,9 +10,9 @@ import pytest
 from distced import simulations
 from distced.detectors.pattern_source import compile_source, read_source
 from distced.detectors.running import Replay
-from distced.middleware.eventtypes import TypeRegistry
+from distced.middleware.event_files import read_events
 from distced.middleware.mapping import load_mapping
-from distced.middleware.recorded import read_events
+from distced.middleware.model.event_types import TypeRegistry
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"

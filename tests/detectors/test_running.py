@@ -13,13 +13,13 @@ from distced.detectors.compilation import Compiled, compile_file, compile_patter
 from distced.detectors.pattern_source import read_source
 from distced.detectors.running import Replay, declared_types, misfits, replay, run
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.middleware.errors import DistcedError, EventError, PatternError
-from distced.middleware.events import CompositeEvent, Event
-from distced.middleware.eventtypes import event_type
+from distced.middleware.event_files import write_events
 from distced.middleware.mapping import parse_mapping
+from distced.middleware.model.errors import DistcedError, EventError, PatternError
+from distced.middleware.model.event_types import event_type
+from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.model.timestamps import HOUR
 from distced.middleware.patterns import derived_type, event, pattern_file
-from distced.middleware.recorded import write_events
-from distced.middleware.timestamps import HOUR
 from distced.simulations.office import ActiveOffice, read_scenario
 from tests.generate import PatternMaker, make_events
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from distced.detectors.language.scanner import Scanner, error_at
-from distced.middleware.errors import PatternError
+from distced.middleware.model.errors import PatternError
 from distced.middleware.sets.expressions import Span
 
 

@@ -9,8 +9,8 @@ import pytest
 from distced.detectors.compilation import Compiled, compile_file, compile_pattern, compile_publication
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.detectors.stepwise.snapshot import restore, snapshot
-from distced.middleware.errors import PatternError, SnapshotError
-from distced.middleware.events import CompositeEvent, Event
+from distced.middleware.model.errors import PatternError, SnapshotError
+from distced.middleware.model.events import CompositeEvent, Event
 from tests.generate import PatternMaker, make_events
 
 

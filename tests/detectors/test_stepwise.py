@@ -9,9 +9,9 @@ import pytest
 
 from distced.detectors.compilation import compile_file, compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.middleware.events import CompositeEvent, Event
-from distced.middleware.eventtypes import Kind
-from distced.middleware.timestamps import SECOND
+from distced.middleware.model.event_types import Kind
+from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.model.timestamps import SECOND
 
 
 def event(name: str, at: int, seq: int | None = None, lo: int | None = None, **attributes: object) -> Event:

@@ -17,8 +17,8 @@ from distced.detectors.detector import Detector
 from distced.detectors.engines import EngineName
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.detectors.switching import Engines
-from distced.middleware.errors import PatternError
-from distced.middleware.events import Event
+from distced.middleware.model.errors import PatternError
+from distced.middleware.model.events import Event
 from distced.policies.detection import BestEffort, Guaranteed, detection_policy
 from tests.generate import PatternMaker
 from tests.streams import END, interleaved, messages, spread, told

@@ -7,7 +7,7 @@ import pytest
 from distced.detectors.compilation import compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.detectors.stepwise.snapshot import restore, snapshot
-from distced.middleware.events import Event
+from distced.middleware.model.events import Event
 
 CASES = [
     # Each A at the start; then every instance that waits for B meets it.

@@ -10,12 +10,12 @@ import pytest
 
 from distced.brokers.live import LiveNode
 from distced.brokers.server import Server
-from distced.middleware.aio import AsyncClient, AsyncSubscription
-from distced.middleware.errors import SubscriptionError
-from distced.middleware.eventtypes import event_type
-from distced.middleware.quality import QualityOfService
-from distced.middleware.source import Source
-from distced.middleware.topics import directory_topic
+from distced.middleware.client.aio import AsyncClient, AsyncSubscription
+from distced.middleware.client.quality import QualityOfService
+from distced.middleware.client.source import Source
+from distced.middleware.model.errors import SubscriptionError
+from distced.middleware.model.event_types import event_type
+from distced.middleware.wire.topics import directory_topic
 
 pytestmark = pytest.mark.live
 

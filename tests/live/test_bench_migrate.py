@@ -14,7 +14,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from distced.brokers.server import find_mosquitto
-from distced.middleware.timestamps import MILLISECOND
+from distced.middleware.model.timestamps import MILLISECOND
 from distced.simulations.benchmarks import migrate
 from distced.simulations.benchmarks.console import bench
 from distced.simulations.benchmarks.migrate import Arrivals, MigrateFigures

@@ -10,7 +10,7 @@ import pytest
 
 from distced.brokers.server import Server
 from distced.middleware.bus import Bus, BusState, Failure
-from distced.middleware.errors import BusError
+from distced.middleware.model.errors import BusError
 
 pytestmark = pytest.mark.live
 

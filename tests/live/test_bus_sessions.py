@@ -12,7 +12,7 @@ import pytest
 
 from distced.brokers.server import Server
 from distced.middleware.bus import Bus, BusState, Message
-from distced.middleware.errors import BusError
+from distced.middleware.model.errors import BusError
 
 pytestmark = pytest.mark.live
 

@@ -17,18 +17,18 @@ import pytest
 from distced.brokers.live import LiveNode
 from distced.brokers.server import Server
 from distced.middleware.bus import Bus
-from distced.middleware.client import Client
-from distced.middleware.clock import ManualClock
-from distced.middleware.errors import BusError, DistcedError, EventError, SubscriptionError, TypeRegistryError
-from distced.middleware.events import CompositeEvent, Event
-from distced.middleware.eventtypes import derive, event_type
-from distced.middleware.protocol import NodeEntry, SubscriptionEntry, encode
-from distced.middleware.quality import QualityOfService
-from distced.middleware.source import Source
-from distced.middleware.subscription import Subscription
-from distced.middleware.timestamps import INSTANT_MAX, SECOND
-from distced.middleware.topics import directory_topic, event_topic
-from distced.middleware.wire import encode as encode_frame
+from distced.middleware.client.client import Client
+from distced.middleware.client.quality import QualityOfService
+from distced.middleware.client.source import Source
+from distced.middleware.client.subscription import Subscription
+from distced.middleware.model.clock import ManualClock
+from distced.middleware.model.errors import BusError, DistcedError, EventError, SubscriptionError, TypeRegistryError
+from distced.middleware.model.event_types import derive, event_type
+from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.model.timestamps import INSTANT_MAX, SECOND
+from distced.middleware.wire.directory_entries import NodeEntry, SubscriptionEntry, encode
+from distced.middleware.wire.frames import encode as encode_frame
+from distced.middleware.wire.topics import directory_topic, event_topic
 
 pytestmark = pytest.mark.live
 
@@ -525,7 +525,7 @@ def test_a_subscription_that_nobody_can_serve_any_more_says_why(site: Site, even
 def test_a_client_that_crashes_leaves_the_directory(site: Site, eventually: Eventually) -> None:
     watching = site.client("watching")
     code = (
-        "import sys, time; from distced.middleware.client import Client\n"
+        "import sys, time; from distced.middleware.client.client import Client\n"
         "Client(sys.argv[1], name=sys.argv[2], root=sys.argv[3]).start(); print('up', flush=True); time.sleep(60)"
     )
     command = [sys.executable, "-c", code, site.url, f"{site.root}-crash", site.root]

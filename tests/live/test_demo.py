@@ -15,9 +15,9 @@ import pytest
 
 import distced.simulations.demo.session as session
 from distced.brokers.server import Server
-from distced.middleware.errors import DistcedError
-from distced.middleware.recorded import read_events
-from distced.middleware.subscription import Subscription
+from distced.middleware.client.subscription import Subscription
+from distced.middleware.event_files import read_events
+from distced.middleware.model.errors import DistcedError
 from distced.simulations.console import demo
 
 pytestmark = pytest.mark.live
@@ -151,7 +151,7 @@ def test_an_empty_recording_is_said(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed (extra: broker)")
 def test_the_command_with_ray() -> None:
-    code = "import sys; from distced.middleware.console import main; sys.exit(main())"
+    code = "import sys; from distced.middleware.cli.command import main; sys.exit(main())"
     arguments = ["demo", "--speed", "1200", "--minutes", "10", "--json"]
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120, check=False

@@ -17,11 +17,11 @@ from distced.brokers.directory_reading import Reading
 from distced.brokers.live import LiveNode
 from distced.brokers.server import Server, find_mosquitto, start_server
 from distced.middleware.bus import Bus
-from distced.middleware.client import Client
-from distced.middleware.console import main
-from distced.middleware.eventtypes import event_type
-from distced.middleware.quality import QualityOfService
-from distced.middleware.subscription import Subscription
+from distced.middleware.cli.command import main
+from distced.middleware.client.client import Client
+from distced.middleware.client.quality import QualityOfService
+from distced.middleware.client.subscription import Subscription
+from distced.middleware.model.event_types import event_type
 
 pytestmark = pytest.mark.live
 
@@ -203,7 +203,7 @@ def test_a_server_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_watching_shows_changes_until_an_interrupt(system: System) -> None:
-    code = "import sys; from distced.middleware.console import main; sys.exit(main())"
+    code = "import sys; from distced.middleware.cli.command import main; sys.exit(main())"
     arguments = ["detectors", "--watch", "--json", "--server", system.url]
     process = subprocess.Popen([sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, text=True)
     given_up = threading.Timer(30, process.kill)

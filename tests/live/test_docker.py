@@ -32,7 +32,7 @@ def test_each_site_has_a_server_and_a_node(services: dict[str, Any], monkeypatch
     assert set(services) == {f"server-{site}" for site in SITES} | {f"node-{site}" for site in SITES} | {"application"}
     wanted: list[Any] = []
     monkeypatch.setattr("distced.brokers.broker_verb.host", lambda given, log: wanted.append(given) or 0)
-    monkeypatch.setattr("distced.middleware.console_logging.configure_logging", lambda **_: None)
+    monkeypatch.setattr("distced.middleware.cli.logs.configure_logging", lambda **_: None)
     app = _application(broker_verb)
     for site in SITES:
         # What the container is told is what the verb understands.

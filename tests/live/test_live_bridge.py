@@ -14,13 +14,13 @@ from distced.brokers.live import LiveNode
 from distced.brokers.live_bridge import LiveBridge
 from distced.brokers.server import Server
 from distced.middleware.bus import Bus
-from distced.middleware.client import Client
-from distced.middleware.errors import BusError, TypeRegistryError
-from distced.middleware.eventtypes import event_type
+from distced.middleware.client.client import Client
+from distced.middleware.client.quality import QualityOfService
 from distced.middleware.mapping import parse_mapping
-from distced.middleware.protocol import DeadLetter, SourceEntry, decode
-from distced.middleware.quality import QualityOfService
-from distced.middleware.timestamps import MILLISECOND, SECOND
+from distced.middleware.model.errors import BusError, TypeRegistryError
+from distced.middleware.model.event_types import event_type
+from distced.middleware.model.timestamps import MILLISECOND, SECOND
+from distced.middleware.wire.directory_entries import DeadLetter, SourceEntry, decode
 
 pytestmark = pytest.mark.live
 

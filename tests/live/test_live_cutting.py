@@ -11,10 +11,10 @@ from distced.brokers.live import LiveNode
 from distced.brokers.server import Server
 from distced.detectors.compilation import compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.middleware.client import Client
-from distced.middleware.events import Event
-from distced.middleware.eventtypes import event_type
-from distced.middleware.quality import Decomposition, QualityOfService
+from distced.middleware.client.client import Client
+from distced.middleware.client.quality import Decomposition, QualityOfService
+from distced.middleware.model.event_types import event_type
+from distced.middleware.model.events import Event
 
 pytestmark = pytest.mark.live
 

@@ -9,10 +9,10 @@ from itertools import count
 
 import pytest
 
-from distced.middleware.client import Client
-from distced.middleware.eventtypes import event_type
-from distced.middleware.quality import QualityOfService
-from distced.middleware.timestamps import MILLISECOND
+from distced.middleware.client.client import Client
+from distced.middleware.client.quality import QualityOfService
+from distced.middleware.model.event_types import event_type
+from distced.middleware.model.timestamps import MILLISECOND
 from tests.live.test_verbs import Verb, distced
 
 __all__ = ["distced"]

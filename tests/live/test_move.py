@@ -14,10 +14,10 @@ from distced.brokers.live import LiveNode
 from distced.brokers.server import find_mosquitto, start_server
 from distced.detectors.compilation import compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.middleware.client import Client
-from distced.middleware.console import main
-from distced.middleware.events import Event
-from distced.middleware.eventtypes import event_type
+from distced.middleware.cli.command import main
+from distced.middleware.client.client import Client
+from distced.middleware.model.event_types import event_type
+from distced.middleware.model.events import Event
 
 pytestmark = pytest.mark.live
 

@@ -9,7 +9,7 @@ import pytest
 
 from distced.brokers.live import LiveNode
 from distced.brokers.server import Server
-from distced.middleware.client import Client
+from distced.middleware.client.client import Client
 
 pytestmark = pytest.mark.live
 

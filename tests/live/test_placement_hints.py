@@ -12,10 +12,10 @@ from distced.brokers.hinting import publish_hints
 from distced.brokers.live import LiveNode
 from distced.brokers.server import Server
 from distced.detectors.compilation import compile_pattern
-from distced.middleware.client import Client
-from distced.middleware.errors import DistcedError
-from distced.middleware.eventtypes import event_type
-from distced.middleware.protocol import Foreseen, HintEntry, Told
+from distced.middleware.client.client import Client
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import event_type
+from distced.middleware.wire.directory_entries import Foreseen, HintEntry, Told
 from distced.policies.distribution.hint_files import read_hint_file, write_hints
 
 pytestmark = pytest.mark.live

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from distced.detectors.pattern_source import PatternSource, compile_source
-from distced.middleware.errors import DistcedError
-from distced.middleware.events import Event
 from distced.middleware.history.history import History
-from distced.middleware.history.writing import HistoryWriter
-from distced.middleware.timestamps import DAY, HOUR, MINUTE, SECOND
+from distced.middleware.history.writer import HistoryWriter
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import DAY, HOUR, MINUTE, SECOND
 from distced.simulations.placement.counts import Counts
 from distced.simulations.placement.days import DayTask, count_days, on_spark
 from distced.simulations.placement.measuring import located, measured, registry_of, types_of

@@ -14,10 +14,10 @@ from distced.brokers.console_policy import policy
 from distced.brokers.live import LiveNode
 from distced.brokers.server import Server, find_mosquitto, start_server
 from distced.middleware.bus import Bus
-from distced.middleware.client import Client
-from distced.middleware.errors import DistcedError, PatternError
-from distced.middleware.eventtypes import event_type
-from distced.middleware.topics import administration_topic
+from distced.middleware.client.client import Client
+from distced.middleware.model.errors import DistcedError, PatternError
+from distced.middleware.model.event_types import event_type
+from distced.middleware.wire.topics import administration_topic
 
 pytestmark = pytest.mark.live
 

@@ -15,9 +15,9 @@ import pytest
 
 from distced.brokers.ray_nodes import LocalNodes, RayNodes
 from distced.brokers.server import Server
-from distced.middleware.client import Client
-from distced.middleware.errors import DistcedError
-from distced.middleware.eventtypes import event_type
+from distced.middleware.client.client import Client
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import event_type
 
 pytestmark = pytest.mark.live
 

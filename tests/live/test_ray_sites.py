@@ -28,16 +28,16 @@ from distced.brokers.sites_here import SitesHere
 from distced.detectors.compilation import Compiled
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.bus import Bus
-from distced.middleware.client import Client
-from distced.middleware.console import main
-from distced.middleware.errors import DistcedError
-from distced.middleware.events import Event
-from distced.middleware.eventtypes import TypeRegistry, event_type
-from distced.middleware.protocol import Hints
-from distced.middleware.quality import QualityOfService
-from distced.middleware.source import Source
-from distced.middleware.subscription import Subscription
-from distced.middleware.topics import directory_topic
+from distced.middleware.cli.command import main
+from distced.middleware.client.client import Client
+from distced.middleware.client.quality import QualityOfService
+from distced.middleware.client.source import Source
+from distced.middleware.client.subscription import Subscription
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import TypeRegistry, event_type
+from distced.middleware.model.events import Event
+from distced.middleware.wire.directory_entries import Hints
+from distced.middleware.wire.topics import directory_topic
 from tests.brokers.test_transparency import KINDS, _pattern
 from tests.generate import TYPES
 from tests.live.test_ray import descendants, is_loopback, listening
@@ -120,7 +120,7 @@ def test_a_broker_of_another_process_joins_the_cluster(sites: SitesHere, tmp_pat
     tables = [f'[sites.{name}]\nurl = "{server.url}"\n' for name, server in sites.servers.items()]
     links = [f'[[links]]\nbetween = ["a", "{name}"]\nlatency = "1ms"\n' for name in "bc"]
     topology.write_text("\n".join([*tables, *links]))
-    code = "import sys; from distced.middleware.console import main; sys.exit(main(sys.argv[1:]))"
+    code = "import sys; from distced.middleware.cli.command import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", code, "broker", "--server", sites.url, "--topology", str(topology), "--json"]
     command += ["--ray-address", sites.address, "--name"]
     broker = subprocess.Popen([*command, "guest", "--site", "b"], stdout=subprocess.PIPE, text=True)

@@ -18,10 +18,10 @@ pytest.importorskip("pyarrow", reason="a history needs the extra distced[tables]
 from distced.brokers.server import Server
 from distced.detectors.pattern_source import PatternSource, compile_source
 from distced.detectors.running import run
-from distced.middleware.client import Client
-from distced.middleware.console import main
-from distced.middleware.eventtypes import derive, event_type
+from distced.middleware.cli.command import main
+from distced.middleware.client.client import Client
 from distced.middleware.history import History, events_of_history
+from distced.middleware.model.event_types import derive, event_type
 from tests.verbs import load_verbs
 
 pytestmark = pytest.mark.live
@@ -30,7 +30,7 @@ VERB = """
 import sys
 from tests.verbs import load_verbs
 load_verbs()
-from distced.middleware.console import main
+from distced.middleware.cli.command import main
 sys.exit(main())
 """
 MOTION = event_type("Motion", {"room": "string"})

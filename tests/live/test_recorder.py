@@ -22,16 +22,16 @@ from distced.brokers.recording.journal import Journal
 from distced.brokers.recording.live import LiveRecorder
 from distced.brokers.server import Server
 from distced.middleware.bus import Bus
-from distced.middleware.client import Client
-from distced.middleware.errors import BusError, HistoryError
-from distced.middleware.events import CompositeEvent, Event
-from distced.middleware.eventtypes import event_type
+from distced.middleware.client.client import Client
 from distced.middleware.history import History, events_of_history
-from distced.middleware.history.late import late_lines
-from distced.middleware.protocol import RecorderEntry, encode
-from distced.middleware.timestamps import MINUTE, SECOND
-from distced.middleware.topics import directory_topic, event_topic
-from distced.middleware.wire import encode as encode_frame
+from distced.middleware.history.late_events import late_lines
+from distced.middleware.model.errors import BusError, HistoryError
+from distced.middleware.model.event_types import event_type
+from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.model.timestamps import MINUTE, SECOND
+from distced.middleware.wire.directory_entries import RecorderEntry, encode
+from distced.middleware.wire.frames import encode as encode_frame
+from distced.middleware.wire.topics import directory_topic, event_topic
 
 pytestmark = pytest.mark.live
 

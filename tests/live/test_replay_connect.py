@@ -24,9 +24,9 @@ from pathlib import Path
 
 import pyspark
 
-from distced.middleware.events import Event
 from distced.middleware.history import HistoryWriter
-from distced.middleware.timestamps import MINUTE
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import MINUTE
 
 pytestmark = pytest.mark.live
 

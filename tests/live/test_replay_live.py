@@ -16,11 +16,11 @@ from distced.brokers.recording.live import LiveRecorder
 from distced.brokers.server import Server
 from distced.detectors.compilation import compile_pattern
 from distced.detectors.running import replay
-from distced.middleware.client import Client
-from distced.middleware.events import CompositeEvent, Event
-from distced.middleware.eventtypes import event_type
+from distced.middleware.client.client import Client
+from distced.middleware.client.quality import QualityOfService
 from distced.middleware.history import History, events_of_history
-from distced.middleware.quality import QualityOfService
+from distced.middleware.model.event_types import event_type
+from distced.middleware.model.events import CompositeEvent, Event
 from distced.simulations.replay.plan import Way
 from distced.simulations.replay.replaying import HistoryReplay
 from distced.simulations.replay.runners import Inline

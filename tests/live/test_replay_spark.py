@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from distced.detectors.pattern_source import PatternSource, compile_source
-from distced.middleware.errors import DistcedError
-from distced.middleware.events import Event
 from distced.middleware.history import History, HistoryWriter
-from distced.middleware.timestamps import HOUR, MINUTE
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import HOUR, MINUTE
 from distced.simulations.replay.replaying import HistoryReplay
 from distced.simulations.replay.runners import LOG, Inline, Spark, session_of
 from distced.simulations.replay.tasks import Detecting, Done

@@ -14,7 +14,7 @@ import pytest
 
 from distced.brokers import server as server_module
 from distced.brokers.server import Server, find_mosquitto, start_server
-from distced.middleware.errors import BusError
+from distced.middleware.model.errors import BusError
 
 pytestmark = pytest.mark.live
 

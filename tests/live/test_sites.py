@@ -15,17 +15,17 @@ from distced.brokers.live import LiveNode
 from distced.brokers.server import Server, find_mosquitto, start_server
 from distced.detectors.compilation import compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.middleware.aio import AsyncClient
 from distced.middleware.bus import Bus
-from distced.middleware.client import Client
-from distced.middleware.console import main
-from distced.middleware.errors import BusError, SubscriptionError
-from distced.middleware.events import Event
-from distced.middleware.eventtypes import event_type
-from distced.middleware.protocol import DetectorEntry, Hints, SourceEntry, encode
-from distced.middleware.quality import QualityOfService
-from distced.middleware.subscription import Subscription
-from distced.middleware.topics import composite_topic, directory_topic, event_topic, pointer_topic
+from distced.middleware.cli.command import main
+from distced.middleware.client.aio import AsyncClient
+from distced.middleware.client.client import Client
+from distced.middleware.client.quality import QualityOfService
+from distced.middleware.client.subscription import Subscription
+from distced.middleware.model.errors import BusError, SubscriptionError
+from distced.middleware.model.event_types import event_type
+from distced.middleware.model.events import Event
+from distced.middleware.wire.directory_entries import DetectorEntry, Hints, SourceEntry, encode
+from distced.middleware.wire.topics import composite_topic, directory_topic, event_topic, pointer_topic
 
 pytestmark = pytest.mark.live
 
@@ -291,7 +291,7 @@ def test_a_site_whose_server_was_restarted_goes_on(
 def test_a_node_elsewhere_takes_over_without_the_applications_doing(
     sites: Sites, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("distced.middleware.subscribing.LINGER", 0.2)
+    monkeypatch.setattr("distced.middleware.client.subscription_session.LINGER", 0.2)
     sites.node("north")
     client = sites.client("south")
     client.wait_for_nodes(1)

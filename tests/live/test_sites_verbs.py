@@ -17,9 +17,9 @@ import structlog
 
 from distced.brokers.live import LiveNode
 from distced.brokers.server import Server
-from distced.middleware.client import Client
-from distced.middleware.console import main
-from distced.middleware.eventtypes import event_type
+from distced.middleware.cli.command import main
+from distced.middleware.client.client import Client
+from distced.middleware.model.event_types import event_type
 from distced.policies.topology.files import parse_topology
 
 pytestmark = pytest.mark.live
@@ -69,7 +69,7 @@ def topology(urls: tuple[str, str], tmp_path: Path) -> Path:
 @contextmanager
 def broker(*arguments: str) -> Iterator[dict[str, Any]]:
     """A broker in a process of its own; what it says when it is ready."""
-    code = "import sys; from distced.middleware.console import main; sys.exit(main())"
+    code = "import sys; from distced.middleware.cli.command import main; sys.exit(main())"
     environment = {name: value for name, value in os.environ.items() if name != "DISTCED_SERVER"}
     command = [sys.executable, "-c", code, "broker", "--no-ray", "--json", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:

@@ -19,10 +19,10 @@ from distced.brokers.live import LiveNode
 from distced.brokers.server import Server, find_mosquitto, start_server
 from distced.detectors.running import run
 from distced.middleware.bus import Bus
-from distced.middleware.client import Client
-from distced.middleware.console import main
-from distced.middleware.eventtypes import event_type
-from distced.middleware.timestamps import MILLISECOND
+from distced.middleware.cli.command import main
+from distced.middleware.client.client import Client
+from distced.middleware.model.event_types import event_type
+from distced.middleware.model.timestamps import MILLISECOND
 
 pytestmark = pytest.mark.live
 
@@ -50,7 +50,11 @@ class Verb:
     """A `distced` command that runs; its lines can be waited for."""
 
     def __init__(self, *arguments: str) -> None:
-        command = [sys.executable, "-c", "import sys; from distced.middleware.console import main; sys.exit(main())"]
+        command = [
+            sys.executable,
+            "-c",
+            "import sys; from distced.middleware.cli.command import main; sys.exit(main())",
+        ]
         environment = {name: value for name, value in os.environ.items() if name != "DISTCED_SERVER"}
         self._process = subprocess.Popen(
             [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment

@@ -14,15 +14,15 @@ from paho.mqtt.client import topic_matches_sub
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from distced.middleware.address import Address, lost, parse_address, refused, unreachable
 from distced.middleware.bus.backoff import Backoff
-from distced.middleware.bus.client import BufferedSocket, split_key
 from distced.middleware.bus.cover import Cover, overlap, union
+from distced.middleware.bus.delivery import Outbox
 from distced.middleware.bus.messages import Message
-from distced.middleware.bus.outbox import Outbox
+from distced.middleware.bus.paho_client import BufferedSocket, split_key
 from distced.middleware.bus.routes import MEMORY, Route, Routes, check_filter, matches
 from distced.middleware.bus.timers import Timer, Timers
-from distced.middleware.errors import BusError
+from distced.middleware.model.errors import BusError
+from distced.middleware.model.server_address import Address, lost, parse_address, refused, unreachable
 
 LEVEL = st.sampled_from(["a", "b", "", "ä"])
 TOPIC = st.lists(LEVEL, min_size=1, max_size=4).map("/".join).filter(bool)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from distced.middleware.clock import ManualClock
-from distced.middleware.connections import Connections, home_name, server_name
-from distced.middleware.errors import BusError
+from distced.middleware.bus.pool import Connections, home_name, server_name
+from distced.middleware.model.clock import ManualClock
+from distced.middleware.model.errors import BusError
 
 DIRECTORY = "mqtt://ada:secret@directory.example"
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from distced import middleware
-from distced.middleware import console
-from distced.middleware.console import main
-from distced.middleware.console_output import messages, print_json, show_error
-from distced.middleware.errors import DistcedError, PatternError
-from distced.middleware.extras import EXTRAS
+from distced.middleware.cli import command as console
+from distced.middleware.cli.command import main
+from distced.middleware.cli.output import messages, print_json, show_error
+from distced.middleware.model.errors import DistcedError, PatternError
+from distced.middleware.model.extras import EXTRAS
 
 HEAVY = ("ray", "pyarrow", "numpy", "pandas", "polars", "amqtt", "networkx", "scipy", "numba", "pyspark")
 MINE = ("check", "explain", "run", "test")
@@ -27,7 +27,7 @@ MINE = ("check", "explain", "run", "test")
 def in_a_process(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own, which tells at the end what it imported."""
     code = (
-        "import sys; from distced.middleware.console import main; code = main(sys.argv[1:]);"
+        "import sys; from distced.middleware.cli.command import main; code = main(sys.argv[1:]);"
         "print('imported', *sorted(sys.modules), file=sys.stderr); sys.exit(code)"
     )
     plain = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "NO_COLOR")}
@@ -58,7 +58,7 @@ def test_only_the_module_of_the_verb_that_is_called_is_imported() -> None:
     done = in_a_process("check", "[A]")
     assert done.returncode == 0
     consoles = {name for name in imported(done) if name.endswith(".console") and not name.startswith(("rich", "pip"))}
-    assert consoles == {"distced.middleware.console", "distced.detectors.console"}
+    assert consoles == {"distced.detectors.console"}
     assert not imported(done) & set(HEAVY)
 
 

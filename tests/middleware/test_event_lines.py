@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from distced.middleware.event_lines import EventLines, clock, span
-from distced.middleware.events import CompositeEvent, Event
-from distced.middleware.timestamps import HOUR, MILLISECOND, MINUTE, SECOND
+from distced.middleware.cli.event_lines import EventLines, clock, span
+from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.model.timestamps import HOUR, MILLISECOND, MINUTE, SECOND
 
 
 def test_columns_stay_where_they_are() -> None:

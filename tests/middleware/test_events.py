@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from distced.middleware.errors import EventError
-from distced.middleware.events import (
+from distced.middleware.model.errors import EventError
+from distced.middleware.model.events import (
     COMPOSITE,
     PRIMITIVE,
     TIME,
@@ -18,7 +18,7 @@ from distced.middleware.events import (
     check_event,
     composite_digest,
 )
-from distced.middleware.timestamps import INSTANT_MAX, INSTANT_MIN, Timestamp
+from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN, Timestamp
 
 
 def test_parts_of_an_event() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from distced.middleware.errors import EventError, TypeRegistryError
-from distced.middleware.events import Event
-from distced.middleware.eventtypes import Derivation, EventType, TypeRegistry, derive, event_type, kind_of
+from distced.middleware.model.errors import EventError, TypeRegistryError
+from distced.middleware.model.event_types import Derivation, EventType, TypeRegistry, derive, event_type, kind_of
+from distced.middleware.model.events import Event
 
 TEMP = EventType("Temp", {"room": "string", "temp": "number", "cold": "boolean"})
 

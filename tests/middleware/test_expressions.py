@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from distced.middleware.events import Attribute, Event
+from distced.middleware.model.events import Attribute, Event
 from distced.middleware.sets import values
 from distced.middleware.sets.evaluation import Scope, compile_condition, compile_value
 from distced.middleware.sets.expressions import (

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distced.middleware.errors import EventError
-from distced.middleware.events import CompositeEvent, Event
-from distced.middleware.feed import BATCH, Feed
-from distced.middleware.timestamps import SECOND
+from distced.middleware.event_files.pacing import BATCH, Feed
+from distced.middleware.model.errors import EventError
+from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.model.timestamps import SECOND
 
 
 def at(hi: int, source: str = "s", seq: int = 0) -> Event:

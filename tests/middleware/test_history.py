@@ -16,13 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from distced.middleware.errors import HistoryError
-from distced.middleware.events import Event
-from distced.middleware.eventtypes import event_type
+from distced.middleware.event_files import read_events
 from distced.middleware.history import History, HistoryWriter, events_of_history
 from distced.middleware.history.layout import day_of, day_text
-from distced.middleware.recorded import read_events
-from distced.middleware.timestamps import DAY, HOUR
+from distced.middleware.model.errors import HistoryError
+from distced.middleware.model.event_types import event_type
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import DAY, HOUR
 from tests.history_form import events, in_order, without_nulls
 
 

@@ -10,14 +10,14 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="a history needs the extra distced[tables]")
 
-from distced.middleware.console import main
-from distced.middleware.events import Event
+from distced.middleware.cli.command import main
+from distced.middleware.event_files import read_events
 from distced.middleware.history import History, HistoryWriter
-from distced.middleware.history.dropping import before_day, lies_before, older_than
-from distced.middleware.history.late import LateEvent, write_late
-from distced.middleware.history.text import few, size
-from distced.middleware.recorded import read_events
-from distced.middleware.timestamps import DAY, HOUR, MINUTE, SECOND, parse_instant
+from distced.middleware.history.contents_text import few, size
+from distced.middleware.history.late_events import LateEvent, write_late
+from distced.middleware.history.retention import before_day, lies_before, older_than
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import DAY, HOUR, MINUTE, SECOND, parse_instant
 from tests.verbs import load_verbs
 
 START = parse_instant("2026-11-20T22:00:00Z")

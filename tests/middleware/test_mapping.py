@@ -9,7 +9,7 @@ import pytest
 
 from distced.middleware.mapping import NO_RULE, Mapping, parse_mapping
 from distced.middleware.mapping.topics import TopicFilter
-from distced.middleware.timestamps import SECOND
+from distced.middleware.model.timestamps import SECOND
 
 ARRIVAL = 1_795_248_000 * SECOND
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distced.middleware.mapping import Mapping, parse_mapping
-from distced.middleware.timestamps import DAY, HOUR, MILLISECOND, MINUTE, SECOND, parse_instant
+from distced.middleware.model.timestamps import DAY, HOUR, MILLISECOND, MINUTE, SECOND, parse_instant
 
 NOON = parse_instant("2026-06-21T12:00:00Z")
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from distced.middleware.errors import MappingError
 from distced.middleware.mapping import load_mapping, parse_mapping
+from distced.middleware.model.errors import MappingError
 
 RULE = '[[rule]]\ntopic = "t/{d}"\ntype = "E"\nsource = "s"\n'
 

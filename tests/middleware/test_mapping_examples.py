@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from distced.middleware.mapping import NO_RULE, Mapping, parse_mapping
-from distced.middleware.timestamps import parse_instant
+from distced.middleware.model.timestamps import parse_instant
 
 PAGE = Path(__file__).parents[2] / "docs" / "mappings.md"
 BLOCK = re.compile(r"^```(toml|messages)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distced.middleware.errors import MappingError
-from distced.middleware.events import check_event
-from distced.middleware.eventtypes import event_type
 from distced.middleware.mapping import NO_RULE, Mapping, parse_mapping
-from distced.middleware.timestamps import SECOND
+from distced.middleware.model.errors import MappingError
+from distced.middleware.model.event_types import event_type
+from distced.middleware.model.events import check_event
+from distced.middleware.model.timestamps import SECOND
 
 ARRIVAL = 1_795_248_000 * SECOND
 

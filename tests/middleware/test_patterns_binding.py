@@ -16,7 +16,7 @@ from distced import simulations
 from distced.detectors.compilation import compile_file
 from distced.detectors.language import tree
 from distced.detectors.language.parser import parse_expression, parse_file, parse_publication
-from distced.middleware.errors import DistcedError, PatternError
+from distced.middleware.model.errors import DistcedError, PatternError
 from distced.middleware.patterns import (
     EventSet,
     Pattern,

@@ -24,7 +24,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 @pytest.mark.parametrize(
     ("module", "heavy"),
     [
-        ("distced.middleware.events", ("paho", "rich", "typer", "ray", "pyarrow")),
+        ("distced.middleware.model.events", ("paho", "rich", "typer", "ray", "pyarrow")),
         ("distced", ("paho", "rich", "typer", "ray", "pyarrow")),
         ("distced.detectors.stepwise.engine", ("paho", "rich", "typer", "ray", "pyarrow", "numpy")),
         ("distced.brokers.node", ("paho", "ray", "pyarrow", "amqtt", "numpy")),

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from distced.middleware.errors import DistcedError, EventError, TypeRegistryError
-from distced.middleware.eventtypes import event_type
-from distced.middleware.publish_verb import (
+from distced.middleware.cli.publish_driver import (
     guess,
     read_assignments,
     read_attributes,
@@ -16,6 +14,8 @@ from distced.middleware.publish_verb import (
     read_kinds,
     read_value,
 )
+from distced.middleware.model.errors import DistcedError, EventError, TypeRegistryError
+from distced.middleware.model.event_types import event_type
 
 WRONG = "wrong"
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from distced.middleware.errors import DistcedError
-from distced.middleware.protocol import Hints
-from distced.middleware.quality import QualityOfService
+from distced.middleware.client.quality import QualityOfService
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.wire.directory_entries import Hints
 
 
 @pytest.mark.parametrize("decomposition", ["none", "full", "for-reuse"])

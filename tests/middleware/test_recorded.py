@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from distced.middleware.errors import EventError, MappingError, TypeRegistryError
-from distced.middleware.events import CompositeEvent, Event
-from distced.middleware.eventtypes import event_type
+from distced.middleware.event_files import REJECTED_KEPT, EventReader, in_order, read_events, write_events
 from distced.middleware.mapping import parse_mapping
-from distced.middleware.recorded import REJECTED_KEPT, EventReader, in_order, read_events, write_events
+from distced.middleware.model.errors import EventError, MappingError, TypeRegistryError
+from distced.middleware.model.event_types import event_type
+from distced.middleware.model.events import CompositeEvent, Event
 
 EVENTS = [
     Event("Motion", 10, 20, "pir-1", 7, {"room": "FE02", "moving": True}),

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from distced.middleware.errors import EventError
-from distced.middleware.events import Event
-from distced.middleware.eventtypes import event_type
+from distced.middleware.event_files import events_of_table, read_events, write_events
 from distced.middleware.mapping import parse_mapping
-from distced.middleware.recorded import events_of_table, read_events, write_events
+from distced.middleware.model.errors import EventError
+from distced.middleware.model.event_types import event_type
+from distced.middleware.model.events import Event
 
 pyarrow = pytest.importorskip("pyarrow", reason="needs the extra distced[tables]")
 pandas = pytest.importorskip("pandas", reason="needs pandas")
@@ -210,5 +210,5 @@ def test_without_pyarrow_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp
 
 def test_nothing_heavy_is_imported_for_other_files() -> None:
     heavy = {"pyarrow", "pandas", "polars", "numpy"}
-    code = f"import sys, distced.middleware.recorded; sys.exit(bool({heavy!r} & set(sys.modules)))"
+    code = f"import sys, distced.middleware.event_files; sys.exit(bool({heavy!r} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

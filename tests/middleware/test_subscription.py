@@ -8,14 +8,14 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from distced.middleware import subscription as module
 from distced.middleware.bus import BusState
-from distced.middleware.clock import ManualClock
-from distced.middleware.errors import BusError
-from distced.middleware.events import CompositeEvent, Event, Gap, Record
-from distced.middleware.quality import QualityOfService
-from distced.middleware.subscription import Place, Subscription
-from distced.middleware.wire import encode
+from distced.middleware.client import subscription as module
+from distced.middleware.client.quality import QualityOfService
+from distced.middleware.client.subscription import Place, Subscription
+from distced.middleware.model.clock import ManualClock
+from distced.middleware.model.errors import BusError
+from distced.middleware.model.events import CompositeEvent, Event, Gap, Record
+from distced.middleware.wire.frames import encode
 
 FIRST, OTHER = (5, 4, 0, "s", 3), (5, 3, 0, "s", 2)
 A = Event("A", 4, 5, "s", 3, {})

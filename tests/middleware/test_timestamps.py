@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from distced.middleware.errors import DistcedError
-from distced.middleware.timestamps import (
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.timestamps import (
     DAY,
     HOUR,
     INSTANT_MAX,

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from paho.mqtt.client import topic_matches_sub
 
-from distced.middleware.topics import (
+from distced.middleware.wire.topics import (
     Area,
     Topic,
     TopicError,

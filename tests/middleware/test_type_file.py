@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from distced.middleware.errors import TypeRegistryError
-from distced.middleware.eventtypes import event_type
-from distced.middleware.type_file import load_types, parse_types
+from distced.middleware.mapping.type_file import load_types, parse_types
+from distced.middleware.model.errors import TypeRegistryError
+from distced.middleware.model.event_types import event_type
 
 
 def test_types_with_their_attributes() -> None:

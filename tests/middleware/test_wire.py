@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distced.middleware.errors import FrameError
-from distced.middleware.events import CompositeEvent, Event
-from distced.middleware.wire import Frame, decode, decode_any, decode_json, encode
+from distced.middleware.model.errors import FrameError
+from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.wire.frames import Frame, decode, decode_any, decode_json, encode
 from tests.middleware.wire_strategies import ANYTHING, INSTANT, composite_events, open_gaps, primitive_events
 
 

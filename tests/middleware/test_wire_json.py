@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distced.middleware.errors import FrameError
-from distced.middleware.events import Event
-from distced.middleware.wire import Frame, decode_any, decode_json
+from distced.middleware.model.errors import FrameError
+from distced.middleware.model.events import Event
+from distced.middleware.wire.frames import Frame, decode_any, decode_json
 
 PLAIN = {"type": "Motion", "source": "room5", "seq": 7, "time": 1000, "attributes": {"pir": 22, "raw": None}}
 CLOUD = {

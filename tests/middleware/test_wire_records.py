@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from distced.middleware.errors import FrameError
-from distced.middleware.events import COMPOSITE, PRIMITIVE, TIME, CompositeEvent, Event, Gap, OpenGap, Record
-from distced.middleware.wire import Frame, decode, encode
+from distced.middleware.model.errors import FrameError
+from distced.middleware.model.events import COMPOSITE, PRIMITIVE, TIME, CompositeEvent, Event, Gap, OpenGap, Record
+from distced.middleware.wire.frames import Frame, decode, encode
 from tests.middleware.wire_strategies import ANYTHING, INSTANT, composite_events, open_gaps, order_keys
 
 DIGEST = b"\x00" * 11 + b"\x05"

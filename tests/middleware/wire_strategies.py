@@ -2,9 +2,19 @@
 
 from hypothesis import strategies as st
 
-from distced.middleware.events import COMPOSITE, PRIMITIVE, TIME, CompositeEvent, Event, Gap, OpenGap, OrderKey, Record
-from distced.middleware.timestamps import INSTANT_MAX, INSTANT_MIN
-from distced.middleware.wire import SEQUENCE_MAX
+from distced.middleware.model.events import (
+    COMPOSITE,
+    PRIMITIVE,
+    TIME,
+    CompositeEvent,
+    Event,
+    Gap,
+    OpenGap,
+    OrderKey,
+    Record,
+)
+from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
+from distced.middleware.wire.frames import SEQUENCE_MAX
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 NAME = TEXT.filter(bool)

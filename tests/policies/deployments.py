@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from distced.detectors.compilation import compile_pattern
 from distced.detectors.cutting.catalogue import Catalogue
-from distced.middleware.directory import Entries
-from distced.middleware.eventtypes import TypeRegistry
-from distced.middleware.protocol import Hints, NodeEntry, SourceEntry
+from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.wire.directory import Entries
+from distced.middleware.wire.directory_entries import Hints, NodeEntry, SourceEntry
 from distced.policies.distribution.placing import catalogue_of, place
 from distced.policies.distribution.policy import NAMED, Policy
 from distced.policies.distribution.situation import Situation

@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 from msgspec.structs import replace as replace_entry
 
-from distced.middleware.protocol import DetectorEntry, Hints, LoadEntry, Measured, NodeEntry
-from distced.middleware.timestamps import SECOND
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.directory_entries import DetectorEntry, Hints, LoadEntry, Measured, NodeEntry
 from distced.policies.distribution.adapting import DWELL, MARGIN, Move, is_better, reconsider
 from distced.policies.distribution.policy import NAMED, Policy, parse_policy
 from distced.policies.distribution.situation import Situation

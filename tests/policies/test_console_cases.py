@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from distced.middleware.console import main
+from distced.middleware.cli.command import main
 
 GOOD = """
 [[case]]

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from distced.detectors.consumption import Released
-from distced.middleware.errors import DistcedError
-from distced.middleware.events import Event
-from distced.middleware.timestamps import INSTANT_MAX, INSTANT_MIN
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
 from distced.policies.detection import REMEMBERED, BestEffort, Guaranteed, Recent, detection_policy
 from tests.streams import END, interleaved, messages, spread
 

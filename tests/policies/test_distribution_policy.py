@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from distced.middleware.errors import DistcedError
+from distced.middleware.model.errors import DistcedError
 from distced.policies.distribution.policy import NAMED, Decomposition, DistributionPolicy, Locality, Reuse, parse_policy
 
 

@@ -11,9 +11,9 @@ from distced.detectors.compilation import compile_pattern
 from distced.detectors.cutting import decomposition
 from distced.detectors.cutting.graph import cut
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.middleware.events import Event
-from distced.middleware.protocol import Hints, LoadEntry, Measured, SourceEntry
-from distced.middleware.timestamps import SECOND
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.directory_entries import Hints, LoadEntry, Measured, SourceEntry
 from distced.policies.distribution import sizes
 from distced.policies.distribution.delays import Input, waited
 from distced.policies.distribution.estimating import expected
@@ -102,7 +102,7 @@ def test_hints_and_what_is_read_along() -> None:
     situation.changed("source", "sA", SourceEntry(("A",), 0))
     graph = cut([compile_pattern("[A]")], decomposition.none)
     plan = graph.plans[graph.roots[0]]
-    from distced.middleware.protocol import DetectorEntry
+    from distced.middleware.wire.directory_entries import DetectorEntry
 
     situation.changed("detector", "d", DetectorEntry("n", "[A]", "guaranteed", ("A",)))
     situation.changed("load", "n", LoadEntry(0.0, {"d": Measured(inputs={"sA": 700.0}, events=7)}))

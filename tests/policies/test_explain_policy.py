@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distced.detectors.compilation import compile_pattern
-from distced.middleware.console import main
-from distced.middleware.protocol import Hints
+from distced.middleware.cli.command import main
+from distced.middleware.wire.directory_entries import Hints
 from distced.policies.distribution.policy import NAMED
 from distced.policies.distribution.situation import Situation
 from distced.policies.explaining.deployment import entries_of

@@ -13,7 +13,7 @@ from distced.detectors.cutting.graph import Choice, DetectorGraph, cut
 from distced.detectors.detector import Detector
 from distced.detectors.language.canonical import canonical_form
 from distced.detectors.language.printer import format_pattern
-from distced.middleware.events import CompositeEvent, Event
+from distced.middleware.model.events import CompositeEvent, Event
 from distced.policies.detection import Guaranteed
 from distced.policies.local_runner import LocalRunner
 

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import pytest
 
-from distced.middleware.errors import DistcedError
+from distced.middleware.model.errors import DistcedError
 from distced.policies.distribution import policy as policies
 from distced.policies.distribution.candidates import Candidate
 from distced.policies.distribution.placing import place

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from distced.detectors.cutting.graph import DetectorGraph
-from distced.middleware.errors import DistcedError
-from distced.middleware.protocol import DetectorEntry, Hints, LoadEntry, Measured, NodeEntry
-from distced.middleware.timestamps import SECOND
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.directory_entries import DetectorEntry, Hints, LoadEntry, Measured, NodeEntry
 from distced.policies.distribution import sizes
 from distced.policies.distribution.delays import STEPS, Input, arrivals, from_detector, from_source, waited
 from distced.policies.distribution.estimating import Rates, expected, streams_of

@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distced.middleware.directory import Entries
-from distced.middleware.protocol import ClientEntry, DetectorEntry, Hints, LoadEntry, Measured, NodeEntry, SourceEntry
+from distced.middleware.wire.directory import Entries
+from distced.middleware.wire.directory_entries import (
+    ClientEntry,
+    DetectorEntry,
+    Hints,
+    LoadEntry,
+    Measured,
+    NodeEntry,
+    SourceEntry,
+)
 from distced.policies.distribution import sizes
 from distced.policies.distribution.delays import arrivals
 from distced.policies.distribution.hints import allowed_nodes, check_hints
@@ -260,7 +268,7 @@ def _change(situation: Situation, kind: int, random: Random) -> None:
     ],
 )
 def test_hints_that_cannot_be(hints: Hints, problem: str) -> None:
-    from distced.middleware.errors import DistcedError
+    from distced.middleware.model.errors import DistcedError
 
     for known in (THREE, ["one", "two"]):
         with pytest.raises(DistcedError, match=problem):

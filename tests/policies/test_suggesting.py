@@ -8,8 +8,8 @@ from itertools import combinations
 import pytest
 from hypothesis import given, settings
 
-from distced.middleware.errors import DistcedError
-from distced.middleware.protocol import DetectorEntry, Hints, NodeEntry
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.wire.directory_entries import DetectorEntry, Hints, NodeEntry
 from distced.policies.distribution import sizes
 from distced.policies.distribution.policy import NAMED, parse_policy
 from distced.policies.distribution.reading import AT_DIRECTORY, Stream

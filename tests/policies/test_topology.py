@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distced.middleware.timestamps import MILLISECOND, SECOND
+from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.policies.topology.errors import TopologyError
 from distced.policies.topology.model import LOCAL_LATENCY, BrokerNode, Link, Place, Publisher, Site, Subscriber
 from distced.policies.topology.paths import MEASURES, Measure

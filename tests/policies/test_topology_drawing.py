@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from distced.middleware.errors import DistcedError
+from distced.middleware.model.errors import DistcedError
 from distced.policies.topology.drawing.arranging import Line, Rect, arrange
 from distced.policies.topology.drawing.document import topology_as_dict
 from distced.policies.topology.drawing.dot import topology_dot

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distced.middleware.timestamps import MILLISECOND, parse_duration
+from distced.middleware.model.timestamps import MILLISECOND, parse_duration
 from distced.policies.topology.errors import TopologyError
 from distced.policies.topology.files import load_topology, parse_topology
 from distced.policies.topology.model import LOCAL_LATENCY, BrokerNode, Link, Publisher, Site, Subscriber

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distced.middleware.timestamps import MILLISECOND
+from distced.middleware.model.timestamps import MILLISECOND
 from distced.policies.topology.errors import TopologyError
 from distced.policies.topology.files import parse_topology
 from distced.policies.topology.generating import PLANE, RANDOM_KINDS, RandomKind, random_topology

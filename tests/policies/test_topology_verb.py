@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from distced.middleware.console import main
+from distced.middleware.cli.command import main
 from distced.policies.console import RandomKind
 from distced.policies.topology.files import load_topology, parse_topology
 from distced.policies.topology.generating import RANDOM_KINDS

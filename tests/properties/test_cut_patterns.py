@@ -31,7 +31,7 @@ from distced.detectors.language.tree import (
     Sequence,
     Window,
 )
-from distced.middleware.errors import PatternError
+from distced.middleware.model.errors import PatternError
 from tests.comparing import compiled
 from tests.cutting import assert_transparent, chosen, cut_by, differ, in_parts, told, whole
 from tests.generate import FEATURES, PatternMaker, make_events

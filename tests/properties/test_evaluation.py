@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distced.middleware.events import Attribute, Event
+from distced.middleware.model.events import Attribute, Event
 from distced.middleware.sets import values
 from distced.middleware.sets.describable import (
     AnySet,

@@ -30,7 +30,7 @@ from distced.detectors.language.tree import (
     Window,
     walk,
 )
-from distced.middleware.events import Event
+from distced.middleware.model.events import Event
 from distced.middleware.sets.describable import DescribableSet, TypeSet, Union
 from tests.comparing import assert_alike, by_engine, compiled
 

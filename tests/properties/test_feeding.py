@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from distced.detectors.compilation import Compiled, compile_file
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.middleware.errors import PatternError
-from distced.middleware.events import Event
+from distced.middleware.model.errors import PatternError
+from distced.middleware.model.events import Event
 from tests.comparing import Composite, by_engine, compiled, composites
 from tests.generate import PatternMaker, make_events
 

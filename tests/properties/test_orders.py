@@ -7,8 +7,8 @@ from itertools import pairwise, product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distced.middleware.events import Event
-from distced.middleware.timestamps import (
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import (
     DAY,
     INSTANT_MAX,
     INSTANT_MIN,

@@ -37,8 +37,9 @@ from distced.detectors.language.tree import (
     Window,
 )
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.middleware.errors import PatternError
-from distced.middleware.events import Event
+from distced.middleware.model.errors import PatternError
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import DAY, INSTANT_MAX
 from distced.middleware.sets.describable import AnySet, Difference, Filtered, Intersection, TypeSet, Union, format_set
 from distced.middleware.sets.expressions import (
     LEVELS,
@@ -51,7 +52,6 @@ from distced.middleware.sets.expressions import (
     Unary,
     format_expression,
 )
-from distced.middleware.timestamps import DAY, INSTANT_MAX
 from tests.generate import PatternMaker
 
 # Trees, as the parser can give them.

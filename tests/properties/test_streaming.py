@@ -17,8 +17,8 @@ from pyspark.sql.streaming.stateful_processor import TimerValues
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from distced.detectors.running import compiled_patterns
-from distced.middleware.events import Event
-from distced.middleware.timestamps import MILLISECOND
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import MILLISECOND
 from distced.simulations.streaming.columns import EventColumns
 from distced.simulations.streaming.key_state import due_at, passed
 from distced.simulations.streaming.keys import stream_key

@@ -19,7 +19,7 @@ from distced.detectors.automata.automaton import Automaton
 from distced.detectors.columnar.looping import Loop
 from distced.detectors.compilation import compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.middleware.events import CompositeEvent
+from distced.middleware.model.events import CompositeEvent
 from distced.simulations.benchmarks.cayuga_queries import Parameters, Template, automata, queries, stream, text_of
 from distced.simulations.benchmarks.console import bench
 from distced.simulations.benchmarks.patterns import WITHOUT, measure

@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from distced.middleware.errors import DistcedError
-from distced.middleware.events import CompositeEvent, Event
+from distced.middleware.event_files import read_events
 from distced.middleware.history import History, HistoryWriter
-from distced.middleware.recorded import read_events
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.events import CompositeEvent, Event
 from distced.simulations.ingest.compact_verb import compact
 from distced.simulations.ingest.compacting import Compaction
 from distced.simulations.ingest.history_verbs import history

@@ -13,12 +13,12 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="a history needs the extra distced[tables]")
 
-from distced.middleware.errors import DistcedError, HistoryError, MappingError
-from distced.middleware.events import CompositeEvent, Event
+from distced.middleware.event_files import read_events, write_events
 from distced.middleware.history import History, HistoryWriter, events_of_history
 from distced.middleware.mapping import load_mapping
-from distced.middleware.recorded import read_events, write_events
-from distced.middleware.timestamps import DAY, HOUR, SECOND
+from distced.middleware.model.errors import DistcedError, HistoryError, MappingError
+from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.model.timestamps import DAY, HOUR, SECOND
 from distced.simulations.ingest.console import ingest as verb
 from distced.simulations.ingest.ingesting import Ingest
 from distced.simulations.replay.runners import Inline

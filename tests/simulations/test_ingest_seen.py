@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from distced.middleware.events import CompositeEvent, Event
+from distced.middleware.model.events import CompositeEvent, Event
 from distced.simulations.ingest.seen import ClockWatch, SeenIds
 
 

@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="a history needs the extra distced[tables]")
 
-from distced.middleware.errors import DistcedError, HistoryError
 from distced.middleware.history import HistoryWriter
+from distced.middleware.model.errors import DistcedError, HistoryError
 from distced.simulations.ingest.console import ingest
 from distced.simulations.ingest.recordings import alone
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from distced.middleware.events import Event
-from distced.middleware.eventtypes import event_type
-from distced.middleware.protocol import Hints
-from distced.middleware.timestamps import MILLISECOND, SECOND
+from distced.middleware.model.event_types import event_type
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import MILLISECOND, SECOND
+from distced.middleware.wire.directory_entries import Hints
 from distced.policies.topology.model import BrokerNode, Link, Publisher, Site, Subscriber
 from distced.policies.topology.topology import Topology
 from distced.simulations.network.checking import compare

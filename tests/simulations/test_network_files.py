@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from distced.middleware.errors import DistcedError
-from distced.middleware.protocol import Hints
-from distced.middleware.timestamps import MILLISECOND, SECOND
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.timestamps import MILLISECOND, SECOND
+from distced.middleware.wire.directory_entries import Hints
 from distced.simulations.network.files import load_scenario, parse_scenario
 from distced.simulations.network.scenario import (
     START,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from distced.brokers.effects import Publish, Subscribe, Unsubscribe
-from distced.middleware.timestamps import MILLISECOND, SECOND
+from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.policies.topology.model import Link, Place, Site, Subscriber
 from distced.policies.topology.topology import Topology
 from distced.simulations.network.engine import Engine

@@ -12,9 +12,9 @@ from random import Random
 
 import pytest
 
-from distced.middleware.events import Event
-from distced.middleware.eventtypes import event_type
-from distced.middleware.timestamps import MILLISECOND, SECOND
+from distced.middleware.model.event_types import event_type
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.policies.distribution.policy import NAMED
 from distced.policies.topology.model import BrokerNode, Link, Publisher, Site, Subscriber
 from distced.policies.topology.topology import Topology

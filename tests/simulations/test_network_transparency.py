@@ -15,9 +15,9 @@ from typing import NamedTuple
 import pytest
 
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.middleware.events import Event
-from distced.middleware.eventtypes import TypeRegistry
-from distced.middleware.timestamps import MILLISECOND, SECOND
+from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.policies.distribution.policy import NAMED
 from distced.policies.topology.generating import RANDOM_KINDS, random_topology
 from distced.policies.topology.topology import Topology

@@ -14,10 +14,10 @@ from random import Random
 import msgspec
 import pytest
 
-from distced.middleware.errors import DistcedError
-from distced.middleware.events import Event
-from distced.middleware.eventtypes import TypeRegistry
-from distced.middleware.timestamps import HOUR, MILLISECOND, MINUTE, SECOND
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import HOUR, MILLISECOND, MINUTE, SECOND
 from distced.simulations.office import DEFAULT_SEED, DEFAULT_START, ActiveOffice
 from distced.simulations.office.building import OUTSIDE, Building
 from distced.simulations.office.sensors import PERS, UNCERTAINTY, Sensors

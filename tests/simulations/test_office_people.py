@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from distced.middleware.events import Event
-from distced.middleware.timestamps import HOUR, MINUTE, SECOND
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import HOUR, MINUTE, SECOND
 from distced.simulations.office import DEFAULT_SEED, ActiveOffice, Summary
 from distced.simulations.office.building import OUTSIDE, Building
 from distced.simulations.office.occupants import (

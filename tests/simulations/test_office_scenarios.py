@@ -9,9 +9,9 @@ from random import Random
 
 import pytest
 
-from distced.middleware.errors import DistcedError
-from distced.middleware.events import Event
-from distced.middleware.timestamps import HOUR, MINUTE
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import HOUR, MINUTE
 from distced.simulations.office import DEFAULT_SEED, ActiveOffice, read_scenario, scenario_names
 
 SEEDS = [DEFAULT_SEED, *range(6)]

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from distced.detectors.compilation import compile_pattern
 from distced.detectors.cutting.graph import DetectorPlan
 from distced.detectors.running import run
-from distced.middleware.events import Event
 from distced.middleware.history.history import History
-from distced.middleware.history.writing import HistoryWriter
-from distced.middleware.protocol import Told
-from distced.middleware.timestamps import DAY, SECOND
-from distced.middleware.topics import event_topic
-from distced.middleware.wire import encode
+from distced.middleware.history.writer import HistoryWriter
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import DAY, SECOND
+from distced.middleware.wire.directory_entries import Told
+from distced.middleware.wire.frames import encode
+from distced.middleware.wire.topics import event_topic
 from distced.policies.distribution.reading import Stream
 from distced.policies.topology.errors import TopologyError
 from distced.policies.topology.files import parse_topology

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from distced.detectors.compilation import compile_pattern
-from distced.middleware.errors import DistcedError
-from distced.middleware.protocol import Foreseen, Told
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.wire.directory_entries import Foreseen, Told
 from distced.policies.distribution.measures import hosting
 from distced.policies.distribution.policy import NAMED
 from distced.policies.topology.files import parse_topology

@@ -19,13 +19,13 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from distced.detectors.running import run
-from distced.middleware.errors import DistcedError
-from distced.middleware.events import Event
 from distced.middleware.history.history import History
-from distced.middleware.history.reading import events_of_history
-from distced.middleware.history.writing import HistoryWriter
-from distced.middleware.protocol import DetectorEntry, HintEntry
-from distced.middleware.timestamps import SECOND
+from distced.middleware.history.reader import events_of_history
+from distced.middleware.history.writer import HistoryWriter
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.directory_entries import DetectorEntry, HintEntry
 from distced.policies.distribution.hint_files import read_hint_file, write_hints
 from distced.policies.distribution.measures import hosting
 from distced.policies.distribution.policy import NAMED

@@ -15,12 +15,12 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from distced.middleware.errors import DistcedError
-from distced.middleware.events import Event
-from distced.middleware.eventtypes import event_type
-from distced.middleware.timestamps import MILLISECOND, SECOND
-from distced.middleware.topics import composite_topic, event_topic
-from distced.middleware.wire import encode
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import event_type
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import MILLISECOND, SECOND
+from distced.middleware.wire.frames import encode
+from distced.middleware.wire.topics import composite_topic, event_topic
 from distced.policies.distribution.policy import NAMED
 from distced.policies.topology.files import parse_topology
 from distced.policies.topology.model import LOCAL_LATENCY

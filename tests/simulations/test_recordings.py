@@ -14,11 +14,11 @@ from typing import NamedTuple
 import pytest
 
 from distced import simulations
-from distced.middleware.events import Event
-from distced.middleware.eventtypes import TypeRegistry
+from distced.middleware.event_files import EventReader, in_order, read_events, write_events
 from distced.middleware.mapping import NO_RULE, load_mapping
-from distced.middleware.recorded import EventReader, in_order, read_events, write_events
-from distced.middleware.timestamps import HOUR, MINUTE, SECOND, parse_instant
+from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import HOUR, MINUTE, SECOND, parse_instant
 
 RECORDINGS = Path(simulations.__file__).parent / "recordings"
 DATA = Path(__file__).parents[3] / "shared" / "data"

@@ -19,13 +19,13 @@ from typing import Any
 from distced.detectors.compilation import Compiled
 from distced.detectors.pattern_source import PatternSource, compile_source
 from distced.detectors.running import Replay, replay
-from distced.middleware.errors import DistcedError
-from distced.middleware.events import CompositeEvent, Event
-from distced.middleware.eventtypes import TypeRegistry
+from distced.middleware.event_files import read_events
 from distced.middleware.history import History, HistoryWriter
 from distced.middleware.mapping import load_mapping
-from distced.middleware.recorded import read_events
-from distced.middleware.timestamps import DAY, HOUR, MINUTE
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.model.timestamps import DAY, HOUR, MINUTE
 from distced.simulations.replay.plan import WAYS, Way
 from distced.simulations.replay.replaying import PLAN, HistoryReplay, Progress
 from distced.simulations.replay.runners import Inline, Task

@@ -12,11 +12,11 @@ from textwrap import dedent
 
 from distced.detectors.compilation import Compiled, compile_pattern
 from distced.detectors.pattern_source import PatternSource, compile_source
-from distced.middleware.errors import DistcedError
-from distced.middleware.eventtypes import event_type
 from distced.middleware.history.history import HistoryFile
 from distced.middleware.history.layout import FileNote
-from distced.middleware.timestamps import DAY, HOUR, INSTANT_MIN, MINUTE, SECOND
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import event_type
+from distced.middleware.model.timestamps import DAY, HOUR, INSTANT_MIN, MINUTE, SECOND
 from distced.simulations.replay.groups import groups_of, key_of_group
 from distced.simulations.replay.plan import plan_of, together
 from distced.simulations.replay.reach import longest, reach_of

@@ -9,9 +9,9 @@ import pytest
 
 from distced.detectors.compilation import compile_file
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.middleware.events import CompositeEvent, Event, EventId
-from distced.middleware.eventtypes import TypeRegistry
-from distced.middleware.timestamps import HOUR, MINUTE
+from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.model.events import CompositeEvent, Event, EventId
+from distced.middleware.model.timestamps import HOUR, MINUTE
 from distced.simulations.office import DEFAULT_SEED, ActiveOffice, read_scenario, scenario_names
 
 SEEDS = [DEFAULT_SEED, *range(5)]

@@ -18,11 +18,11 @@ pytest.importorskip("pyarrow", reason="tables need the extra distced[tables]")
 
 from distced.detectors.compilation import Compiled
 from distced.detectors.running import compiled_patterns, run
-from distced.middleware.errors import DistcedError
-from distced.middleware.events import Event
+from distced.middleware.event_files import json_line
 from distced.middleware.history import History, HistoryWriter
-from distced.middleware.recorded import json_line
-from distced.middleware.timestamps import HOUR, MILLISECOND, SECOND
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import HOUR, MILLISECOND, SECOND
 from distced.simulations.streaming import detect_stream, rejected_rows
 from distced.simulations.streaming.columns import attribute_of, columns_of, key_column, with_times
 from distced.simulations.streaming.key_state import passed

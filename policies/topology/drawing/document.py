@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from distced.middleware.address import parse_address
+from distced.middleware.model.server_address import parse_address
 from distced.policies.topology.model import BrokerNode, Link, Publisher, Site
 from distced.policies.topology.topology import Topology
 

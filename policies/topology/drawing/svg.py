@@ -9,7 +9,7 @@ from typing import Final
 from distced.detectors.drawing.folding import fold
 from distced.detectors.drawing.picture import arrow_sample, column, legend, moved, picture, stack
 from distced.detectors.drawing.shapes import HEAD, Arrowhead, Pen, Point, Shape, Stroke, Style, Text, TextLine
-from distced.middleware.errors import DistcedError
+from distced.middleware.model.errors import DistcedError
 from distced.policies.topology.drawing.arranging import Arrangement, Line, Rect, arrange
 from distced.policies.topology.drawing.overlay import Overlay
 from distced.policies.topology.drawing.site_boxes import SIGN, SIGNS, site_box

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from distced.middleware.address import parse_address
+from distced.middleware.model.server_address import parse_address
 from distced.policies.topology.drawing.wording import about_node, about_source, latency, summary
 from distced.policies.topology.model import Site
 from distced.policies.topology.notes import listed

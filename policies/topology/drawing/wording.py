@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from distced.middleware.address import parse_address
+from distced.middleware.model.server_address import parse_address
 from distced.policies.topology.model import LOCAL_LATENCY, BrokerNode, Link, Publisher, Site
 from distced.policies.topology.quantities import show_bandwidth, show_duration, show_number
 from distced.policies.topology.topology import Topology

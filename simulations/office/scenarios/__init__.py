@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from distced.middleware.errors import DistcedError
+from distced.middleware.model.errors import DistcedError
 
 _SUFFIX = ".pattern"
 

@@ -1,0 +1,154 @@
+"""The `distced` command: its frame, which every package hangs its own verbs into.
+
+A verb is an entry point of the group `distced.verbs`: its name, and a function with typer's annotations, or a typer
+application where it has verbs of its own. Only the module of the verb that is called is imported, so the modules that
+hold verbs are light and import what is heavy (ray, pyarrow, numpy) inside the verb that needs it; the list of verbs
+imports them all for their summaries. Importing every package's console outright was rejected: imports run one way, and
+this module is the ground floor.
+
+Exit codes: 0; 1 where a verb ran and the answer is no; 2 where it was given something wrong; 130 where it was
+interrupted. Unexpected exceptions are bugs and keep their traceback.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from importlib.metadata import EntryPoint, entry_points, version
+from typing import Annotated, Any, Final
+
+import typer
+import typer.core
+from rich.text import Text
+
+from distced.middleware.cli.output import error_as_dict, messages, print_json, show_error
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.extras import missing
+
+VERBS: Final = "distced.verbs"
+"""The group of entry points that are verbs."""
+
+WRONG: Final = 2
+INTERRUPTED: Final = 130
+
+# typer does not export it, and has moved it more than once.
+_UsageError: Final[type[Exception]] = typer.BadParameter.__bases__[0]
+
+
+class VerbGroup(typer.core.TyperGroup):
+    """The verbs of all packages that are installed, each loaded when it is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted({entry.name for entry in entry_points(group=VERBS)})
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        for entry in entry_points(group=VERBS, name=cmd_name):
+            return _command(entry)
+        return None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        names = self.list_commands(ctx)
+        if args[0] not in names and not args[0].startswith("-"):
+            near = get_close_matches(args[0], names, n=1)
+            advice = f"did you mean {near[0]}?" if near else "distced --help lists them"
+            raise DistcedError("no verb of this name", given=args[0], allowed=", ".join(names), advice=advice)
+        return super().resolve_command(ctx, args)
+
+
+def _command(entry: EntryPoint) -> Any:
+    """The command of an entry point; where its module is broken, one that says so and fails when it is called."""
+    try:
+        verb = entry.load()
+    except (ImportError, AttributeError) as error:
+        verb = _broken(error)
+    if isinstance(verb, typer.Typer):
+        return typer.main.get_group(verb)
+    # Plain help: rich's would read the brackets of patterns as its own markup.
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command(entry.name)(verb)
+    return typer.main.get_command(app)
+
+
+def _broken(error: Exception) -> Any:
+    def verb() -> None:
+        raise error
+
+    verb.__doc__ = f"(cannot be loaded: {error})"
+    return verb
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"distced {version('distced')}")
+        raise typer.Exit
+
+
+app = typer.Typer(
+    cls=VerbGroup,
+    add_completion=False,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Each verb tells more, with examples: distced check --help.",
+)
+
+
+@app.callback()
+def distced(
+    show_version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    """Subscribe to patterns of events over MQTT, detected by mobile detectors."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    as_json = "--json" in given
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            # A terminal that lacks a character of a pattern shows its number.
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        result = typer.main.get_command(app)(args=given, prog_name="distced", standalone_mode=False)
+    except DistcedError as error:
+        return _fail(error, as_json)
+    except ImportError as error:
+        if (wanted := missing(error)) is None:
+            raise
+        return _fail(wanted, as_json)
+    except _UsageError as error:
+        _show_usage(error, as_json)
+        return WRONG
+    except (typer.Abort, KeyboardInterrupt):
+        messages().print("interrupted")
+        return INTERRUPTED
+    return result if isinstance(result, int) else 0
+
+
+def _fail(error: DistcedError, as_json: bool) -> int:
+    if as_json:
+        print_json(error_as_dict(error))
+    else:
+        show_error(error)
+    return WRONG
+
+
+def _show_usage(error: Any, as_json: bool) -> None:
+    """A command line that is none."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return
+    command = error.ctx.command_path if error.ctx is not None else "distced"
+    advice = f"try {command} --help"
+    if as_json:
+        print_json({"error": "UsageError", "problem": error.format_message(), "advice": advice})
+        return
+    console = messages()
+    if error.ctx is not None:
+        console.print(Text(error.ctx.get_usage(), "dim"))
+    console.print(Text.assemble(("error: ", "bold red"), (error.format_message(), "bold")))
+    console.print(Text.assemble(("  advice: ", "green"), advice))

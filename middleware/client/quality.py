@@ -1,0 +1,103 @@
+"""Quality of service of a subscription (design, section 3)."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import msgspec
+
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.wire.directory_entries import Hints
+
+Detection = Literal["guaranteed", "best-effort"]
+Consumption = Literal["ordered", "epoch"]
+Matches = Literal["every", "first"]
+Decomposition = Literal["none", "full", "for-reuse"]
+
+
+class QualityOfService(msgspec.Struct, frozen=True, kw_only=True):
+    """What kind of service a subscription wants.
+
+    Attributes:
+        detection: `guaranteed` consumes events when they are stable, and is right; `best-effort` consumes them as they
+            arrive, is fast, and may be wrong where events come late.
+        consumption: `ordered`, one event after the other, or `epoch`, all events of an instant together.
+        matches: `every` composite event, or the `first` only; the subscription then ends.
+        constituents: whether the events a composite event is made of are sent along.
+        rate: at most this many composite events a second; what exceeds it is counted and left out. None for no limit.
+        decomposition: what of a pattern is to become detectors of its own, perhaps on other nodes: `none`, `full`,
+            wherever the rule allows it, or `for-reuse`, where a detector of it is there already; None for what the
+            distribution policy thinks best. With guaranteed detection only; what is found is the same.
+        distribution: the distribution policy, which says where the detectors of the pattern are to stand: a name such
+            as `min-latency`, or three words for its dimensions. Broker nodes check it. Empty for the one that is set
+            for everybody.
+        hints: what the application knows that the middleware does not, and what it wants: nodes to take or to avoid,
+            rates, selectivity, isolation.
+        queue: how many events wait at most for the application.
+        patience: how many seconds the connection waits for an application that is slow, before events are left out.
+    """
+
+    detection: Detection = "guaranteed"
+    consumption: Consumption = "ordered"
+    matches: Matches = "every"
+    constituents: bool = False
+    decomposition: Decomposition | None = None
+    rate: float | None = None
+    distribution: str = ""
+    hints: Hints = Hints()
+    queue: int = 10_000
+    patience: float = 5.0
+
+    def __post_init__(self) -> None:
+        choices = {
+            "detection": Detection,
+            "consumption": Consumption,
+            "matches": Matches,
+        }
+        if self.decomposition is not None:
+            choices["decomposition"] = Decomposition
+        for name, kinds in choices.items():
+            given, allowed = getattr(self, name), get_args(kinds)
+            if given not in allowed:
+                raise DistcedError(f"unknown quality of service, {name}", given=given, allowed=", ".join(allowed))
+        if self.decomposition not in (None, "none") and self.detection != "guaranteed":
+            raise DistcedError(
+                "a pattern is cut with guaranteed detection only: what is found by best effort is complete at no time",
+                given=f"decomposition {self.decomposition}, detection {self.detection}",
+                advice="leave the decomposition at none, or take guaranteed detection",
+            )
+        if self.rate is not None and not self.rate > 0:
+            raise DistcedError("not an upper rate", given=self.rate, allowed="more than 0 a second, or None")
+        if not isinstance(self.distribution, str):
+            raise DistcedError("not a distribution policy", given=self.distribution, allowed="a name, or three words")
+        _check(self.hints)
+        if self.queue < 1:
+            raise DistcedError("not a number of events to wait", given=self.queue, allowed="1 or more")
+        if not self.patience >= 0:
+            raise DistcedError("not a patience", given=self.patience, allowed="seconds, from 0")
+
+
+def _check(hints: Hints) -> None:
+    """What can be told of hints without knowing the nodes and the types there are."""
+    if not isinstance(hints, Hints):
+        raise DistcedError(
+            "not hints",
+            given=hints,
+            allowed="distced.middleware.wire.directory_entries.Hints(nodes=..., rates=..., ...)",
+        )
+    try:
+        msgspec.convert(msgspec.to_builtins(hints), Hints)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise DistcedError("not hints", given=hints, allowed=str(error)) from None
+    both = sorted(set(hints.nodes) & set(hints.avoid))
+    if both:
+        raise DistcedError(
+            "nodes that detectors are to stand on, and to avoid", given=", ".join(both), advice="name them once"
+        )
+    for name, rate in hints.rates.items():
+        if not 0 <= rate < float("inf"):
+            raise DistcedError(f"not a rate of events of the type {name!r}", given=rate, allowed="0 or more a second")
+    if hints.selectivity is not None and not 0 <= hints.selectivity < float("inf"):
+        raise DistcedError(
+            "not a selectivity", given=hints.selectivity, allowed="composite events for each event, 0 or more"
+        )

@@ -1,0 +1,151 @@
+"""Reading recorded events out of files and tables, with a mapping or in their native form."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from distced.middleware.event_files.formats import format_of
+from distced.middleware.event_files.native import EventBuilder, JsonEvent, TableForm, of_json
+from distced.middleware.event_files.rows import CsvRows, Fields, JsonRows, Row, Rows, TextRows
+from distced.middleware.event_files.tables import ParquetRows, TableRows
+from distced.middleware.mapping import FileSpec, Mapping, Rejected
+from distced.middleware.mapping.rejected import located
+from distced.middleware.model.errors import DistcedError, EventError
+from distced.middleware.model.event_types import EventType
+from distced.middleware.model.events import Event
+
+REJECTED_KEPT: Final = 1_000
+"""Rejected rows that are kept of one pass; all are counted."""
+
+
+class EventReader(Iterable[Event]):
+    """The events of a recording, in the order of the recording.
+
+    It can be gone through again and again, one pass at a time: each starts afresh.
+
+    Attributes:
+        name: the path, or what the table is called.
+        rejected: the first `REJECTED_KEPT` rows, of the pass at hand, that should have given an event and did not.
+        counts: what came of the pass at hand: `row`, `event`, `rejected`.
+        mapping: the mapping as it stands in the pass at hand, with its own counts; None for a native form.
+        on_rejected: told of every rejected row, for those who keep them all.
+    """
+
+    def __init__(self, rows: Rows, mapping: Mapping | None) -> None:
+        self.name = rows.name
+        self.mapping = mapping
+        self.rejected: list[Rejected] = []
+        self.counts: Counter[str] = Counter()
+        self.on_rejected: Callable[[Rejected], None] = lambda _: None
+        self._rows = rows
+        self._read: Callable[[Fields], JsonEvent] | None = None
+        self._types: tuple[EventType, ...] | None = None if mapping is None else mapping.types
+
+    @property
+    def types(self) -> tuple[EventType, ...]:
+        """The event types: as the mapping declares them, else as they are found, which may take a pass of its own."""
+        if self._types is None:
+            noted = self._rows.types()
+            if noted is None:
+                builder = self._builder()
+                for row in self._rows.rows():
+                    self._build(builder, row)
+                noted = builder.types()
+            self._types = tuple(noted)
+        return self._types
+
+    def __iter__(self) -> Iterator[Event]:
+        self.rejected = []
+        self.counts = Counter()
+        return self._native() if self.mapping is None else self._mapped(self.mapping)
+
+    def _mapped(self, mapping: Mapping) -> Iterator[Event]:
+        mapping = self.mapping = mapping.fresh()
+        for row in self._rows.rows():
+            self.counts["row"] += 1
+            where = f"{self.name}, row {row.number}"
+            if row.problem is not None:
+                self._reject(Rejected(where, "", "row", located(row.problem, where), row.problem.given))
+                continue
+            events, rejected = mapping.map_row(row.fields, where)
+            for each in rejected:
+                self._reject(each)
+            self.counts["event"] += len(events)
+            yield from events
+
+    def _native(self) -> Iterator[Event]:
+        builder = self._builder()
+        for row in self._rows.rows():
+            self.counts["row"] += 1
+            made = self._build(builder, row)
+            if isinstance(made, Event):
+                self.counts["event"] += 1
+                yield made
+            else:
+                self._reject(made)
+        if self._types is None:
+            self._types = tuple(self._rows.types() or builder.types())
+
+    def _builder(self) -> EventBuilder:
+        if self._read is None:
+            columns = self._rows.columns()
+            self._read = of_json if columns is None else TableForm(self._rows, columns).of_row
+        return EventBuilder(Path(self.name).name.split(".")[0] or "recording")
+
+    def _build(self, builder: EventBuilder, row: Row) -> Event | Rejected:
+        assert self._read is not None
+        try:
+            if row.problem is not None:
+                raise row.problem
+            return builder.build(self._read(row.fields))
+        except DistcedError as error:
+            where = f"{self.name}, row {row.number}"
+            return Rejected(where, "", "row", located(error, where), row.fields or error.given)
+
+    def _reject(self, rejected: Rejected) -> None:
+        self.counts["rejected"] += 1
+        self.on_rejected(rejected)
+        if len(self.rejected) < REJECTED_KEPT:
+            self.rejected.append(rejected)
+
+
+def read_events(path: Path | str, mapping: Mapping | None = None) -> EventReader:
+    """The events of a file: `.csv`, `.jsonl`, `.parquet`, or `.log`, `.txt` and `.dat`, each also with `.gz`.
+
+    Args:
+        mapping: how its rows become events; without it they are in the native form.
+
+    Bad rows are kept in the reader and the others go on; a file that cannot be read is an `EventError`.
+    """
+    path = Path(path)
+    spec = FileSpec() if mapping is None else mapping.file
+    form = spec.format or format_of(path)
+    if form == "parquet":
+        return EventReader(ParquetRows(path), mapping)
+    if form == "jsonl":
+        return EventReader(JsonRows(path), mapping)
+    if form == "csv":
+        return EventReader(CsvRows(path, spec.columns, spec.separator), mapping)
+    if mapping is None:
+        raise EventError(
+            "a text file without a mapping", given=str(path), allowed="csv, jsonl and parquet without one",
+            advice="say in a mapping what its lines mean",
+        )  # fmt: skip
+    return EventReader(TextRows(path, spec.pattern, spec.columns, spec.separator), mapping)
+
+
+def events_of_table(table: object, mapping: Mapping | None = None, *, name: str = "table") -> EventReader:
+    """The events of a table of pyarrow, pandas or polars, or of anything else that gives an Arrow stream.
+
+    Args:
+        name: what reports call it.
+    """
+    return EventReader(TableRows(table, name), mapping)
+
+
+def in_order(events: Iterable[Event]) -> list[Event]:
+    """The events in the total order in which they are consumed (`Event.key`)."""
+    return sorted(events, key=lambda event: event.key)

@@ -1,0 +1,252 @@
+"""The rows of text files: CSV, JSON lines, and lines cut up by a separator or a regular expression.
+
+Python's csv module was chosen over pyarrow's: its rows come one by one with their place in the file, and one bad row is
+one bad row.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol, TypeAlias
+
+from distced.middleware.event_files.formats import opened, opened_text
+from distced.middleware.mapping.payloads import decode_json, split_columns
+from distced.middleware.model.errors import DistcedError, MappingError
+from distced.middleware.model.event_types import EventType
+
+Fields: TypeAlias = dict[str, object]
+
+
+class Row(NamedTuple):
+    """A row of a file or table.
+
+    Attributes:
+        number: its place; for text files the number of its (last) line, counted from 1.
+        fields: what it holds by name; empty where it cannot be read.
+        problem: why it cannot.
+    """
+
+    number: int
+    fields: Fields
+    problem: DistcedError | None = None
+
+
+class Rows(Protocol):
+    """Something that has rows, and can be read from the start as often as needed.
+
+    Attributes:
+        name: what reports call it.
+        typed: whether its values have kinds of their own, or are all text.
+    """
+
+    name: str
+    typed: bool
+
+    def rows(self) -> Iterator[Row]:
+        """The rows in their order."""
+        ...
+
+    def columns(self) -> Sequence[str] | None:
+        """The names of the columns; None where each row has its own."""
+        ...
+
+    def types(self) -> Sequence[EventType] | None:
+        """The event types, where whoever wrote it noted them."""
+        ...
+
+
+class CsvRows:
+    """The rows of a CSV file.
+
+    Attributes:
+        name: the path.
+    """
+
+    typed = False
+
+    def __init__(self, path: Path, columns: Sequence[str] = (), separator: str | None = None) -> None:
+        self.name = str(path)
+        self._path = path
+        self._columns = list(columns)
+        self._separator = separator or ","
+
+    def rows(self) -> Iterator[Row]:
+        with opened_text(self._path) as file:
+            lines = _Lines(file)
+            reader = self._reader(lines)
+            names = self._heading(reader)
+            count = len(names)
+            while True:
+                lines.row.clear()
+                try:
+                    cells = next(reader)
+                except StopIteration:
+                    return
+                except csv.Error as error:
+                    first = lines.but_the_first_again()
+                    yield Row(lines.number, {}, MappingError("not a row of CSV", given=first, advice=str(error)))
+                    continue
+                if len(lines.row) > 1 and lines.ended:
+                    first = lines.but_the_first_again()
+                    yield Row(lines.number, {}, MappingError("a quote that is not closed", given=first))
+                elif len(cells) == count:
+                    yield Row(lines.number, dict(zip(names, cells, strict=True)))
+                elif cells:
+                    problem = MappingError(
+                        f"{len(cells)} columns in place of {count}", given=self._separator.join(cells)
+                    )
+                    yield Row(lines.number, {}, problem)
+
+    def columns(self) -> Sequence[str]:
+        with opened_text(self._path) as file:
+            return self._heading(self._reader(file))
+
+    def types(self) -> None:
+        return None
+
+    def _reader(self, file: Iterator[str]) -> _CsvReader:
+        return csv.reader(file, delimiter=self._separator)
+
+    def _heading(self, lines: _CsvReader) -> list[str]:
+        if self._columns:
+            return self._columns
+        try:
+            names = next(lines, [])
+        except csv.Error as error:
+            raise MappingError("no heading", where=self.name, advice=str(error)) from None
+        twice = {name for name in names if names.count(name) > 1}
+        if twice:
+            raise MappingError(
+                "columns of one name", given=", ".join(sorted(twice)), allowed="each name once", where=self.name,
+                advice="rename them, or give file.columns in the mapping",
+            )  # fmt: skip
+        return names
+
+
+class _Lines:
+    """The lines of a file, of which those of a row can be read anew: a quote that nobody closes spoils one line only.
+
+    Attributes:
+        row: the lines since it was cleared.
+        number: that of the last one, counted from 1.
+        ended: whether there are no more.
+    """
+
+    def __init__(self, lines: Iterator[str]) -> None:
+        self.row: list[str] = []
+        self.number = 0
+        self.ended = False
+        self._lines = lines
+        self._again: list[str] = []
+
+    def __iter__(self) -> _Lines:
+        return self
+
+    def __next__(self) -> str:
+        line = self._again.pop() if self._again else next(self._lines, None)
+        if line is None:
+            self.ended = True
+            raise StopIteration
+        self.number += 1
+        self.row.append(line)
+        return line
+
+    def but_the_first_again(self) -> str:
+        """The first line of the row; the others come again."""
+        first, *others = self.row
+        self._again += reversed(others)
+        self.number -= len(others)
+        self.ended = False
+        return first.rstrip("\r\n")
+
+
+class _CsvReader(Protocol):
+    def __next__(self) -> list[str]: ...
+
+    def __iter__(self) -> Iterator[list[str]]: ...
+
+
+class JsonRows:
+    """The rows of a file of JSON lines.
+
+    Attributes:
+        name: the path.
+    """
+
+    typed = True
+
+    def __init__(self, path: Path) -> None:
+        self.name = str(path)
+        self._path = path
+
+    def rows(self) -> Iterator[Row]:
+        with opened(self._path) as file:
+            for number, line in enumerate(file, 1):
+                if number == 1:
+                    line = line.removeprefix(b"\xef\xbb\xbf")
+                line = line.strip()
+                if not line:
+                    continue
+                try:
+                    fields = decode_json(line)
+                    if not isinstance(fields, dict):
+                        raise MappingError("not a JSON object", given=line, allowed='{"name": value, ...}')
+                    yield Row(number, fields)
+                except MappingError as error:
+                    yield Row(number, {}, error)
+
+    def columns(self) -> None:
+        return None
+
+    def types(self) -> None:
+        return None
+
+
+class TextRows:
+    """The lines of a text file: named columns, the named groups of a regular expression, or one field `value`.
+
+    Attributes:
+        name: the path.
+    """
+
+    typed = False
+
+    def __init__(
+        self, path: Path, pattern: str | None = None, columns: Sequence[str] = (), separator: str | None = None
+    ) -> None:
+        self.name = str(path)
+        self._path = path
+        self._pattern = None if pattern is None else re.compile(pattern)
+        self._columns = list(columns)
+        self._separator = separator or " "
+
+    def rows(self) -> Iterator[Row]:
+        with opened_text(self._path) as file:
+            # Only at ends of lines that editors know too, so that the numbers agree.
+            for number, line in enumerate(file, 1):
+                text = line.rstrip("\r\n")
+                if not text.strip():
+                    continue
+                try:
+                    yield Row(number, self._fields(text))
+                except MappingError as error:
+                    yield Row(number, {}, error)
+
+    def _fields(self, text: str) -> Fields:
+        if self._pattern is not None:
+            match = self._pattern.search(text)
+            if match is None:
+                raise MappingError("a line unlike file.pattern", given=text, allowed=self._pattern.pattern)
+            return match.groupdict()
+        return split_columns(text, self._columns, self._separator) if self._columns else {"value": text}
+
+    def columns(self) -> Sequence[str] | None:
+        if self._pattern is not None:
+            return list(self._pattern.groupindex)
+        return self._columns or ["value"]
+
+    def types(self) -> None:
+        return None

@@ -1,0 +1,188 @@
+"""Rows of Parquet files and of Arrow, pandas and polars tables.
+
+Tables come through the Arrow C stream interface (`__arrow_c_stream__`), so neither pandas nor polars is imported or
+needed. Dates and times become ISO 8601 text, which mappings and the native form both read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from distced.middleware.event_files.formats import opened
+from distced.middleware.event_files.rows import Row
+from distced.middleware.model.errors import EventError
+from distced.middleware.model.event_types import EventType
+
+TYPES_KEY: Final = b"distced.types"
+"""Where the schema of a Parquet file that was written here notes the event types."""
+
+WHOLE: Final = "whole."
+"""Stands before the second column of a number attribute, which holds the whole numbers among fractions."""
+
+_PANDAS_INDEX: Final = "__index_level_"
+_BATCH_ROWS: Final = 65_536
+
+
+def import_pyarrow() -> Any:
+    """pyarrow, or an `EventError` that says how to get it."""
+    try:
+        import pyarrow
+        import pyarrow.compute
+        import pyarrow.parquet
+    except ImportError:
+        raise EventError(
+            "Parquet files and tables need pyarrow", advice="install the extra: pip install 'distced[tables]'"
+        ) from None
+    return pyarrow
+
+
+class TableRows:
+    """The rows of a table in memory.
+
+    Attributes:
+        name: what reports call it.
+    """
+
+    typed = True
+
+    def __init__(self, table: object, name: str) -> None:
+        pyarrow = import_pyarrow()
+        self.name = name
+        if not isinstance(table, pyarrow.Table) and not hasattr(table, "__arrow_c_stream__"):
+            raise EventError(
+                "not a table",
+                given=type(table).__name__,
+                allowed="a table of pyarrow, pandas (2.2 or later) or polars",
+                where=name,
+            )
+        try:
+            self._table = pyarrow.table(table)
+        except pyarrow.ArrowException as error:
+            raise EventError(
+                "a table that Arrow cannot hold", where=name, advice=f"give each column one type: {error}"
+            ) from None
+
+    def rows(self) -> Iterator[Row]:
+        number = 0
+        for batch in self._table.to_batches(max_chunksize=_BATCH_ROWS):
+            for fields in batch_rows(batch):
+                number += 1
+                yield Row(number, fields)
+
+    def columns(self) -> Sequence[str]:
+        return _names(self._table.schema)
+
+    def types(self) -> Sequence[EventType] | None:
+        return noted_types(self._table.schema, self.name)
+
+
+class ParquetRows:
+    """The rows of a Parquet file.
+
+    Attributes:
+        name: the path.
+    """
+
+    typed = True
+
+    def __init__(self, path: Path) -> None:
+        import_pyarrow()
+        self.name = str(path)
+        self._path = path
+
+    def rows(self) -> Iterator[Row]:
+        number = 0
+        with opened(self._path) as source, arrow_errors(self.name):
+            for batch in self._file(source).iter_batches(batch_size=_BATCH_ROWS):
+                for fields in batch_rows(batch):
+                    number += 1
+                    yield Row(number, fields)
+
+    def columns(self) -> Sequence[str]:
+        with opened(self._path) as source, arrow_errors(self.name):
+            return _names(self._file(source).schema_arrow)
+
+    def types(self) -> Sequence[EventType] | None:
+        with opened(self._path) as source, arrow_errors(self.name):
+            return noted_types(self._file(source).schema_arrow, self.name)
+
+    def _file(self, source: Any) -> Any:
+        pyarrow = import_pyarrow()
+        # Parquet is read from its end, which a packed file cannot do.
+        packed = self._path.suffix.lower() == ".gz"
+        whole = pyarrow.BufferReader(source.read()) if packed else source
+        return pyarrow.parquet.ParquetFile(whole, page_checksum_verification=True)
+
+
+@contextmanager
+def arrow_errors(name: str) -> Iterator[None]:
+    """Turns what Arrow raises into an `EventError` that names the file."""
+    pyarrow = import_pyarrow()
+    try:
+        yield
+    except (pyarrow.ArrowException, UnicodeDecodeError) as error:
+        raise EventError("not something Parquet can do", given=name, advice=str(error)) from None
+
+
+def batch_rows(batch: Any) -> Iterator[dict[str, object]]:
+    """The rows of an Arrow record batch as dictionaries of plain Python values."""
+    places = {name: place for place, name in enumerate(batch.schema.names)}
+    kept = [place for place, name in enumerate(batch.schema.names) if _is_shown(name)]
+    names = [batch.schema.names[place] for place in kept]
+    columns: list[Sequence[object]] = []
+    for name, place in zip(names, kept, strict=True):
+        values: Sequence[object] = _values(batch.column(place))
+        if WHOLE + name in places:
+            whole = _values(batch.column(places[WHOLE + name]))
+            values = [one if other is None else other for one, other in zip(values, whole, strict=True)]
+        columns.append(values)
+    for values in zip(*columns, strict=True):
+        yield dict(zip(names, values, strict=True))
+
+
+def _values(column: Any) -> list[object]:
+    pyarrow = import_pyarrow()
+    types = pyarrow.types
+    kind = column.type
+    if types.is_dictionary(kind):
+        return _values(column.dictionary_decode())
+    if types.is_timestamp(kind):
+        # In UTC, because the text of another zone needs a zone database that may not be there.
+        utc = column if kind.tz is None else column.cast(pyarrow.timestamp(kind.unit, "UTC"))
+        return utc.cast(pyarrow.string()).to_pylist()  # type: ignore[no-any-return]
+    if types.is_date(kind) or types.is_time(kind):
+        return column.cast(pyarrow.string()).to_pylist()  # type: ignore[no-any-return]
+    if types.is_duration(kind):
+        return column.cast(pyarrow.int64()).to_pylist()  # type: ignore[no-any-return]
+    if types.is_decimal(kind):
+        return [None if value is None else _plain(value) for value in column.to_pylist()]
+    return column.to_pylist()  # type: ignore[no-any-return]
+
+
+def _plain(value: Any) -> int | float:
+    """A decimal as a whole number where it is one."""
+    return int(value) if value == int(value) else float(value)
+
+
+def _names(schema: Any) -> list[str]:
+    return [name for name in schema.names if _is_shown(name)]
+
+
+def _is_shown(name: str) -> bool:
+    return not name.startswith((_PANDAS_INDEX, WHOLE))
+
+
+def noted_types(schema: Any, name: str) -> Sequence[EventType] | None:
+    """The event types that the schema of a file notes; None where it notes none."""
+    noted = (schema.metadata or {}).get(TYPES_KEY)
+    if noted is None:
+        return None
+    try:
+        return msgspec.json.decode(noted, type=list[EventType])
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise EventError("event types that cannot be read", given=noted, where=name, advice=str(error)) from None

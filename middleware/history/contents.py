@@ -1,0 +1,143 @@
+"""What there is to say about a history: days and types, recorders, late events, and what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from distced.middleware.history.history import History, HistoryFile, Problem
+from distced.middleware.history.late_events import late_files
+from distced.middleware.history.layout import day_number
+from distced.middleware.model.errors import HistoryError
+from distced.middleware.model.timestamps import DAY
+
+
+class DayReport(msgspec.Struct, frozen=True):
+    """The events of one type on one day.
+
+    Attributes:
+        rows, bytes, files: how many there are, and what they take.
+        sources: by source, how many of them are its.
+        watermark: everything with `hi` at or before it is there, ns; None where nobody can say.
+        whole: whether that is the whole day.
+        gaps: how often its recorders heard nothing on that day.
+        recorders: who wrote them.
+    """
+
+    day: str
+    type: str
+    rows: int
+    bytes: int
+    files: int
+    sources: dict[str, int]
+    watermark: int | None
+    whole: bool
+    gaps: int
+    recorders: tuple[str, ...]
+
+
+class RecorderReport(msgspec.Struct, frozen=True):
+    """How far a recorder has come; the attributes are those of `RecorderNote`."""
+
+    name: str
+    types: tuple[str, ...]
+    watermark: int | None
+    since: int | None
+    gaps: tuple[tuple[int, int], ...]
+
+
+class HistoryReport(msgspec.Struct, frozen=True):
+    """A history.
+
+    Attributes:
+        path: its folder.
+        days: by day and type.
+        types: the attributes of each, with their kinds.
+        first, last: the least and the greatest `hi`, ns; None without events.
+        rows, bytes, files: of all days and types.
+        late, late_files: how many events came too late, and in how many files they are.
+        problems: what cannot be read, as the parts of an error.
+        changes: attributes that came, went, or changed their kind; in the same form.
+        missing_days: days between the first and the last without anything.
+    """
+
+    path: str
+    days: tuple[DayReport, ...]
+    types: dict[str, dict[str, str]]
+    first: int | None
+    last: int | None
+    rows: int
+    bytes: int
+    files: int
+    recorders: tuple[RecorderReport, ...]
+    late: int
+    late_files: int
+    problems: tuple[dict[str, str], ...]
+    changes: tuple[dict[str, str], ...]
+    missing_days: tuple[str, ...]
+
+
+def history_report(history: History) -> HistoryReport:
+    """What there is to say about a history."""
+    groups: dict[tuple[str, str], list[HistoryFile]] = {}
+    for file in history.files:
+        groups.setdefault((file.day, file.type), []).append(file)
+    days = tuple(_day(history, *key, groups[key]) for key in sorted(groups, key=lambda key: (day_number(key[0]), key)))
+    problems = list(history.problems)
+    late, files = 0, late_files(history.root)
+    for path in files:
+        try:
+            late += path.read_bytes().count(b"\n")
+        except OSError as error:
+            where = path.relative_to(history.root).as_posix()
+            problems.append(Problem(where, HistoryError("a file that cannot be read", where=where, advice=str(error))))
+    recorders = (
+        RecorderReport(name, note.types, note.watermark, note.since, note.gaps)
+        for name, note in history.recorders.items()
+    )
+    return HistoryReport(
+        str(history.root),
+        days,
+        {name: dict(each.attributes) for name, each in history.types.items()},
+        history.first,
+        history.last,
+        history.rows,
+        sum(each.bytes for each in days),
+        len(history.files),
+        tuple(recorders),
+        late,
+        len(files),
+        tuple(each.error.as_dict() for each in problems),
+        tuple(each.error.as_dict() for each in history.changes()),
+        tuple(history.missing_days()),
+    )
+
+
+def _day(history: History, day: str, type_name: str, files: Sequence[HistoryFile]) -> DayReport:
+    sources: dict[str, int] = {}
+    for file in files:
+        for source, (count, _, _) in file.note.sources.items():
+            sources[source] = sources.get(source, 0) + count
+    begin, wrote = day_number(day) * DAY, {file.note.recorder for file in files}
+    # One that began after that day, and has written nothing of it, cannot say.
+    recorders = [
+        each
+        for name, each in history.recorders.items()
+        if type_name in each.types and (name in wrote or each.since is None or each.since < begin + DAY)
+    ]
+    watermarks = [*(file.note.watermark for file in files), *(each.watermark for each in recorders)]
+    watermark = max((each for each in watermarks if each is not None), default=None)
+    gaps = [gap for each in recorders for gap in each.gaps if gap[0] < begin + DAY and gap[1] >= begin]
+    return DayReport(
+        day,
+        type_name,
+        sum(file.rows for file in files),
+        sum(file.bytes for file in files),
+        len(files),
+        dict(sorted(sources.items())),
+        watermark,
+        watermark is not None and watermark >= begin + DAY - 1,
+        len(gaps),
+        tuple(sorted(wrote)),
+    )

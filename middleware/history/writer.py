@@ -1,0 +1,165 @@
+"""Writing a history: events as they become stable, or whole tables of one type and day."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from distced.middleware.event_files.arrow_form import table_of
+from distced.middleware.event_files.tables import import_pyarrow
+from distced.middleware.history.layout import (
+    NOTE_KEY,
+    RECORDERS,
+    FileNote,
+    RecorderNote,
+    day_of,
+    folder_of,
+    make_history,
+    write_whole,
+)
+from distced.middleware.model.errors import HistoryError
+from distced.middleware.model.event_types import EventType, Kind, event_type, kind_of
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import format_instant
+
+ORDER: Final = ("hi", "lo", "source", "seq")
+"""The columns that files are sorted by: the order of consumption (`Event.key`) among events of one type."""
+
+ROW_GROUP: Final = 262_144
+"""Rows that are read at once."""
+
+
+class HistoryWriter:
+    """Writes events into a history.
+
+    What it is given at once becomes a file for each day and type, so it is best given much. Files appear whole or not
+    at all, and the same events make the same file again, so that doing something twice does no harm.
+
+    Attributes:
+        root: the folder of the history.
+        recorder: who writes; two writers at a time need two names.
+    """
+
+    def __init__(self, root: Path | str, recorder: str, types: Iterable[EventType] = ()) -> None:
+        """
+        Args:
+            types: the event types that are known; of others there are the attributes that events have.
+        """
+        check_recorder(recorder)
+        self.root = Path(root)
+        self.recorder = recorder
+        self._types = {each.name: each for each in types}
+        import_pyarrow()
+        make_history(self.root)
+
+    def write(self, events: Iterable[Event], watermark: int | None = None) -> list[Path]:
+        """Write events; the files that were made.
+
+        Args:
+            events: in any order, of any types, each id once.
+            watermark: no other event of these types with `hi` at or before it will come; None where nobody knows.
+        """
+        groups: dict[tuple[str, str], list[Event]] = {}
+        for event in sorted(events, key=_order):
+            groups.setdefault((day_of(event.hi), event.type), []).append(event)
+        made = []
+        for (day, type_name), group in groups.items():
+            for kinds, alike in _of_one_schema(group):
+                if type_name in self._types:
+                    declared = self._types[type_name].attributes
+                    kinds = {name: kinds.get(name) or declared.get(name) for name in {**declared, **kinds}}
+                noted = event_type(type_name, {name: kind or "number" for name, kind in kinds.items()})
+                made.append(self.write_table(day, noted, table_of(alike, kinds, [noted]), watermark))
+        return made
+
+    def write_table(
+        self, day: str, noted: EventType, table: Any, watermark: int | None, replaces: Sequence[str] = ()
+    ) -> Path:
+        """Write a table of events of one type and day, in the native form and in the order of consumption."""
+        note = note_of(table, watermark, self.recorder, replaces)
+        path = folder_of(self.root, day, noted.name) / _name(note)
+        pyarrow = import_pyarrow()
+        metadata = {**(table.schema.metadata or {}), NOTE_KEY: msgspec.json.encode(note)}
+        part = path.with_name(f".{path.name}.part")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # With checksums, for what a disk has changed is to be no event of another time.
+            pyarrow.parquet.write_table(
+                table.replace_schema_metadata(metadata), part, compression="zstd", row_group_size=ROW_GROUP,
+                write_page_checksum=True,
+            )  # fmt: skip
+            part.replace(path)
+        except (OSError, pyarrow.ArrowException) as error:
+            raise HistoryError("cannot write the history", given=str(path), advice=str(error)) from None
+        finally:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+        return path
+
+    def note(
+        self,
+        types: Iterable[str],
+        watermark: int | None,
+        since: int | None = None,
+        gaps: Iterable[tuple[int, int]] = (),
+    ) -> Path:
+        """Note how far this recorder has come, events or none; the arguments are those of `RecorderNote`."""
+        path = self.root / RECORDERS / f"{self.recorder}.json"
+        note = RecorderNote(tuple(sorted(types)), watermark, since, tuple(gaps))
+        try:
+            path.parent.mkdir(exist_ok=True)
+            write_whole(path, msgspec.json.encode(note))
+        except OSError as error:
+            raise HistoryError("cannot write the history", given=str(path), advice=str(error)) from None
+        return path
+
+
+def check_recorder(name: str) -> None:
+    """Raise `HistoryError` for what is no name of a recorder."""
+    if not name or "/" in name or name.startswith("."):
+        raise HistoryError("not a name for a recorder", given=name, allowed="a text without / that begins with no .")
+
+
+def note_of(table: Any, watermark: int | None, recorder: str, replaces: Sequence[str] = ()) -> FileNote:
+    """What a file with this table notes of itself."""
+    compute = import_pyarrow().compute
+    hi, lo = compute.min_max(table["hi"]).as_py(), compute.min(table["lo"]).as_py()
+    # For the few events of a day threads cost more than they bring.
+    groups = table.select(["source", "seq"]).group_by("source", use_threads=False)
+    by_source = groups.aggregate([("seq", "count"), ("seq", "min_max")])
+    sources = {
+        each["source"]: (each["seq_count"], int(each["seq_min_max"]["min"]), int(each["seq_min_max"]["max"]))
+        for each in by_source.to_pylist()
+    }
+    return FileNote(lo, hi["min"], hi["max"], watermark, dict(sorted(sources.items())), recorder, tuple(replaces))
+
+
+def _name(note: FileNote) -> str:
+    """A name that sorts by time and is the same for the same events."""
+    digest = blake2b(msgspec.json.encode(note), digest_size=6).hexdigest()
+    moment = "".join(each for each in format_instant(note.first)[:19] if each.isdigit() or each == "T")
+    return f"{moment}-{digest}.parquet"
+
+
+def _of_one_schema(events: Sequence[Event]) -> list[tuple[dict[str, Kind | None], list[Event]]]:
+    """The events by what columns they fit in: more than one group only where an attribute changes its kind."""
+    groups: list[tuple[dict[str, Kind | None], list[Event]]] = []
+    for event in events:
+        kinds = {name: kind_of(value) for name, value in event.attributes.items()}
+        for known, group in groups:
+            if all(kind is None or known.get(name) in (None, kind) for name, kind in kinds.items()):
+                known.update({name: kind or known.get(name) for name, kind in kinds.items()})
+                group.append(event)
+                break
+        else:
+            groups.append((kinds, [event]))
+    return groups
+
+
+def _order(event: Event) -> tuple[int, int, int, str, int]:
+    return event.key

@@ -1,0 +1,218 @@
+"""From what a message holds to an attribute: a number, a string, a boolean or null."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from distced.middleware.mapping.extraction import Message, compile_path, compile_value, text_of
+from distced.middleware.mapping.schema import AttributeSpec, Scalar
+from distced.middleware.model.errors import MappingError
+from distced.middleware.model.events import Attribute
+from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
+
+Convert: TypeAlias = Callable[[object], Attribute]
+"""Gives the attribute's value for one that is not null, or raises `MappingError`."""
+
+NULL_TEXTS: Final = frozenset({""})
+NULL_NUMBERS: Final = frozenset({"", "nan", "NaN", "NAN"})
+TRUE_TEXTS: Final = frozenset({"true", "on", "yes", "1"})
+FALSE_TEXTS: Final = frozenset({"false", "off", "no", "0"})
+
+_SIGNS: Final = frozenset({"+", "-"})
+_ONLY: Final = {
+    "number": ("scale", "offset", "range"),
+    "string": (),
+    "boolean": ("true", "false", "above", "below"),
+}
+
+
+class AttributeReader(NamedTuple):
+    """How an attribute is read.
+
+    Attributes:
+        read: gives the value, or raises `MappingError` where it is wrong.
+        forgiving: whether a wrong value is read as `default` and does not cost the event.
+        default: the value in place of null.
+    """
+
+    read: Callable[[Message], Attribute]
+    forgiving: bool
+    default: Attribute
+
+
+def compile_attribute(
+    name: str, spec: AttributeSpec, nulls: Sequence[Scalar], outside: Callable[[str], bool]
+) -> AttributeReader:
+    """How an attribute is read out of a message.
+
+    Args:
+        nulls: the rule's values that mean null.
+    """
+    _check(name, spec)
+    pick = compile_value(spec.path, spec.text, outside) or compile_path([name], outside)
+    texts = frozenset(text_of(value) for value in (*nulls, *spec.null))
+    texts |= NULL_TEXTS if spec.kind == "string" else NULL_NUMBERS
+    convert = _looked_up(spec.lookup) if spec.lookup is not None else _convert(spec)
+    default = spec.default
+
+    def read(message: Message) -> Attribute:
+        value = pick(message)
+        # A text is compared as it stands, which is the common case; other values by their text.
+        if value is None or (value if type(value) is str else text_of(value)) in texts or value != value:
+            return default
+        try:
+            return convert(value)
+        except MappingError as error:
+            raise MappingError(
+                f"the attribute {name!r}: {error.problem}", given=error.given, allowed=error.allowed
+            ) from None
+
+    return AttributeReader(read, spec.wrong == "null", default)
+
+
+def _check(name: str, spec: AttributeSpec) -> None:
+    given = [key for keys in _ONLY.values() for key in keys if getattr(spec, key) is not None]
+    for key in given:
+        if spec.lookup is not None or key not in _ONLY[spec.kind]:
+            kind = f"a {spec.kind}" + (" with a lookup" if spec.lookup is not None else "")
+            raise MappingError(
+                f"{key} means nothing for {kind}",
+                given=key,
+                allowed=", ".join(_ONLY[spec.kind]) if spec.lookup is None and _ONLY[spec.kind] else "no such key",
+            )
+    if spec.kind == "boolean" and len({"lists" if key in ("true", "false") else key for key in given}) > 1:
+        raise MappingError(
+            "several tests for a boolean", given=", ".join(given), allowed="true and false, above or below"
+        )
+    if spec.range is not None and spec.range[0] > spec.range[1]:
+        raise MappingError("a range upside down", given=spec.range, allowed="[least, greatest]")
+    values = [("default", spec.default)] if spec.default is not None else []
+    values += [(f"lookup.{key}", value) for key, value in (spec.lookup or {}).items()]
+    kinds = {"number": (int, float), "string": (str,), "boolean": (bool,)}[spec.kind]
+    for key, value in values:
+        whole = type(value) is not int or INSTANT_MIN <= value <= INSTANT_MAX
+        if type(value) not in kinds or value != value or not whole:
+            raise MappingError(f"{key} of {name!r} is no {spec.kind}", given=value, allowed=f"a {spec.kind}")
+
+
+def _looked_up(lookup: dict[str, Scalar]) -> Convert:
+    def convert(value: object) -> Attribute:
+        text = text_of(value)
+        if text not in lookup:
+            raise MappingError("not in the lookup", given=value, allowed=", ".join(lookup))
+        return lookup[text]
+
+    return convert
+
+
+def _convert(spec: AttributeSpec) -> Convert:
+    if spec.kind == "number":
+        return _number(spec)
+    return _string if spec.kind == "string" else _boolean(spec)
+
+
+def to_number(value: object) -> int | float:
+    """A number, or a text that is one, as the number; an integer of 64 bits stays one."""
+    number: int | float
+    if type(value) is int or type(value) is float:
+        number = value
+    elif type(value) is str:
+        try:
+            if value.isdecimal() or (value[:1] in _SIGNS and value[1:].isdecimal()):
+                number = int(value)
+            else:
+                # Python's own spelling 1_000 is nobody else's.
+                number = float("_" if "_" in value else value)
+        except ValueError:
+            raise _not_a_number(value) from None
+    else:
+        raise _not_a_number(value)
+    if type(number) is int and not INSTANT_MIN <= number <= INSTANT_MAX:
+        try:
+            return float(number)
+        except OverflowError:
+            raise _not_a_number(value) from None
+    if number != number:
+        raise _not_a_number(value)
+    return number
+
+
+def _not_a_number(value: object) -> MappingError:
+    return MappingError("not a number", given=value, allowed="a number such as 21 or 21.5, or a text that is one")
+
+
+def _number(spec: AttributeSpec) -> Convert:
+    scale, offset, believed = spec.scale, spec.offset, spec.range
+    if scale is None and offset is None:
+        return to_number if believed is None else _ranged(*believed)
+
+    check = to_number if believed is None else _ranged(*believed)
+
+    def convert(value: object) -> Attribute:
+        number = to_number(value)
+        if scale is not None:
+            number = number * scale
+        if offset is not None:
+            number = number + offset
+        return check(number)
+
+    return convert
+
+
+def _ranged(least: float, greatest: float) -> Convert:
+    def convert(value: object) -> Attribute:
+        number = to_number(value)
+        if not least <= number <= greatest:
+            raise MappingError("out of range", given=number, allowed=f"{least} to {greatest}")
+        return number
+
+    return convert
+
+
+def _string(value: object) -> Attribute:
+    text = text_of(value)
+    if text is None:
+        raise MappingError("not a string", given=value, allowed="a text, a number or a boolean")
+    return text
+
+
+def _boolean(spec: AttributeSpec) -> Convert:
+    if spec.above is not None or spec.below is not None:
+        return _bounded(spec.above, spec.below)
+    if spec.true is None and spec.false is None:
+        return _plain_boolean
+    true = None if spec.true is None else frozenset(text_of(value) for value in spec.true)
+    false = None if spec.false is None else frozenset(text_of(value) for value in spec.false)
+    known = ", ".join(sorted(text for text in (true or frozenset()) | (false or frozenset()) if text is not None))
+
+    def convert(value: object) -> Attribute:
+        text = text_of(value)
+        if true is not None and text in true:
+            return True
+        if false is not None and text in false:
+            return False
+        if text is None or (true is not None and false is not None):
+            raise MappingError("neither true nor false", given=value, allowed=known)
+        return true is None
+
+    return convert
+
+
+def _bounded(above: float | None, below: float | None) -> Convert:
+    def convert(value: object) -> Attribute:
+        number = to_number(value)
+        return number > above if above is not None else number < below  # type: ignore[operator]
+
+    return convert
+
+
+def _plain_boolean(value: object) -> Attribute:
+    if type(value) is bool:
+        return value
+    text = (text_of(value) or "").strip().lower()
+    if text in TRUE_TEXTS:
+        return True
+    if text in FALSE_TEXTS:
+        return False
+    raise MappingError("neither true nor false", given=value, allowed="true, on, yes, 1 and false, off, no, 0")

@@ -1,0 +1,146 @@
+"""Picking values out of a message: paths into its fields, and templates made of them.
+
+A path is dotted (`Wifi.RSSI`, `sensors.0.value`). One that starts with `$` leaves the payload: `$topic`, a level of the
+topic by number or name (`$2`, `$device`), what a final `#` stood for (`$rest`), the whole `$payload`, the `$key` (index
+or name) of an element of `each`, and the recorded `$row` around a message.
+JSONPath was rejected: filters and wildcards would give several values where an attribute holds one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from distced.middleware.mapping.schema import Path
+from distced.middleware.model.errors import MappingError
+
+
+@dataclass(slots=True)
+class Message:
+    """What a rule reads.
+
+    Attributes:
+        fields: of the payload or row, or of the element at hand, and the named groups of the rule's conditions.
+        outside: what a path with `$` finds, without the `$`.
+    """
+
+    fields: Mapping[str, object]
+    outside: Mapping[str, object]
+
+
+Pick: TypeAlias = Callable[[Message], object]
+"""Gives the value, or None where there is none."""
+
+_BRACES: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+
+
+def compile_path(path: Path, outside: Callable[[str], bool]) -> Pick:
+    """A path as a function.
+
+    Args:
+        outside: whether a name can follow a `$` here.
+    """
+    steps = path.split(".") if isinstance(path, str) else path
+    if not steps or not all(steps):
+        raise MappingError(
+            "not a path", given=path, allowed="names joined by dots, such as Wifi.RSSI, or a list of names"
+        )
+    first, *rest = steps
+    if first.startswith("$"):
+        name = first[1:]
+        if not outside(name):
+            raise MappingError(
+                f"there is no ${name} here",
+                given=path,
+                allowed="$topic, levels of it by number or name, $rest after a #, $key with each, $payload, $row",
+            )
+
+        def pick_outside(message: Message) -> object:
+            return descend(message.outside.get(name), rest)
+
+        return pick_outside
+    if not rest:
+
+        def pick_field(message: Message) -> object:
+            return message.fields.get(first)
+
+        return pick_field
+
+    def pick_inside(message: Message) -> object:
+        return descend(message.fields.get(first), rest)
+
+    return pick_inside
+
+
+def descend(value: object, steps: Sequence[str]) -> Any:
+    """The value at the end of the steps, through tables by name and arrays by index; None where there is none."""
+    for step in steps:
+        if isinstance(value, Mapping):
+            value = value.get(step)
+        elif isinstance(value, list):
+            value = value[int(step)] if step.isdecimal() and int(step) < len(value) else None
+        else:
+            return None
+    return value
+
+
+def compile_template(template: str, outside: Callable[[str], bool]) -> Pick:
+    """A template such as `office-{room}` as a function; it gives None where a part is missing. `{{` stands for `{`."""
+    parts: list[str | Pick] = []
+    end = 0
+    for match in _BRACES.finditer(template):
+        parts.append(template[end : match.start()])
+        end = match.end()
+        if match[0] in ("{{", "}}"):
+            parts.append(match[0][0])
+        elif match[1] is None:
+            raise MappingError(
+                "a brace without its partner", given=template, allowed="{path}, and {{ or }} for a brace"
+            )
+        else:
+            parts.append(compile_path(match[1], outside))
+    parts.append(template[end:])
+    parts = [part for part in parts if part != ""]
+    if all(isinstance(part, str) for part in parts):
+        constant = "".join(part for part in parts if isinstance(part, str))
+        return lambda message: constant
+    if len(parts) == 1:
+        (only,) = parts
+        assert not isinstance(only, str)
+        return lambda message: text_of(only(message))
+
+    def fill(message: Message) -> str | None:
+        texts = []
+        for part in parts:
+            text = part if isinstance(part, str) else text_of(part(message))
+            if text is None:
+                return None
+            texts.append(text)
+        return "".join(texts)
+
+    return fill
+
+
+def compile_value(path: Path | None, text: str | None, outside: Callable[[str], bool]) -> Pick | None:
+    """The one of the two that is given, as a function; None where neither is."""
+    if path is not None and text is not None:
+        raise MappingError("both a path and a text", given=f"{path}, {text}", allowed="one of the two")
+    if path is not None:
+        return compile_path(path, outside)
+    return None if text is None else compile_template(text, outside)
+
+
+def text_of(value: object) -> str | None:
+    """A single value as text, as templates, lookups and comparisons see it; None for null, tables and arrays.
+
+    Numbers that are equal have one text, so that 1 and 1.0 are found in a lookup alike.
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value) if isinstance(value, int | float) else None

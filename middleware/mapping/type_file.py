@@ -1,0 +1,60 @@
+"""Files of event types, to check patterns with where there is no mapping that declares them.
+
+    [types.Pers]
+    person = "string"
+    room = "string"
+
+    [types.Temp]
+    room = "string"
+    temp = "number"
+
+Types that are derived from others are statements of pattern files and have no place here.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+from distced.middleware.model.errors import TypeRegistryError
+from distced.middleware.model.event_types import KINDS, EventType, event_type
+
+
+def load_types(path: Path | str) -> tuple[EventType, ...]:
+    """The event types of a file; a `TypeRegistryError` that names file, type and attribute where it is wrong."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TypeRegistryError("cannot read the types", given=str(path), advice=str(error)) from None
+    return parse_types(text, name=str(path))
+
+
+def parse_types(text: str, *, name: str = "types") -> tuple[EventType, ...]:
+    """The event types of a TOML text. `name` is what errors call it."""
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise TypeRegistryError("not TOML", where=name, advice=str(error)) from None
+    tables = raw.pop("types", None)
+    if raw or not isinstance(tables, dict) or not tables:
+        raise TypeRegistryError(
+            "not a file of types",
+            given=", ".join(raw) or None,
+            allowed="a table for each type, such as [types.Temp]",
+            where=name,
+        )
+    return tuple(_type(type_name, attributes, f"{name}, types.{type_name}") for type_name, attributes in tables.items())
+
+
+def _type(type_name: str, attributes: object, where: str) -> EventType:
+    if not isinstance(attributes, dict):
+        raise TypeRegistryError("not the attributes of a type", given=attributes, allowed="name = kind", where=where)
+    for attribute, kind in attributes.items():
+        if kind not in KINDS:
+            raise TypeRegistryError(
+                f"not a kind for the attribute {attribute!r}", given=kind, allowed=", ".join(KINDS), where=where
+            )
+    try:
+        return event_type(type_name, attributes)
+    except TypeRegistryError as error:
+        raise TypeRegistryError(error.problem, given=error.given, allowed=error.allowed, where=where) from None

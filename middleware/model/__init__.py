@@ -1,0 +1,1 @@
+"""Values that every package shares: events, event types, timestamps, errors, the clock. No I/O."""

@@ -1,0 +1,218 @@
+"""Event types: the attributes events of a type carry, types derived from others, and the registry of what is known.
+
+An event type must be registered before events of it can be published or patterns over it be checked
+(composite-event-framework-2004, Fig. 5). A type may be *derived*: filtered, or thinned to one event per interval and
+key, the article's "one sighting a minute" (scenario 1). The interval is aligned to the epoch and not to the first event
+seen, so that it does not matter where one starts to read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, Literal
+
+import msgspec
+
+from distced.middleware.model.errors import EventError, TypeRegistryError
+from distced.middleware.model.events import Attribute, Event, check_event
+
+Kind = Literal["number", "string", "boolean"]
+KINDS: Final[tuple[Kind, ...]] = ("number", "string", "boolean")
+
+_NAME = re.compile(r"[^\W\d]\w*")
+_NAME_BYTES = 200
+"""So long at most, because a history has a folder for each type."""
+
+
+class Derivation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a derived type comes from another.
+
+    Attributes:
+        base: the name of the type it is derived from, derived itself perhaps.
+        where: an expression over the attributes of `base`, as pattern text; empty for every event.
+        every: thin to one event per interval of this many nanoseconds, aligned to the epoch; 0 for no thinning.
+        by: thin for each combination of values of these attributes separately.
+    """
+
+    base: str
+    where: str = ""
+    every: int = 0
+    by: tuple[str, ...] = ()
+
+
+class EventType(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A type of events.
+
+    Attributes:
+        name: an identifier; it is a level of the topics its events travel on.
+        attributes: the kind of each attribute by name. Every attribute may be null.
+        derived: how it comes from another type; None for one that is published.
+        home: the URL of its home server; empty for the server it is registered at.
+    """
+
+    name: str
+    attributes: dict[str, Kind]
+    derived: Derivation | None = None
+    home: str = ""
+
+    def create(
+        self, lo: int, hi: int | None = None, *, source: str, seq: int, attributes: Mapping[str, Attribute]
+    ) -> Event:
+        """An event of this type at `[lo, hi]` (`hi` is `lo` where it is left out), checked against the type."""
+        event = Event(self.name, lo, lo if hi is None else hi, source, seq, dict(attributes))
+        self.check(event)
+        return event
+
+    def same_as(self, other: EventType) -> bool:
+        """Whether events of the two are alike, wherever they are at home."""
+        return msgspec.structs.replace(self, home="") == msgspec.structs.replace(other, home="")
+
+    def check(self, event: Event, *, where: str | None = None) -> None:
+        """Raise `EventError` where an event is none of this type: each attribute there, known, and of its kind."""
+        check_event(event, where=where)
+        given = event.attributes
+        for name, kind in self.attributes.items():
+            if name not in given:
+                raise EventError(
+                    f"an event of type {self.name!r} lacks the attribute {name!r}",
+                    given=", ".join(given) or "no attributes",
+                    allowed=self._signature(),
+                    where=where,
+                    advice="give it as null where it is not known",
+                )
+            value = given[name]
+            if value is not None and kind_of(value) != kind:
+                raise EventError(
+                    f"the attribute {name!r} of type {self.name!r} is a {kind}", given=value, allowed=f"{kind} or null",
+                    where=where,
+                )  # fmt: skip
+        if len(given) > len(self.attributes):
+            extra = next(name for name in given if name not in self.attributes)
+            raise EventError(
+                f"type {self.name!r} has no attribute {extra!r}", given=extra, allowed=self._signature(), where=where
+            )
+
+    def _signature(self) -> str:
+        return ", ".join(f"{name}: {kind}" for name, kind in self.attributes.items()) or "none"
+
+
+def kind_of(value: Attribute) -> Kind | None:
+    """The kind of an attribute's value; None for null."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "boolean"
+    return "string" if isinstance(value, str) else "number"
+
+
+class TypeRegistry:
+    """The event types that are known, by name.
+
+    A registry can be `open`: it then takes any type and any attribute as known, which is how patterns over undeclared
+    events (conformance cases, a first look at a recording) are checked.
+    """
+
+    def __init__(self, types: Iterable[EventType] = (), *, open: bool = False) -> None:  # noqa: A002
+        self._types: dict[str, EventType] = {}
+        self.open = open
+        for event_type in types:
+            self.register(event_type)
+
+    def register(self, event_type: EventType) -> None:
+        """Make a type known. Doing so again changes nothing; a different one of its name is an error."""
+        _check_type(event_type)
+        known = self._types.get(event_type.name)
+        if known is not None and not known.same_as(event_type):
+            raise TypeRegistryError(
+                f"the type {event_type.name!r} is registered already, and differs",
+                given=msgspec.json.encode(event_type).decode(),
+                allowed=msgspec.json.encode(known).decode(),
+                advice="unregister it first, or choose another name",
+            )
+        if event_type.derived is not None and not self.open:
+            self._check_derived(event_type, event_type.derived)
+        self._types[event_type.name] = event_type
+
+    def unregister(self, name: str) -> EventType:
+        """Forget a type and return it; one that others are derived from cannot be forgotten."""
+        event_type = self.get(name)
+        for other in self._types.values():
+            if other.derived is not None and other.derived.base == name:
+                raise TypeRegistryError(
+                    f"{other.name!r} is derived from {name!r}", given=name, advice=f"unregister {other.name!r} first"
+                )
+        del self._types[name]
+        return event_type
+
+    def get(self, name: str) -> EventType:
+        """The type of this name, or a `TypeRegistryError` that lists what is known."""
+        try:
+            return self._types[name]
+        except KeyError:
+            raise TypeRegistryError(
+                "unknown event type", given=name, allowed=", ".join(sorted(self._types)) or "none is registered yet"
+            ) from None
+
+    def find(self, name: str) -> EventType | None:
+        """The type of this name, or None."""
+        return self._types.get(name)
+
+    def root(self, name: str) -> str:
+        """The published type that this one is derived from, directly or not; itself where it is not derived."""
+        event_type = self._types.get(name)
+        while event_type is not None and event_type.derived is not None:
+            name = event_type.derived.base
+            event_type = self._types.get(name)
+        return name
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._types
+
+    def __iter__(self) -> Iterator[EventType]:
+        return iter(self._types.values())
+
+    def __len__(self) -> int:
+        return len(self._types)
+
+    def _check_derived(self, event_type: EventType, derived: Derivation) -> None:
+        base = self.get(derived.base)
+        if event_type.attributes != base.attributes:
+            raise TypeRegistryError(
+                f"the derived type {event_type.name!r} must have the attributes of {base.name!r}",
+                given=", ".join(event_type.attributes),
+                allowed=", ".join(base.attributes),
+            )
+        for name in derived.by:
+            if name not in base.attributes:
+                raise TypeRegistryError(
+                    f"{base.name!r} has no attribute to thin by", given=name, allowed=", ".join(base.attributes)
+                )
+
+
+def derive(base: EventType, name: str, *, where: str = "", every: int = 0, by: Iterable[str] = ()) -> EventType:
+    """A type derived from `base`: filtered by an expression, thinned to one event per `every` nanoseconds and key."""
+    return EventType(name, base.attributes, Derivation(base.name, where, every, tuple(by)), base.home)
+
+
+def event_type(name: str, attributes: Mapping[str, str] | None = None, *, home: str = "") -> EventType:
+    """A type by name and attributes, checked."""
+    made = EventType(name, dict(attributes or {}), None, home)  # type: ignore[arg-type]
+    _check_type(made)
+    return made
+
+
+def _check_type(event_type: EventType) -> None:
+    for name in (event_type.name, *event_type.attributes):
+        if not _NAME.fullmatch(name) or len(name.encode()) > _NAME_BYTES:
+            raise TypeRegistryError(
+                "not a name for a type or an attribute", given=name,
+                allowed="letters, digits and _, no digit first" + (f", {_NAME_BYTES} bytes" if len(name) > 50 else ""),
+            )  # fmt: skip
+    for name, kind in event_type.attributes.items():
+        if kind not in KINDS:
+            raise TypeRegistryError(
+                f"not a kind for the attribute {name!r} of {event_type.name!r}", given=kind, allowed=", ".join(KINDS)
+            )
+    if event_type.derived is not None and event_type.derived.every < 0:
+        raise TypeRegistryError("not an interval to thin to", given=event_type.derived.every, allowed="from 0 ns")

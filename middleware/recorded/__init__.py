@@ -1,6 +1,0 @@
-"""Recorded events: reading them out of files and tables, and writing them (docs/mappings.md)."""
-
-from distced.middleware.recorded.reader import REJECTED_KEPT, EventReader, events_of_table, in_order, read_events
-from distced.middleware.recorded.writer import json_line, write_events
-
-__all__ = ["REJECTED_KEPT", "EventReader", "events_of_table", "in_order", "json_line", "read_events", "write_events"]

@@ -1,0 +1,130 @@
+"""The directory as one participant sees it: what the retained messages said so far.
+
+It needs no server of its own (design, section 4): entries arrive as retained messages and are kept up to date by those
+that follow. Reading an entry has no effects; what to do about a change is the participant's decision.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+
+from distced.middleware.model.errors import FrameError, TypeRegistryError
+from distced.middleware.model.event_types import EventType, TypeRegistry
+from distced.middleware.wire.directory_entries import (
+    ClientEntry,
+    DetectorEntry,
+    HintEntry,
+    LoadEntry,
+    NodeEntry,
+    RecorderEntry,
+    SourceEntry,
+    SubscriptionEntry,
+    TopologyEntry,
+    decode,
+)
+
+KINDS: Final[dict[str, type[msgspec.Struct]]] = {
+    "type": EventType,
+    "client": ClientEntry,
+    "source": SourceEntry,
+    "node": NodeEntry,
+    "detector": DetectorEntry,
+    "subscription": SubscriptionEntry,
+    "load": LoadEntry,
+    "recorder": RecorderEntry,
+    "topology": TopologyEntry,
+    "hint": HintEntry,
+}
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What an entry said.
+
+    Attributes:
+        kind: a key of `KINDS`.
+        name: what the entry is about.
+        entry: its content; None where it was cleared.
+        before: what it said before; None where it is new.
+    """
+
+    kind: str
+    name: str
+    entry: Any
+    before: Any
+
+
+class Entries:
+    """What is known.
+
+    Attributes:
+        types: the event types, by name.
+        clients, sources, nodes, detectors, subscriptions, loads, recorders, topologies, hints: their entries by name.
+    """
+
+    def __init__(self) -> None:
+        self.types: dict[str, EventType] = {}
+        self.clients: dict[str, ClientEntry] = {}
+        self.sources: dict[str, SourceEntry] = {}
+        self.nodes: dict[str, NodeEntry] = {}
+        self.detectors: dict[str, DetectorEntry] = {}
+        self.subscriptions: dict[str, SubscriptionEntry] = {}
+        self.loads: dict[str, LoadEntry] = {}
+        self.recorders: dict[str, RecorderEntry] = {}
+        self.topologies: dict[str, TopologyEntry] = {}
+        self.hints: dict[str, HintEntry] = {}
+
+    def read(self, levels: tuple[str, ...], payload: bytes, *, where: str) -> Change:
+        """Take an entry in. Raises `FrameError` for what is none; the directory then stays as it was."""
+        if len(levels) != 2 or levels[0] not in KINDS:
+            raise FrameError("no entry of the directory", given="/".join(levels), allowed=", ".join(KINDS), where=where)
+        kind, name = levels
+        table = self.table(kind)
+        before = table.get(name)
+        if not payload:
+            table.pop(name, None)
+            return Change(kind, name, None, before)
+        entry = decode(payload, KINDS[kind], where=where)
+        if isinstance(entry, EventType):
+            _check_type(entry, name, where)
+        table[name] = entry
+        return Change(kind, name, entry, before)
+
+    def table(self, kind: str) -> dict[str, Any]:
+        """The entries of one kind."""
+        entries: dict[str, Any] = getattr(self, "topologies" if kind == "topology" else f"{kind}s")
+        return entries
+
+    def names(self) -> set[tuple[str, str]]:
+        """The kind and name of every entry."""
+        return {(kind, name) for kind in KINDS for name in self.table(kind)}
+
+    def registry(self) -> TypeRegistry:
+        """The types that can be used: a derived one needs its base, in whatever order the entries have come.
+
+        What contradicts itself or another type is left out, so that one bad entry does not cost the others.
+        """
+        registry = TypeRegistry()
+        waiting = list(self.types.values())
+        while ready := [each for each in waiting if each.derived is None or each.derived.base in registry]:
+            waiting = [each for each in waiting if each not in ready]
+            for each in ready:
+                with suppress(TypeRegistryError):
+                    registry.register(each)
+        return registry
+
+    def publishers(self, type_name: str) -> list[str]:
+        """The detectors whose composite events are of this type."""
+        return sorted(name for name, entry in self.detectors.items() if entry.publishes == type_name)
+
+
+def _check_type(entry: EventType, name: str, where: str) -> None:
+    """What can be told of a type by itself; whether it fits its base shows when both are there."""
+    if entry.name != name:
+        raise FrameError("an entry for another type", given=entry.name, allowed=name, where=where)
+    try:
+        TypeRegistry(open=True).register(entry)
+    except TypeRegistryError as error:
+        raise FrameError(error.problem, given=error.given, allowed=error.allowed, where=where) from None

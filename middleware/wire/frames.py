@@ -1,0 +1,363 @@
+"""The wire format: one MQTT message is one msgpack frame of one or many events of one type from one source.
+
+A frame is an array, in two kinds that its first element tells apart:
+
+    ["e", 1, type, source, watermark, [row, ...]]         primitive events
+    ["c", 1, type, source, watermark, [row, ...], open]   composite events
+
+    [lo, hi, seq, attributes]                                   a row of primitive events
+    [lo, hi, digest, attributes, ids, events, records, again]   a row of composite events
+
+`lo`, `hi` and the watermark are nanoseconds since the Unix epoch in 64 bits, `digest` is the 96-bit sequence number of
+a composite event as 12 bytes, big endian. `ids` are the constituents' `[source, seq]`, where `seq` is an integer or
+such a digest, and `events` the constituents themselves where they travel along (`wire_events`). `records` are the ways
+the event came about, `again` tells that only these are new, and `open` how far they are complete (`wire_records`): who
+did not ask for them finds rows of six and frames of six, as ever.
+The watermark promises that no further event of this source has `hi <= watermark`; nil promises nothing. A frame without
+rows is a heartbeat.
+
+*How it grows.* Fields are only ever appended, to the frame or to a row: who reads an older format passes over what it
+does not know, who reads a newer one fills in what is missing. The version is raised only when an old reader would
+*misread* a frame, and a reader refuses versions it does not know.
+
+Maps with field names were rejected: names would be half of each message. So were columns: most messages hold one event.
+One bad row does not lose the others: a frame is decoded in one typed sweep by msgspec, and row by row only where that
+has failed. Where `open` is bad, the events stay, but neither it nor the watermark promises anything: a gap passed over
+would be taken for one that is closed. Numbers have 64 bits and are never NaN; sequence numbers of primitive events stay
+below 2^63.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Generic, Literal, TypeAlias
+
+import msgspec
+
+from distced.middleware.model.errors import DistcedError, FrameError
+from distced.middleware.model.events import DIGEST_BYTES, Attribute, CompositeEvent, Event, OpenGap, check_event
+from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
+from distced.middleware.wire.event_encoding import (
+    Checked,
+    Digest,
+    Id,
+    Instant,
+    Name,
+    PackedConstituent,
+    PackedEvent,
+    Unchecked,
+    V,
+    bad_span,
+    check_all,
+    pack_constituent,
+    pack_event,
+    pack_id,
+    unpack_constituent,
+    unpack_ids,
+)
+from distced.middleware.wire.json_events import SEQUENCE_MAX, decode_json
+from distced.middleware.wire.provenance import (
+    PackedOpenGap,
+    PackedRecord,
+    check_open_gap,
+    check_record,
+    pack_open_gap,
+    pack_record,
+    unpack_open_gap,
+    unpack_record,
+)
+
+__all__ = ["SEQUENCE_MAX", "VERSION", "Frame", "Kind", "Rejected", "decode", "decode_any", "decode_json", "encode"]
+
+VERSION: Final = 1
+
+Kind: TypeAlias = Literal["e", "c"]
+"""What a frame carries: primitive events or composite ones, as in their topics."""
+
+
+class _CompositeRow(msgspec.Struct, Generic[V], array_like=True, gc=False):
+    lo: Instant
+    hi: Instant
+    seq: Digest
+    attributes: dict[str, V]
+    ids: list[Id]
+    events: list[PackedConstituent[V]] = []
+    records: tuple[PackedRecord[V], ...] = ()
+    again: bool = False
+
+
+class _Frame(msgspec.Struct, array_like=True, gc=False, tag_field="kind", tag="e"):
+    version: Literal[1]
+    type: Name
+    source: Name
+    watermark: Instant | None
+    rows: list[PackedEvent[Checked]]
+
+
+class _CompositeFrame(msgspec.Struct, array_like=True, gc=False, tag_field="kind", tag="c"):
+    version: Literal[1]
+    type: Name
+    source: Name
+    watermark: Instant | None
+    rows: list[_CompositeRow[Checked]]
+    open: tuple[PackedOpenGap[Checked], ...] = ()
+
+
+class _Version(msgspec.Struct, array_like=True, gc=False):
+    kind: Literal["e", "c"]
+    version: int
+
+
+class _Head(msgspec.Struct, array_like=True, gc=False):
+    kind: Literal["e", "c"]
+    version: Literal[1]
+    type: Name
+    source: Name
+    watermark: Instant | None
+    rows: list[msgspec.Raw]
+    # Of a frame of composite events: in the other kind it would be a field of a later format.
+    open: msgspec.Raw = msgspec.Raw()
+
+
+class Rejected(msgspec.Struct, frozen=True, gc=False):
+    """An event of a frame that is none; or the frame's open gaps, where one of them is none.
+
+    Attributes:
+        row: the event's position in the frame, from 0; None for the open gaps.
+        reason: what is wrong with it.
+        raw: its bytes, msgpack.
+    """
+
+    row: int | None
+    reason: str
+    raw: bytes
+
+
+class Frame(msgspec.Struct, frozen=True, gc=False):
+    """What one message on the wire holds.
+
+    Attributes:
+        kind: "e" for primitive events, "c" for composite ones.
+        type, source: the type of all its events, and where they come from.
+        watermark: no further event of this source will have `hi <= watermark`; None promises nothing.
+        events: the valid events in the order sent: `Event`, or `CompositeEvent` where the kind is "c".
+        rejected: the invalid ones, for a dead letter.
+        open: how far the records of composite events are complete.
+    """
+
+    kind: Kind
+    type: str
+    source: str
+    watermark: int | None
+    events: list[Event]
+    rejected: tuple[Rejected, ...] = ()
+    open: tuple[OpenGap, ...] = ()
+
+
+def encode(
+    events: Sequence[Event],
+    *,
+    type: str,  # noqa: A002
+    source: str,
+    watermark: int | None = None,
+    kind: Kind | None = None,
+    check: bool = True,
+    open: Sequence[OpenGap] = (),  # noqa: A002
+) -> bytes:
+    """A frame of events of one type from one source; without events a heartbeat.
+
+    Args:
+        events: all `Event`, or all `CompositeEvent`, of this type and source.
+        watermark: nanoseconds since the Unix epoch, or None.
+        kind: tells what a heartbeat's source sends; "e" where left out. Events and open gaps tell by themselves.
+        check: look at each attribute; False saves half the time, for events that `EventType.create` made.
+        open: how far the records are complete; of composite events only.
+
+    Raises:
+        FrameError: for an event that is none or does not belong here; it names the row.
+    """
+    if kind is None:
+        kind = "c" if open or (events and isinstance(events[0], CompositeEvent)) else "e"
+    if open and kind == "e":
+        raise FrameError("open gaps in a frame of primitive events", given=open, allowed="composite events")
+    if not type or not source:
+        raise FrameError("a frame without type or source", given=f"type {type!r}, source {source!r}")
+    if watermark is not None and not INSTANT_MIN <= watermark <= INSTANT_MAX:
+        raise FrameError("a watermark beyond 64 bits", given=watermark, allowed="nanoseconds since the Unix epoch")
+    pack: Callable[[Any], Any] = pack_event if kind == "e" else _pack_composite
+    rows: list[Any] = []
+    try:
+        for event in events:
+            if event.type != type or event.source != source:
+                raise FrameError("an event of another type or source", given=event, allowed=f"{type} from {source}")
+            if check:
+                check_event(event)
+            rows.append(pack(event))
+        frame = [kind, VERSION, type, source, watermark, rows]
+        if open:
+            frame.append([pack_open_gap(one) for one in open])
+        return _encoder.encode(frame)
+    except DistcedError as error:
+        place = f"row {len(rows)}" if len(rows) < len(events) else "open gaps"
+        raise FrameError(
+            error.problem, given=error.given, allowed=error.allowed, where=place, advice=error.advice
+        ) from None
+    except (TypeError, ValueError, OverflowError, AttributeError, RecursionError) as error:
+        raise FrameError("not to be put in a frame", given=str(error), allowed="checked events of one kind") from None
+
+
+def decode(payload: bytes, *, where: str | None = None) -> Frame:
+    """What a message holds: its valid events, and its invalid ones with the reasons.
+
+    Args:
+        where: the topic it came on, for the error.
+
+    Raises:
+        FrameError: where the payload as a whole is no frame of a version this reads. Nothing else, whatever the bytes.
+    """
+    try:
+        frame = _decoder.decode(payload)
+        type_, source = frame.type, frame.source
+        events: list[Event] = []
+        if frame.__class__ is _Frame:
+            for row in frame.rows:
+                lo, hi = row.lo, row.hi
+                if lo > hi:
+                    return _sift(payload, where)
+                events.append(Event(type_, lo, hi, source, row.seq, row.attributes))
+            return Frame("e", type_, source, frame.watermark, events)
+        events.extend([_unpack_composite(row, type_, source) for row in frame.rows])
+        if frame.open:
+            open_ = tuple([unpack_open_gap(one) for one in frame.open])
+            return Frame("c", type_, source, frame.watermark, events, (), open_)
+        return Frame("c", type_, source, frame.watermark, events)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, FrameError):
+        return _sift(payload, where)
+
+
+def decode_any(
+    payload: bytes,
+    *,
+    where: str | None = None,
+    type: str | None = None,  # noqa: A002
+    source: str | None = None,
+    now: int | None = None,
+) -> Frame:
+    """What a message at the edge holds: a frame, or an event in JSON as a frame of one without a watermark.
+
+    JSON begins with a brace or with white space, a frame never does. The arguments are those of `decode_json`.
+    """
+    if payload[:1] in _JSON_STARTS:
+        event = decode_json(payload, where=where, type=type, source=source, now=now)
+        return Frame("e", event.type, event.source, None, [event])
+    return decode(payload, where=where)
+
+
+def _sift(payload: bytes, where: str | None) -> Frame:
+    """The second look at a frame that is not entirely good: what is wrong with the whole, or else with which rows."""
+    try:
+        version = _version_decoder.decode(payload).version
+        if version != VERSION:
+            raise FrameError(
+                "a frame of another version of the wire format", given=version, allowed=f"version {VERSION}",
+                where=where, advice="upgrade the older side",
+            )  # fmt: skip
+        head = _head_decoder.decode(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise FrameError(
+            "no frame of events",
+            given=f"{len(payload)} bytes, {bytes(payload[:24])!r}",
+            allowed='msgpack ["e" or "c", 1, type, source, watermark, rows]',
+            where=where,
+            advice=_reason(error),
+        ) from None
+    events: list[Event] = []
+    rejected: list[Rejected] = []
+    unpack = _sift_composite if head.kind == "c" else _sift_row
+    for number, raw in enumerate(head.rows):
+        try:
+            events.append(unpack(raw, head.type, head.source))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, DistcedError) as error:
+            rejected.append(Rejected(number, _reason(error), bytes(raw)))
+    watermark = head.watermark
+    open_: tuple[OpenGap, ...] = ()
+    if head.kind == "c" and head.open:
+        try:
+            open_ = _sift_open(head.open)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, DistcedError) as error:
+            rejected.append(Rejected(None, _reason(error), bytes(head.open)))
+            watermark = None
+    return Frame(head.kind, head.type, head.source, watermark, events, tuple(rejected), open_)
+
+
+def _sift_row(raw: msgspec.Raw, type_: str, source: str) -> Event:
+    row = _row_decoder.decode(raw)
+    return check_event(Event(type_, row.lo, row.hi, source, row.seq, row.attributes))
+
+
+def _sift_composite(raw: msgspec.Raw, type_: str, source: str) -> Event:
+    event = _unpack_composite(_composite_row_decoder.decode(raw), type_, source)
+    for record in event.records:
+        check_record(record)
+    return check_all(event)
+
+
+def _sift_open(raw: msgspec.Raw) -> tuple[OpenGap, ...]:
+    gaps = tuple([unpack_open_gap(packed) for packed in _open_decoder.decode(raw)])
+    for one in gaps:
+        check_open_gap(one)
+    return gaps
+
+
+def _pack_composite(event: Event) -> list[Any]:
+    if not isinstance(event, CompositeEvent):
+        raise FrameError("a primitive event in a frame of composite ones", given=event)
+    if event.lo > event.hi:
+        raise bad_span(event.lo, event.hi)
+    row: list[Any] = [
+        event.lo,
+        event.hi,
+        event.seq.to_bytes(DIGEST_BYTES, "big"),
+        event.attributes,
+        [pack_id(one) for one in event.constituents],
+        [pack_constituent(one) for one in event.events],
+    ]
+    if event.records or event.again:
+        row.append([pack_record(one) for one in event.records])
+        if event.again:
+            row.append(True)
+    return row
+
+
+def _unpack_composite(row: _CompositeRow[Attribute], type_: str, source: str) -> CompositeEvent:
+    lo, hi = row.lo, row.hi
+    if lo > hi:
+        raise bad_span(lo, hi)
+    seq, ids = int.from_bytes(row.seq, "big"), unpack_ids(row.ids)
+    events = tuple([unpack_constituent(one) for one in row.events]) if row.events else ()
+    if row.records or row.again:
+        records = tuple([unpack_record(one) for one in row.records])
+        return CompositeEvent(
+            type_, lo, hi, source, seq, row.attributes,
+            constituents=ids, events=events, records=records, again=row.again,
+        )  # fmt: skip
+    return CompositeEvent(type_, lo, hi, source, seq, row.attributes, constituents=ids, events=events)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    if isinstance(error, UnicodeDecodeError):
+        return "text that is no UTF-8"
+    return str(error)
+
+
+_JSON_STARTS: Final = (b"{", b" ", b"\t", b"\r", b"\n", b"\xef")
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(_Frame | _CompositeFrame)
+_version_decoder = msgspec.msgpack.Decoder(_Version)
+_head_decoder = msgspec.msgpack.Decoder(_Head)
+_row_decoder = msgspec.msgpack.Decoder(PackedEvent[Unchecked])
+_composite_row_decoder = msgspec.msgpack.Decoder(_CompositeRow[Unchecked])
+_open_decoder = msgspec.msgpack.Decoder(tuple[PackedOpenGap[Unchecked], ...])

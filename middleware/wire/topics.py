@@ -1,0 +1,172 @@
+"""The topics distced speaks on: built and parsed, without state (design, section 4).
+
+    <root>/e/<type>/<source>     primitive events of one type from one source
+    <root>/c/<canonical id>      composite events of one pattern
+    <root>/d/...                 the directory, retained
+    <root>/a/...                 administration
+    <root>/x/...                 dead letters: what could not be read, kept for people to look at
+
+A type, a source or an id may hold any characters, a level of a topic may not: `/`, `+`, `#`, `$` and whatever does not
+print are percent-encoded, and `%` itself so that it reads back. Letters of any script stay as they are, since people
+read topics; that is why `urllib.parse.quote`, which encodes all that is not ASCII, was rejected for building.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, NamedTuple
+from urllib.parse import unquote
+
+from distced.middleware.model.errors import DistcedError
+
+ROOT: Final = "ced"
+MAX_BYTES: Final = 65_535
+"""How long a topic may be in UTF-8 (MQTT 5, section 1.5.4)."""
+
+ANY: Final = "+"
+"""In a filter: whatever stands on this level."""
+
+_RESERVED: Final = frozenset("/+#$%")
+
+
+class TopicError(DistcedError):
+    """A topic that cannot be, or that is none of distced's."""
+
+
+class Area(StrEnum):
+    """What a topic is about: the level after the root."""
+
+    EVENTS = "e"
+    COMPOSITE_EVENTS = "c"
+    DIRECTORY = "d"
+    ADMINISTRATION = "a"
+    DEAD_LETTERS = "x"
+
+
+class Topic(NamedTuple):
+    """A topic taken apart.
+
+    Attributes:
+        area: what it is about.
+        levels: the levels below, decoded: type and source of an event topic, the canonical id of a composite one.
+    """
+
+    area: Area
+    levels: tuple[str, ...]
+
+
+def event_topic(type: str, source: str, *, root: str = ROOT) -> str:  # noqa: A002
+    """The topic that primitive events of a type from a source travel on."""
+    return _join(root, Area.EVENTS, encode_level(type), encode_level(source))
+
+
+def event_filter(type: str | None = None, source: str | None = None, *, root: str = ROOT) -> str:  # noqa: A002
+    """A filter for primitive events; None stands for every type, every source."""
+    return _join(root, Area.EVENTS, _level_or_any(type), _level_or_any(source))
+
+
+def composite_topic(canonical_id: str, *, root: str = ROOT) -> str:
+    """The topic that composite events of the pattern with this canonical id travel on."""
+    return _join(root, Area.COMPOSITE_EVENTS, encode_level(canonical_id))
+
+
+def composite_filter(canonical_id: str | None = None, *, root: str = ROOT) -> str:
+    """A filter for composite events; None stands for every pattern."""
+    return _join(root, Area.COMPOSITE_EVENTS, _level_or_any(canonical_id))
+
+
+def directory_topic(*levels: str, root: str = ROOT) -> str:
+    """A topic of the directory, whose messages are retained."""
+    return _area_topic(root, Area.DIRECTORY, levels)
+
+
+def administration_topic(*levels: str, root: str = ROOT) -> str:
+    """A topic of administration."""
+    return _area_topic(root, Area.ADMINISTRATION, levels)
+
+
+def pointer_topic(*, root: str = ROOT) -> str:
+    """Where a server that is not that of the directory keeps a message which says where that is."""
+    return administration_topic("directory", root=root)
+
+
+def dead_letter_topic(*levels: str, root: str = ROOT) -> str:
+    """A topic for messages that could not be read."""
+    return _area_topic(root, Area.DEAD_LETTERS, levels)
+
+
+def area_filter(area: Area, *levels: str | None, root: str = ROOT) -> str:
+    """A filter for everything in an area, or below these levels of it; None stands for any one level."""
+    return _join(root, area, *(_level_or_any(level) for level in levels), "#")
+
+
+def parse_topic(topic: str, *, root: str = ROOT) -> Topic:
+    """Take a topic apart; raise `TopicError` for one that is none of distced's under this root."""
+    prefix = check_root(root) + "/"
+    if not topic.startswith(prefix):
+        raise TopicError("a topic of somebody else's", given=topic, allowed=f"topics that begin with {prefix}")
+    area, *levels = topic[len(prefix) :].split("/")
+    if area not in Area.__members__.values():
+        allowed = ", ".join(f"{prefix}{member}/..." for member in Area)
+        raise TopicError("not an area of topics", given=topic, allowed=allowed)
+    wanted = {Area.EVENTS: 2, Area.COMPOSITE_EVENTS: 1}.get(Area(area))
+    if not levels or (wanted is not None and len(levels) != wanted):
+        allowed = {2: "<type>/<source>", 1: "<canonical id>"}.get(wanted or 0, "one level or more")
+        raise TopicError("a topic with the wrong number of levels", given=topic, allowed=f"{prefix}{area}/{allowed}")
+    return Topic(Area(area), tuple(decode_level(level) for level in levels))
+
+
+def encode_level(text: str) -> str:
+    """A text as one level of a topic; `decode_level` is its inverse. Empty text is an error, for no name is empty."""
+    if not text:
+        raise TopicError("an empty level of a topic", allowed="a name of one character or more")
+    if text.isprintable() and _RESERVED.isdisjoint(text):
+        return text
+    try:
+        return "".join(char if char.isprintable() and char not in _RESERVED else _percent(char) for char in text)
+    except UnicodeEncodeError:
+        raise TopicError("a name with half a character in it", given=repr(text), allowed="Unicode text") from None
+
+
+def decode_level(level: str) -> str:
+    """The text that `encode_level` made a level of."""
+    if not level:
+        raise TopicError("an empty level of a topic", allowed="a name of one character or more")
+    try:
+        return unquote(level, errors="strict")
+    except UnicodeDecodeError:
+        raise TopicError(
+            "a level whose percent-encoding is no UTF-8", given=level, allowed="percent-encoded UTF-8"
+        ) from None
+
+
+def check_root(root: str) -> str:
+    """Return a root prefix, which may have several levels, or raise `TopicError` where it cannot be one."""
+    if not root or any(not level for level in root.split("/")) or root.startswith("$") or not root.isprintable():
+        raise TopicError(
+            "not a root for topics", given=repr(root), allowed="levels joined by /, none empty, no $ first, such as ced"
+        )
+    if "+" in root or "#" in root:
+        raise TopicError("a root for topics with a wildcard in it", given=root, allowed="no + and no #")
+    return root
+
+
+def _level_or_any(level: str | None) -> str:
+    return ANY if level is None else encode_level(level)
+
+
+def _area_topic(root: str, area: Area, levels: tuple[str, ...]) -> str:
+    if not levels:
+        raise TopicError("a topic without a level below its area", given=f"{root}/{area}", allowed="one level or more")
+    return _join(root, area, *(encode_level(level) for level in levels))
+
+
+def _join(root: str, *levels: str) -> str:
+    topic = "/".join((check_root(root), *levels))
+    if len(topic.encode()) > MAX_BYTES:
+        raise TopicError("a topic that is too long", given=topic, allowed=f"up to {MAX_BYTES} bytes of UTF-8")
+    return topic
+
+
+def _percent(char: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in char.encode())
