@@ -21,7 +21,7 @@ from distced.brokers.ray_nodes import LocalNodes, RayNodes
 from distced.brokers.seats import Described, Seat, publish, published, read_described, seats
 from distced.brokers.server import Server, start_server
 from distced.brokers.watch import Watch
-from distced.detectors.engines import EngineName, chosen
+from distced.detectors.runtime.engines import EngineName, chosen
 from distced.middleware.bus import Bus
 from distced.middleware.bus.pool import home_name, server_name
 from distced.middleware.cli.options import DEFAULT, PATIENCE, connected

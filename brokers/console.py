@@ -13,7 +13,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from distced.detectors.console import EngineOption
+from distced.detectors.cli.verbs import EngineOption
 from distced.middleware.cli.options import DEFAULT, VARIABLE, HomeOption, ServerOption
 from distced.middleware.cli.output import AsJson
 

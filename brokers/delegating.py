@@ -15,18 +15,18 @@ from typing import Final, get_args
 from msgspec.structs import replace as replace_entry
 
 from distced.brokers.directory import Directory
-from distced.detectors.compilation import Compiled, compile_pattern
-from distced.detectors.consumption import DetectionPolicy
+from distced.detectors.canonical.form import canonical_id
+from distced.detectors.compiler import Compiled, compile_pattern
 from distced.detectors.cutting.catalogue import Catalogue
 from distced.detectors.cutting.graph import DetectorGraph, DetectorPlan, Place, cut_at
-from distced.detectors.detector import detector_id
-from distced.detectors.language.canonical import canonical_id
 from distced.detectors.language.names import all_registers, all_variables
-from distced.detectors.language.printer import format_publication
-from distced.detectors.language.tree import Delegated
+from distced.detectors.runtime.detection_policy import DetectionPolicy
+from distced.detectors.runtime.detector import detector_id
 from distced.middleware.client.quality import Decomposition
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.patterns.printer import format_publication
+from distced.middleware.patterns.tree import Delegated
 from distced.middleware.wire.directory_entries import NODE_CLIENT, Hints, SubscriptionEntry
 from distced.policies.detection import detection_policy
 from distced.policies.distribution.ways import running_plan

@@ -20,8 +20,8 @@ from distced.brokers.effects import Effect, Note, Publish
 from distced.brokers.inputs import Fits, fitting, what_is_wrong
 from distced.brokers.measuring import DetectorMeter, Meter
 from distced.brokers.streams import Streams
-from distced.detectors.detector import Detected, Detector
-from distced.detectors.engines import EngineName
+from distced.detectors.runtime.detector import Detected, Detector
+from distced.detectors.runtime.engines import EngineName
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import CompositeEvent, OpenGap

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from distced.detectors.cutting.graph import Place
-from distced.detectors.language.tree import Atom, Delegated
+from distced.middleware.patterns.tree import Atom, Delegated
 from distced.middleware.sets.describable import Union
 from distced.middleware.wire.directory_entries import Cut
 

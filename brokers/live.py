@@ -20,9 +20,9 @@ import structlog
 
 from distced.brokers.effects import Effect, Isolate, Note, Publish, Release, Subscribe, Unsubscribe
 from distced.brokers.node import Node
-from distced.detectors.engines import EngineName
 from distced.detectors.readiness import in_background
-from distced.detectors.switching import engines
+from distced.detectors.runtime.engine_switch import engines
+from distced.detectors.runtime.engines import EngineName
 from distced.middleware.bus import Bus, BusState, Message
 from distced.middleware.bus.pool import Connections, Pointer, home_name, server_name
 from distced.middleware.bus.routes import Handler

@@ -31,7 +31,7 @@ from distced.brokers.placement import chosen
 from distced.brokers.policy_settings import EVERYBODY, PolicySettings
 from distced.brokers.routing import Routing
 from distced.brokers.serving import Serving
-from distced.detectors.switching import Engines
+from distced.detectors.runtime.engine_switch import Engines
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import (

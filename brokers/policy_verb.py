@@ -19,7 +19,7 @@ from distced.brokers.directory import Directory
 from distced.brokers.directory_reading import ASK_EVERY, Reading
 from distced.brokers.directory_report import find_detector, short_ids
 from distced.brokers.policy_settings import EVERYBODY
-from distced.detectors.compilation import compile_pattern
+from distced.detectors.compiler import compile_pattern
 from distced.middleware.bus import Bus
 from distced.middleware.cli.options import PATIENCE
 from distced.middleware.cli.output import output, print_json, show_notes

@@ -24,7 +24,7 @@ import structlog
 from distced.brokers.live import LiveNode
 from distced.brokers.ray_runtime import actor_name, host_options, last_line
 from distced.brokers.seats import Seat
-from distced.detectors.engines import EngineName
+from distced.detectors.runtime.engines import EngineName
 from distced.middleware.model.errors import BusError
 
 PATIENCE: Final = 20.0

@@ -13,7 +13,7 @@ from typing import Any, Self, TypeAlias
 
 from distced.brokers.ray_runtime import Runtime, host_options, last_line
 from distced.brokers.seats import Seat
-from distced.detectors.engines import EngineName
+from distced.detectors.runtime.engines import EngineName
 from distced.middleware.model.errors import DistcedError
 
 Names: TypeAlias = Sequence[str] | Mapping[str, Seat]

@@ -29,8 +29,8 @@ from distced.brokers.policy_settings import PolicySettings
 from distced.brokers.streams import Streams
 from distced.brokers.telling import Telling
 from distced.brokers.upstream import Upstream
-from distced.detectors.detector import Detector
-from distced.detectors.switching import Engines
+from distced.detectors.runtime.detector import Detector
+from distced.detectors.runtime.engine_switch import Engines
 from distced.middleware.model.event_types import Kind, TypeRegistry
 from distced.middleware.model.timestamps import INSTANT_MIN, SECOND
 from distced.middleware.wire.directory_entries import Answer, DetectorEntry, Measured, State, SubscriptionEntry, encode

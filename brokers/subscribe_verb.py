@@ -16,10 +16,10 @@ from rich.console import Console
 from distced.brokers.directory import Directory
 from distced.brokers.directory_reading import Reading
 from distced.brokers.directory_report import check_node
-from distced.detectors.compilation import register_derived
+from distced.detectors.batch_run.report import event_as_dict
+from distced.detectors.compiler import register_derived
 from distced.detectors.language.parser import parse_file
-from distced.detectors.pattern_source import PatternSource, compile_source, read_source
-from distced.detectors.running_report import event_as_dict
+from distced.detectors.pattern_files import PatternSource, compile_source, read_source
 from distced.detectors.stepwise.engine import in_order
 from distced.middleware.cli.event_lines import EventLines, span
 from distced.middleware.cli.options import PATIENCE, connected

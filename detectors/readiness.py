@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, Protocol
 
-from distced.detectors.engines import has_columnar
+from distced.detectors.runtime.engines import has_columnar
 
 _PATIENCE: Final = 5.0
 """Seconds that the end of a process waits for the thread."""
@@ -73,7 +73,7 @@ class InBackground:
     def _prepare(self) -> None:
         try:
             self._have_compiled()
-            from distced.detectors.columnar.warming import warm
+            from distced.detectors.warm_start import warm
 
             warm()
         except Exception as error:
@@ -86,7 +86,7 @@ class InBackground:
         # Not from the working directory, but from where this process has it.
         places = [str(Path(__file__).parents[2]), *(each for each in sys.path if each)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
-        command = [sys.executable, "-P", "-m", "distced.detectors.columnar.warming"]
+        command = [sys.executable, "-P", "-m", "distced.detectors.warm_start"]
         nowhere = subprocess.DEVNULL
         self._compiling = subprocess.Popen(
             command, env=environment, stdin=nowhere, stdout=nowhere, stderr=subprocess.PIPE, text=True

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from distced.detectors.console import (
+from distced.detectors.cli.verbs import (
     Consumption,
     ConsumptionOption,
     MappingOption,
@@ -96,7 +96,7 @@ def test(
       distced test my-cases.toml --verbose
       distced test tests/conformance --cut random --seed 7
     """
-    from distced.detectors.cases_verb import run_cases, show_results
+    from distced.detectors.cli.test import run_cases, show_results
 
     if cut is None:
         if seed is not None:
@@ -195,7 +195,7 @@ def explain(
     shown: Literal["text", "svg", "dot", "json"] = (Shown.JSON if as_json else form).value
     consumed: Literal["ordered", "epoch"] = "epoch" if consumption == Consumption.EPOCH else "ordered"
     if policy is None:
-        from distced.detectors.explain_verb import Explain, explain_patterns
+        from distced.detectors.cli.explain import Explain, explain_patterns
 
         _only_with_policy(
             topology=topology, subscriber=subscriber, near=near, on=on, avoid=avoid, rate=rate, selectivity=selectivity

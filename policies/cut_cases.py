@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Literal, TypeAlias
 
-from distced.detectors.compilation import Compiled
+from distced.detectors.compiler import Compiled
 from distced.detectors.conformance import Kinds, Run
 from distced.detectors.cutting import decomposition
 from distced.detectors.cutting.graph import Choose, cut

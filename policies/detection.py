@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any, Final
 
-from distced.detectors.consumption import DetectionPolicy, Released, delivery_id
-from distced.detectors.packing import pack_event, pack_id, unpack_event, unpack_id
+from distced.detectors.runtime.detection_policy import DetectionPolicy, Released, delivery_id
+from distced.detectors.snapshot_format import pack_event, pack_id, unpack_event, unpack_id
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import Event, EventId, OrderKey
 from distced.middleware.model.timestamps import INSTANT_MIN

@@ -11,9 +11,9 @@ from typing import Final, Literal, TypeAlias
 
 from rich.console import Console, RenderableType
 
-from distced.detectors.compilation import Consumption
-from distced.detectors.explain_verb import running_patterns, with_published, write, write_json
-from distced.detectors.pattern_source import compile_source, read_source
+from distced.detectors.cli.explain import running_patterns, with_published, write, write_json
+from distced.detectors.compiler import Consumption
+from distced.detectors.pattern_files import compile_source, read_source
 from distced.middleware.cli.output import PIPE_WIDTH, output, show_notes
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from distced.detectors.cutting.graph import DetectorGraph, DetectorPlan
-from distced.detectors.detector import Detected, Detector
+from distced.detectors.runtime.detector import Detected, Detector
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import CompositeEvent, Event, OpenGap
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN

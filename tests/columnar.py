@@ -8,9 +8,9 @@ from dataclasses import replace
 from random import Random
 from unittest.mock import patch
 
-from distced.detectors.columnar import memory
+from distced.detectors.columnar import state as memory
 from distced.detectors.columnar.engine import ColumnarEngine
-from distced.detectors.compilation import Compiled, compile_pattern, register_derived
+from distced.detectors.compiler import Compiled, compile_pattern, register_derived
 from distced.detectors.language.parser import parse_file
 from distced.detectors.stepwise.engine import StepwiseEngine, in_order
 from distced.detectors.stepwise.snapshot import restore, snapshot

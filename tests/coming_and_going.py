@@ -9,21 +9,23 @@ from typing import Any
 from unittest.mock import patch
 
 from distced.detectors.automata.automaton import Automaton
-from distced.detectors.columnar import keeping, layout, memory
-from distced.detectors.columnar.columns import Batch
-from distced.detectors.columnar.freeing import Freeing
+from distced.detectors.columnar import state as memory
+from distced.detectors.columnar import word_offsets as layout
+from distced.detectors.columnar.batch.columns import Batch
+from distced.detectors.columnar.batch.merging import together_by_instant
 from distced.detectors.columnar.handover import hand_over, take_over
+from distced.detectors.columnar.kernel import compaction as keeping
 from distced.detectors.columnar.looping import Loop
-from distced.detectors.columnar.merging import together_by_instant
-from distced.detectors.columnar.program import Assembler
-from distced.detectors.columnar.stretches import Stretches
-from distced.detectors.columnar.units import supports
-from distced.detectors.compilation import Compiled, compile_pattern
-from distced.detectors.language.printer import format_publication
-from distced.detectors.language.tree import Keyed, Pattern
+from distced.detectors.columnar.program.free_list import Stretches
+from distced.detectors.columnar.program.program import Assembler
+from distced.detectors.columnar.program.record_space import Freeing
+from distced.detectors.columnar.program.units import supports
+from distced.detectors.compiler import Compiled, compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.patterns.printer import format_publication
+from distced.middleware.patterns.tree import Keyed, Pattern
 from tests.generate import FEATURES, PatternMaker
 from tests.streams import told
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from distced.detectors.compilation import Compiled, compile_publication
-from distced.detectors.language.printer import format_publication
-from distced.detectors.language.tree import Publication
+from distced.detectors.compiler import Compiled, compile_publication
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.events import PRIMITIVE, CompositeEvent, Event, EventId
+from distced.middleware.patterns.printer import format_publication
+from distced.middleware.patterns.tree import Publication
 from distced.middleware.sets.expressions import format_value
 from tests.oracle import Seen, TooLongError, read
 from tests.shrinking import shrink

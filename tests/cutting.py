@@ -7,13 +7,13 @@ from functools import lru_cache
 from random import Random
 from typing import NamedTuple
 
-from distced.detectors.compilation import Compiled
+from distced.detectors.compiler import Compiled
 from distced.detectors.cutting.decomposition import full, randomly
 from distced.detectors.cutting.graph import Choose, DetectorGraph, cut
-from distced.detectors.language.tree import Publication
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.events import CompositeEvent, Event, EventId
+from distced.middleware.patterns.tree import Publication
 from distced.policies.cut_cases import spread
 from distced.policies.local_runner import Host, LocalRunner, Message
 from tests.comparing import Composite, as_case, compiled, composites

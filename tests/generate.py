@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from distced.detectors.language.tree import (
+from distced.middleware.model.events import Event
+from distced.middleware.patterns.tree import (
     Alternation,
     Atom,
     Concatenation,
@@ -24,7 +25,6 @@ from distced.detectors.language.tree import (
     Window,
     nullable,
 )
-from distced.middleware.model.events import Event
 from distced.middleware.sets.describable import (
     AnySet,
     DescribableSet,

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from distced.detectors.automata.due import due_instant
-from distced.detectors.language.canonical import canonical_id
+from distced.detectors.canonical.form import canonical_id
 from distced.detectors.language.names import all_registers, all_variables, referenced, sets_of
-from distced.detectors.language.tree import (
+from distced.middleware.model.events import COMPOSITE, PRIMITIVE, TIME, composite_digest
+from distced.middleware.patterns.tree import (
     Alternation,
     Atom,
     Concatenation,
@@ -34,7 +35,6 @@ from distced.detectors.language.tree import (
     children,
     walk,
 )
-from distced.middleware.model.events import COMPOSITE, PRIMITIVE, TIME, composite_digest
 from distced.middleware.sets import values
 from distced.middleware.sets.describable import AnySet, Difference, Filtered, Intersection, TypeSet, Union, walk_set
 from distced.middleware.sets.expressions import Binary, Call, Field, Literal, Moment, Name, Unary

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, product
 from random import Random
 
-from distced.detectors.compilation import compile_pattern
+from distced.detectors.compiler import compile_pattern
 from distced.middleware.model.event_types import EventType, event_type
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from distced.detectors.compilation import Compiled, types_read
-from distced.detectors.engines import EngineName
-from distced.detectors.running import Replay
+from distced.detectors.batch_run.runner import Replay
+from distced.detectors.compiler import Compiled, types_read
+from distced.detectors.runtime.engines import EngineName
 from distced.middleware.event_files.arrow_form import table_of
 from distced.middleware.event_files.writer import Columns
 from distced.middleware.history import History, HistoryWriter

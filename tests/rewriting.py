@@ -12,7 +12,7 @@ from typing import Any
 
 from distced.detectors.language.inlining import rebuild
 from distced.detectors.language.names import all_registers, all_variables, referenced
-from distced.detectors.language.tree import (
+from distced.middleware.patterns.tree import (
     Alternation,
     Atom,
     Concatenation,

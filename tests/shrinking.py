@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from distced.detectors.language.tree import (
+from distced.middleware.model.events import Event
+from distced.middleware.patterns.tree import (
     Alternation,
     Atom,
     Concatenation,
@@ -19,8 +20,7 @@ from distced.detectors.language.tree import (
     Window,
     children,
 )
-from distced.detectors.language.tree import Sequence as Joint
-from distced.middleware.model.events import Event
+from distced.middleware.patterns.tree import Sequence as Joint
 from distced.middleware.sets.describable import TypeSet, Union
 
 Fails = Callable[[Publication, Sequence[Event]], bool]

@@ -8,12 +8,12 @@ from dataclasses import fields, is_dataclass, replace
 from random import Random
 from typing import Any
 
-from distced.detectors.compilation import Compiled
-from distced.detectors.language.tree import Instant, Relative, Window
+from distced.detectors.compiler import Compiled
 from distced.detectors.stepwise.engine import in_order
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
+from distced.middleware.patterns.tree import Instant, Relative, Window
 from tests.comparing import compiled
 from tests.generate import TYPES, PatternMaker, make_events
 

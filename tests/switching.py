@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from distced.detectors.choosing import Figures
-from distced.detectors.engines import EngineName
-from distced.detectors.switching import Engines
+from distced.detectors.runtime.engine_choice import Figures
+from distced.detectors.runtime.engine_switch import Engines
+from distced.detectors.runtime.engines import EngineName
 
 
 @dataclass

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Final, Self
 
-from distced.detectors.packing import seal, unseal
+from distced.detectors.snapshot_format import seal, unseal
 from distced.middleware.history.layout import RECORDERS
 from distced.middleware.model.errors import HistoryError, SnapshotError
 

@@ -18,8 +18,8 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from distced.brokers.recording.runs import Runs
-from distced.detectors.consumption import Released
-from distced.detectors.packing import unpack_event
+from distced.detectors.runtime.detection_policy import Released
+from distced.detectors.snapshot_format import unpack_event
 from distced.middleware.history.late_events import LateEvent
 from distced.middleware.model.errors import HistoryError
 from distced.middleware.model.event_types import EventType

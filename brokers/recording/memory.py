@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from distced.brokers.recording.keeping import Batch, Heard, Joined, Keeper, Operation, encode_operation
 from distced.brokers.recording.wishes import Append
-from distced.detectors.packing import pack_event
+from distced.detectors.snapshot_format import pack_event
 from distced.middleware.model.events import Event
 
 

@@ -10,7 +10,7 @@ from bisect import bisect
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from distced.detectors.packing import WIDE
+from distced.detectors.snapshot_format import WIDE
 from distced.middleware.model.events import EventId
 
 RUNS: Final = 16

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from distced.detectors.language.tree import Delegated, Instant, Output, Relative, TimeOfDay, When
+from distced.middleware.patterns.tree import Delegated, Instant, Output, Relative, TimeOfDay, When
 from distced.middleware.sets.describable import EMPTY, ConditionByType, union
 from distced.middleware.sets.expressions import Expression
 

@@ -33,11 +33,12 @@ from distced.detectors.automata.entries import (
     optional,
     single,
 )
-from distced.detectors.language.canonical import canonical_id
+from distced.detectors.canonical.form import canonical_id
 from distced.detectors.language.inlining import undelegated
 from distced.detectors.language.names import all_registers, all_variables, referenced, updated
-from distced.detectors.language.printer import format_pattern
-from distced.detectors.language.tree import (
+from distced.middleware.model.errors import PatternError
+from distced.middleware.patterns.printer import format_pattern
+from distced.middleware.patterns.tree import (
     Alternation,
     Atom,
     Concatenation,
@@ -56,7 +57,6 @@ from distced.detectors.language.tree import (
     Timing,
     Window,
 )
-from distced.middleware.model.errors import PatternError
 from distced.middleware.sets.describable import (
     EMPTY,
     AnySet,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from distced.detectors.language.tree import Instant, Relative, TimeOfDay, When
 from distced.middleware.model.timestamps import DAY, HOUR, INSTANT_MAX, MINUTE, SECOND
+from distced.middleware.patterns.tree import Instant, Relative, TimeOfDay, When
 
 _MIDNIGHT_ORDINAL = 719_163  # 1970-01-01 in the proleptic Gregorian calendar
 

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from distced.detectors.automata.automaton import Automaton, part_type
-from distced.detectors.columnar.columns import Batch
+from distced.detectors.columnar.batch.columns import Batch
+from distced.detectors.columnar.batch.merging import MergedBatch, Places, together_by_instant, together_by_key
 from distced.detectors.columnar.looping import Kinds, Loop
-from distced.detectors.columnar.merging import MergedBatch, Places, together_by_instant, together_by_key
-from distced.detectors.compilation import Compiled
+from distced.detectors.compiler import Compiled
 from distced.middleware.model.events import CompositeEvent
 
 

@@ -11,18 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
+from distced.detectors.columnar.batch.columns import Batch
 from distced.detectors.columnar.cascade import Cascade
-from distced.detectors.columnar.columns import Batch
 from distced.detectors.columnar.handover import hand_over, take_over
-from distced.detectors.columnar.keeping import look_soon
+from distced.detectors.columnar.kernel.compaction import look_soon
 from distced.detectors.columnar.looping import Kinds, Loop
-from distced.detectors.columnar.matches import Matches
-from distced.detectors.columnar.units import supports
-from distced.detectors.compilation import Compiled
+from distced.detectors.columnar.program.units import supports
+from distced.detectors.columnar.results.matches import Matches
+from distced.detectors.compiler import Compiled
 from distced.detectors.stepwise.engine import StepwiseEngine, as_published, in_order
 from distced.detectors.stepwise.instance import BEFORE_ALL
 from distced.detectors.stepwise.matcher import Matcher
-from distced.detectors.stepwise.thinning import Thinner, mark
+from distced.detectors.stepwise.throttling import Thinner, mark
 from distced.middleware.model.errors import EventError
 from distced.middleware.model.events import CompositeEvent, Event, OpenGap, OrderKey
 from distced.middleware.model.timestamps import INSTANT_MAX

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from distced.detectors.columnar import layout
-from distced.detectors.columnar.coding import Capture
-from distced.detectors.columnar.columns import Batch, read_of
-from distced.detectors.columnar.layout import DEAD, STATE_MASK, TAG_MASK, UNIT_SHIFT
+from distced.detectors.columnar import word_offsets as layout
+from distced.detectors.columnar.batch.columns import Batch, read_of
+from distced.detectors.columnar.batch.values import NULL
 from distced.detectors.columnar.looping import Loop
-from distced.detectors.columnar.matches import bindings_of, event_at, registers_of
-from distced.detectors.columnar.memory import Words
-from distced.detectors.columnar.units import Unit
-from distced.detectors.columnar.values import NULL
+from distced.detectors.columnar.program.condition_code import Capture
+from distced.detectors.columnar.program.units import Unit
+from distced.detectors.columnar.results.matches import bindings_of, event_at, registers_of
+from distced.detectors.columnar.state import Words
+from distced.detectors.columnar.word_offsets import DEAD, STATE_MASK, TAG_MASK, UNIT_SHIFT
 from distced.detectors.stepwise.inner_events import TimeEvent
 from distced.detectors.stepwise.instance import Instance
 from distced.detectors.stepwise.matcher import Matcher

@@ -13,17 +13,32 @@ from typing import Any
 import numpy as np
 
 from distced.detectors.automata.automaton import Automaton
-from distced.detectors.columnar import alarms, layout, loop, moment, rows, rules
-from distced.detectors.columnar.callback import Callback
-from distced.detectors.columnar.columns import Batch, Column, ColumnName
-from distced.detectors.columnar.compiling import is_kept
-from distced.detectors.columnar.keeping import collect, crowded, many_left
-from distced.detectors.columnar.matches import Matches, Reading, RememberedFindings, longer_chain, take
-from distced.detectors.columnar.memory import Events, Words, empty_state, longer
-from distced.detectors.columnar.program import Assembler
-from distced.detectors.columnar.store import Store
-from distced.detectors.columnar.units import Unit
-from distced.detectors.columnar.values import FLOAT, INTEGER, NULL, TEXT, Texts
+from distced.detectors.columnar import word_offsets as layout
+from distced.detectors.columnar.batch.columns import Batch, Column, ColumnName
+from distced.detectors.columnar.batch.values import FLOAT, INTEGER, NULL, TEXT, Texts
+from distced.detectors.columnar.kernel import (
+    dedup as moment,
+)
+from distced.detectors.columnar.kernel import (
+    event_loop as loop,
+)
+from distced.detectors.columnar.kernel import (
+    instances as rows,
+)
+from distced.detectors.columnar.kernel import (
+    timers as alarms,
+)
+from distced.detectors.columnar.kernel import (
+    transitions as rules,
+)
+from distced.detectors.columnar.kernel.compaction import collect, crowded, many_left
+from distced.detectors.columnar.kernel.jit import is_kept
+from distced.detectors.columnar.program.program import Assembler
+from distced.detectors.columnar.program.units import Unit
+from distced.detectors.columnar.python_calls import Callback
+from distced.detectors.columnar.results.matches import Matches, Reading, RememberedFindings, longer_chain, take
+from distced.detectors.columnar.results.store import Store
+from distced.detectors.columnar.state import Events, Words, empty_state, longer
 from distced.detectors.stepwise.inner_events import TimeEvent
 from distced.detectors.stepwise.instance import BEFORE_ALL, Instance
 from distced.middleware.cli.output import messages

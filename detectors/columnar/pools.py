@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from distced.detectors.columnar.memory import Words, longer
+from distced.detectors.columnar.state import Words, longer
 
 Value = TypeVar("Value", int, tuple[int, int])
 

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from distced.detectors.columnar.columns import ColumnName
-from distced.detectors.columnar.freeing import Freeing
-from distced.detectors.columnar.memory import longer
+from distced.detectors.columnar.batch.columns import ColumnName
+from distced.detectors.columnar.batch.values import Texts
 from distced.detectors.columnar.pools import Pool
-from distced.detectors.columnar.stretches import Stretches
-from distced.detectors.columnar.values import Texts
-from distced.detectors.language.tree import When
+from distced.detectors.columnar.program.free_list import Stretches
+from distced.detectors.columnar.program.record_space import Freeing
+from distced.detectors.columnar.state import longer
 from distced.middleware.model.events import Attribute
+from distced.middleware.patterns.tree import When
 
 
 @dataclass(slots=True)

@@ -31,7 +31,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from distced.detectors.compilation import Consumption
+from distced.detectors.compiler import Consumption
 from distced.detectors.conformance.event_text import parse_event
 from distced.middleware.mapping.schema_check import shape
 from distced.middleware.model.errors import DistcedError

@@ -17,8 +17,8 @@ from typing import Final, Literal, TypeAlias
 
 from distced.detectors.cutting.joints import Joint, ends_open, joint_of, opens_parallel, opens_strong
 from distced.detectors.cutting.uses import Uses, uses_of, uses_of_output
-from distced.detectors.language.printer import format_pattern
-from distced.detectors.language.tree import (
+from distced.middleware.patterns.printer import format_pattern
+from distced.middleware.patterns.tree import (
     Alternation,
     Atom,
     Concatenation,

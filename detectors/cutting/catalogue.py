@@ -16,14 +16,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
+from distced.detectors.canonical.form import canonical_form
 from distced.detectors.cutting.graph import DetectorPlan
 from distced.detectors.cutting.joints import Joint, joint_of
 from distced.detectors.cutting.uses import uses_of
-from distced.detectors.language.canonical import canonical_form
 from distced.detectors.language.names import all_registers, expressions_of
-from distced.detectors.language.printer import format_pattern
-from distced.detectors.language.tree import Init, Keyed, Pattern, Publication, Timing, Window, walk
-from distced.detectors.stepwise.findings import may_repeat
+from distced.detectors.stepwise.composites import may_repeat
+from distced.middleware.patterns.printer import format_pattern
+from distced.middleware.patterns.tree import Init, Keyed, Pattern, Publication, Timing, Window, walk
 from distced.middleware.sets.expressions import Literal
 from distced.middleware.sets.expressions import variables as read_variables
 

@@ -16,7 +16,7 @@ from distced.detectors.cutting.catalogue import Around, Catalogue, Entry, Word, 
 from distced.detectors.cutting.graph import Choice, Choose
 from distced.detectors.cutting.joints import Joint, joint_of
 from distced.detectors.language.names import all_registers
-from distced.detectors.language.tree import Atom, Pattern, Publication
+from distced.middleware.patterns.tree import Atom, Pattern, Publication
 
 Usable: TypeAlias = Callable[[Entry], float | None]
 """What it costs to read a detector, in atoms; None where it is not to be used."""

@@ -12,7 +12,7 @@ from random import Random
 
 from distced.detectors.cutting.candidates import Candidate, JointView, candidates, size_of, views
 from distced.detectors.cutting.graph import Choice, Choose
-from distced.detectors.language.tree import Publication
+from distced.middleware.patterns.tree import Publication
 
 
 def none(publication: Publication, exports: frozenset[str]) -> Iterable[Choice]:

@@ -12,17 +12,17 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from distced.detectors.automata.builder import build
-from distced.detectors.compilation import Compiled
+from distced.detectors.canonical.form import CanonicalForm, canonical_form
+from distced.detectors.compiler import Compiled
 from distced.detectors.cutting.candidates import Candidate, Path, candidates
 from distced.detectors.cutting.joints import flat_children, joined, joint_of
-from distced.detectors.language.canonical import CanonicalForm, canonical_form
 from distced.detectors.language.derived import Thinning
 from distced.detectors.language.inlining import rebuild
 from distced.detectors.language.names import referenced
-from distced.detectors.language.tree import Concatenation, Delegated, Pattern, Publication, Window
-from distced.detectors.language.tree import Sequence as SequenceNode
-from distced.detectors.stepwise.findings import may_repeat
+from distced.detectors.stepwise.composites import may_repeat
 from distced.middleware.model.event_types import EventType
+from distced.middleware.patterns.tree import Concatenation, Delegated, Pattern, Publication, Window
+from distced.middleware.patterns.tree import Sequence as SequenceNode
 
 Place: TypeAlias = tuple[Path, tuple[int, int] | None]
 """A node of the canonical tree, or of a joint a run of its parts."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from distced.detectors.language.tree import (
+from distced.middleware.patterns.tree import (
     Alternation,
     Concatenation,
     Hidden,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton
-from distced.detectors.compilation import Compiled
+from distced.detectors.compiler import Compiled
 from distced.detectors.cutting.catalogue import Catalogue
 from distced.detectors.cutting.cover import for_reuse
 from distced.detectors.cutting.decomposition import full

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from distced.detectors.language.names import expressions_of, output_expressions, sets_of
-from distced.detectors.language.tree import Atom, Delegated, Init, Output, Pattern, Timing, walk
+from distced.middleware.patterns.tree import Atom, Delegated, Init, Output, Pattern, Timing, walk
 from distced.middleware.sets.describable import AnySet, TypeSet, walk_set
 from distced.middleware.sets.expressions import Expression, names, variables
 

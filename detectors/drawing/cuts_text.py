@@ -10,10 +10,10 @@ from typing import Final
 from rich.text import Text
 
 from distced.detectors.cutting.candidates import CONDITIONS, Candidate
-from distced.detectors.cutting.wording import MOST_PARTS, NOT_CUT, Cuts, Listing
+from distced.detectors.cutting.cut_report import MOST_PARTS, NOT_CUT, Cuts, Listing
 from distced.detectors.drawing.folding import fold
-from distced.detectors.language.printer import format_pattern
 from distced.middleware.model.timestamps import format_duration
+from distced.middleware.patterns.printer import format_pattern
 from distced.middleware.sets.expressions import quote_name
 
 _MOST_TEXT: Final = 240

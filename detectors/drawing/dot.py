@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from distced.detectors.drawing.view import AutomatonView, MoveView, StateView
+from distced.detectors.drawing.automaton_view import AutomatonView, MoveView, StateView
 
 
 def dot(drawings: Sequence[tuple[str, AutomatonView]]) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from math import sqrt
 from typing import Final
 
+from distced.detectors.drawing.automaton_view import AutomatonView, MoveView, StateView
 from distced.detectors.drawing.layout import Box, connect, place, ranks
 from distced.detectors.drawing.shapes import (
     HEAD,
@@ -24,7 +25,6 @@ from distced.detectors.drawing.shapes import (
     TextLine,
     broken,
 )
-from distced.detectors.drawing.view import AutomatonView, MoveView, StateView
 
 RADIUS: Final = 20.0
 _LOOP_HEIGHT: Final = 26.0

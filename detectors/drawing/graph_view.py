@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton
-from distced.detectors.compilation import Compiled
+from distced.detectors.compiler import Compiled
 from distced.detectors.cutting.catalogue import core_of
+from distced.detectors.cutting.cut_report import with_thinned_names
 from distced.detectors.cutting.graph import DetectorGraph, DetectorPlan
-from distced.detectors.cutting.wording import with_thinned_names
 from distced.detectors.drawing.wording import thinned_names
-from distced.detectors.language.printer import format_output, format_pattern, format_publication
 from distced.middleware.model.timestamps import format_duration
+from distced.middleware.patterns.printer import format_output, format_pattern, format_publication
 from distced.middleware.sets.expressions import FALSE, names, quote_name
 
 FlowKind: TypeAlias = Literal["events", "records", "published", "read"]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from distced.detectors.language.printer import format_pattern, format_when
-from distced.detectors.language.tree import (
+from distced.middleware.model.timestamps import format_duration
+from distced.middleware.patterns.printer import format_pattern, format_when
+from distced.middleware.patterns.tree import (
     Alternation,
     Atom,
     Concatenation,
@@ -25,7 +26,6 @@ from distced.detectors.language.tree import (
     Window,
     children,
 )
-from distced.middleware.model.timestamps import format_duration
 from distced.middleware.sets.describable import format_set
 from distced.middleware.sets.expressions import format_expression, quote_name
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from textwrap import wrap
 from typing import Final
 
+from distced.detectors.drawing.automaton_view import AutomatonView
 from distced.detectors.drawing.figure import figure
 from distced.detectors.drawing.picture import arrow_sample, column, legend, picture, stack
 from distced.detectors.drawing.shapes import Circle, Dot, Shape, Text, TextLine
-from distced.detectors.drawing.view import AutomatonView
 
 _BETWEEN: Final = 30.0
 _COLUMNS: Final = 110

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton, Position, State
 from distced.detectors.language.derived import Thinning
-from distced.detectors.language.printer import format_when
 from distced.middleware.model.timestamps import format_duration
+from distced.middleware.patterns.printer import format_when
 from distced.middleware.sets.describable import EMPTY, ConditionByType, union
 from distced.middleware.sets.expressions import (
     FALSE,

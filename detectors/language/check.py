@@ -14,7 +14,9 @@ from typing import Final
 
 from distced.detectors.language.names import all_registers, all_variables
 from distced.detectors.language.scanner import error_at
-from distced.detectors.language.tree import (
+from distced.middleware.model.errors import PatternError
+from distced.middleware.model.event_types import EventType, Kind, TypeRegistry, kind_of
+from distced.middleware.patterns.tree import (
     Alternation,
     Atom,
     Concatenation,
@@ -35,8 +37,6 @@ from distced.detectors.language.tree import (
     nullable,
     walk,
 )
-from distced.middleware.model.errors import PatternError
-from distced.middleware.model.event_types import EventType, Kind, TypeRegistry, kind_of
 from distced.middleware.sets.describable import AnySet, DescribableSet, Filtered, TypeSet, set_children, walk_set
 from distced.middleware.sets.expressions import (
     COMPARISONS,

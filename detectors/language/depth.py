@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 from distced.detectors.language.scanner import error_at
-from distced.detectors.language.tree import (
+from distced.middleware.model.errors import PatternError
+from distced.middleware.patterns.tree import (
     Atom,
     Init,
     Iteration,
@@ -23,7 +24,6 @@ from distced.detectors.language.tree import (
     Window,
     children,
 )
-from distced.middleware.model.errors import PatternError
 from distced.middleware.sets.describable import (
     AnySet,
     DescribableSet,

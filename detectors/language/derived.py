@@ -13,8 +13,8 @@ from hashlib import blake2b
 
 from distced.detectors.language.inlining import rebuild
 from distced.detectors.language.parser import parse_expression
-from distced.detectors.language.tree import Atom, Pattern, Scope
 from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.patterns.tree import Atom, Pattern, Scope
 from distced.middleware.sets.describable import (
     AnySet,
     DescribableSet,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from distced.detectors.language.tree import Atom, Delegated, Init, Output, Pattern, Scope, children, walk
+from distced.middleware.patterns.tree import Atom, Delegated, Init, Output, Pattern, Scope, children, walk
 from distced.middleware.sets.describable import DescribableSet, conditions
 from distced.middleware.sets.expressions import Expression, names, variables
 

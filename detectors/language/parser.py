@@ -17,7 +17,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from distced.detectors.language.depth import check_depth, check_output_depth
 from distced.detectors.language.expression_parser import ExpressionParser
 from distced.detectors.language.scanner import Scanner
-from distced.detectors.language.tree import (
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.timestamps import HOUR, MINUTE, SECOND, parse_instant
+from distced.middleware.patterns.tree import (
     Alternation,
     Atom,
     Concatenation,
@@ -41,8 +43,6 @@ from distced.detectors.language.tree import (
     When,
     Window,
 )
-from distced.middleware.model.errors import DistcedError
-from distced.middleware.model.timestamps import HOUR, MINUTE, SECOND, parse_instant
 from distced.middleware.sets.describable import DescribableSet, Difference, Filtered
 from distced.middleware.sets.expressions import Expression, Span
 

@@ -17,12 +17,12 @@ from itertools import groupby
 from msgspec import structs
 
 from distced.detectors.automata.automaton import Automaton, Delegated, part_type
-from distced.detectors.compilation import Compiled
+from distced.detectors.compiler import Compiled
 from distced.detectors.stepwise.inner_events import PartMatch, part_events, part_match
 from distced.detectors.stepwise.instance import BEFORE_ALL
 from distced.detectors.stepwise.matcher import Matcher
-from distced.detectors.stepwise.records import hear_open, open_gaps
-from distced.detectors.stepwise.thinning import Thinner, mark, unmarked
+from distced.detectors.stepwise.provenance import hear_open, open_gaps
+from distced.detectors.stepwise.throttling import Thinner, mark, unmarked
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import CompositeEvent, Event, EventId, OpenGap, OrderKey
 from distced.middleware.model.timestamps import INSTANT_MAX

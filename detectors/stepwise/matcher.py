@@ -14,14 +14,14 @@ from typing import Final
 
 from distced.detectors.automata.automaton import Automaton, part_type, timer_type
 from distced.detectors.stepwise.changes import assigned, initialised, kept_registers, timers_after
-from distced.detectors.stepwise.findings import Findings
+from distced.detectors.stepwise.composites import Findings
 from distced.detectors.stepwise.gaps import StartGaps
 from distced.detectors.stepwise.inner_events import PartEvent, PartMatch, TimeEvent
 from distced.detectors.stepwise.instance import AFTER_ALL, BEFORE_ALL, Instance
+from distced.detectors.stepwise.instance_store import Waiting
 from distced.detectors.stepwise.plans import KeyGroup, MovePlan, Planner, StatePlan, key_of
-from distced.detectors.stepwise.records import start_recorded
+from distced.detectors.stepwise.provenance import start_recorded
 from distced.detectors.stepwise.type_plans import TypePlan, TypePlans
-from distced.detectors.stepwise.waiting import Waiting
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import TIME, Event
 

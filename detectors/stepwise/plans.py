@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from distced.detectors.automata.automaton import Automaton, Move, Position, State, part_type
-from distced.detectors.language.tree import When
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import Event
+from distced.middleware.patterns.tree import When
 from distced.middleware.sets.describable import ConditionByType
 from distced.middleware.sets.evaluation import (
     Bindings,

@@ -12,7 +12,17 @@ from typing import Any, Final
 
 import msgspec
 
-from distced.detectors.packing import WIDE, pack_id, pack_key, pack_seq, seal, unpack_id, unpack_key, unpack_seq, unseal
+from distced.detectors.snapshot_format import (
+    WIDE,
+    pack_id,
+    pack_key,
+    pack_seq,
+    seal,
+    unpack_id,
+    unpack_key,
+    unpack_seq,
+    unseal,
+)
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.detectors.stepwise.gaps import StartGaps
 from distced.detectors.stepwise.inner_events import PartEvent, PartMatch, TimeEvent

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from distced.detectors.automata.automaton import Automaton, timer_type
+from distced.detectors.stepwise.instance_store import Pool
 from distced.detectors.stepwise.plans import MovePlan, Planner, StatePlan
-from distced.detectors.stepwise.waiting import Pool
 
 
 @dataclass(frozen=True, slots=True)

@@ -384,7 +384,7 @@ class Cut(msgspec.Struct, frozen=True):
 
     Attributes:
         path, run: the node of the canonical tree, or of a joint the run of parts.
-        detector, source, key, bound, counted, repeats: as of `detectors.language.tree.Delegated`.
+        detector, source, key, bound, counted, repeats: as of `middleware.patterns.tree.Delegated`.
     """
 
     path: tuple[int, ...]

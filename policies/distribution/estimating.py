@@ -36,8 +36,8 @@ from typing import Final, NamedTuple
 from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton, State, Timer
 from distced.detectors.cutting.candidates import size_of
 from distced.detectors.cutting.graph import DetectorPlan
-from distced.detectors.language.tree import Delegated, Relative
 from distced.middleware.model.timestamps import DAY, SECOND
+from distced.middleware.patterns.tree import Delegated, Relative
 from distced.middleware.wire.directory_entries import Hints, Measured
 from distced.policies.distribution import sizes
 from distced.policies.distribution.reading import Stream, inputs

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 
 from msgspec.structs import replace as replace_entry
 
-from distced.detectors.compilation import Compiled, compile_pattern
+from distced.detectors.compiler import Compiled, compile_pattern
 from distced.detectors.cutting.catalogue import Catalogue
 from distced.detectors.cutting.graph import DetectorPlan
-from distced.detectors.language.printer import format_publication
 from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.patterns.printer import format_publication
 from distced.middleware.wire.directory_entries import DetectorEntry, Hints
 from distced.policies.distribution.hints import NO_HINTS
 from distced.policies.distribution.policy import Policy

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from distced.detectors.compilation import Compiled, compile_pattern
+from distced.detectors.compiler import Compiled, compile_pattern
 from distced.detectors.cutting import decomposition
 from distced.detectors.cutting.catalogue import Catalogue, Entry
 from distced.detectors.cutting.cover import INLINE, Usable, for_reuse
 from distced.detectors.cutting.graph import Choice, Choose, DetectorGraph, DetectorPlan, cut
 from distced.detectors.language.names import referenced
-from distced.detectors.language.tree import Publication
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.patterns.tree import Publication
 from distced.middleware.wire.directory_entries import DetectorEntry, Hints
 from distced.policies.distribution.hints import NO_HINTS, allowed_nodes
 from distced.policies.distribution.policy import Policy

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from distced.detectors.compilation import Compiled
+from distced.detectors.compiler import Compiled
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.wire.directory_entries import Hints, Measured

@@ -29,8 +29,8 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from distced.detectors.automata.automaton import Automaton
-from distced.detectors.columnar.columns import Batch
-from distced.detectors.compilation import compile_pattern
+from distced.detectors.columnar.batch.columns import Batch
+from distced.detectors.compiler import compile_pattern
 from distced.middleware.sets.describable import ConditionByType
 from distced.middleware.sets.expressions import (
     FALSE,

@@ -170,7 +170,7 @@ def bench_patterns(
 
       distced bench patterns --vary zipf --patterns 100000 --report reports
     """
-    from distced.detectors.engines import chosen
+    from distced.detectors.runtime.engines import chosen
 
     chosen("columnar", 0)
     from distced.simulations.benchmarks import patterns_report
@@ -197,7 +197,7 @@ def bench_instances(
     as_json: AsJson = False,
 ) -> int:
     """What a live instance takes in memory, and how fast events are with so many of them, on both engines."""
-    from distced.detectors.engines import chosen
+    from distced.detectors.runtime.engines import chosen
 
     chosen("columnar", 0)
     from distced.simulations.benchmarks import instances_report

@@ -16,9 +16,9 @@ from typing import Final
 
 import numpy as np
 
-from distced.detectors.columnar.columns import Batch
+from distced.detectors.columnar.batch.columns import Batch
 from distced.detectors.columnar.looping import Loop
-from distced.detectors.compilation import compile_pattern
+from distced.detectors.compiler import compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.events import Event
 

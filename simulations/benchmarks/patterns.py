@@ -18,8 +18,8 @@ from itertools import islice
 from statistics import median
 from typing import Final, TypeAlias
 
-from distced.detectors.columnar.columns import Batch
-from distced.detectors.compilation import compile_pattern
+from distced.detectors.columnar.batch.columns import Batch
+from distced.detectors.compiler import compile_pattern
 from distced.simulations.benchmarks.cayuga_queries import Parameters, Template, queries, stream, text_of, with_automata
 from distced.simulations.benchmarks.patterns_variants import OPTIONS, Baseline, Engine, Variant, Way
 from distced.simulations.benchmarks.static_predicates import Row, StaticPredicates, read

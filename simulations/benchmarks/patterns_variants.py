@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 
 from distced.detectors.automata.automaton import Automaton
-from distced.detectors.columnar.columns import Batch
+from distced.detectors.columnar.batch.columns import Batch
 from distced.detectors.columnar.looping import Loop
 from distced.simulations.benchmarks.cayuga_queries import CONTINUOUS, DISCRETE
 from distced.simulations.benchmarks.static_predicates import StaticPredicates

@@ -20,7 +20,7 @@ from random import Random
 from statistics import median
 from typing import Final, TypeAlias
 
-from distced.detectors.compilation import Compiled, compile_pattern
+from distced.detectors.compiler import Compiled, compile_pattern
 from distced.detectors.cutting.catalogue import Catalogue
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.timestamps import MILLISECOND

@@ -17,7 +17,7 @@ from random import Random
 from statistics import median
 from typing import Final
 
-from distced.detectors.compilation import compile_pattern
+from distced.detectors.compiler import compile_pattern
 from distced.policies.distribution.policy import NAMED
 from distced.policies.topology.generating import RANDOM_KINDS, random_topology
 from distced.policies.topology.model import Place

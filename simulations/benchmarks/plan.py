@@ -23,13 +23,13 @@ from random import Random
 from statistics import median
 from typing import Final, TypeAlias
 
-from distced.detectors.compilation import Compiled, compile_pattern
+from distced.detectors.canonical.form import canonical_form
+from distced.detectors.compiler import Compiled, compile_pattern
 from distced.detectors.cutting.candidates import JointView, size_of, views
 from distced.detectors.cutting.catalogue import Catalogue
 from distced.detectors.cutting.cover import for_reuse
 from distced.detectors.cutting.graph import Choice, DetectorGraph, DetectorPlan, cut
-from distced.detectors.language.canonical import canonical_form
-from distced.detectors.language.tree import Delegated, Publication
+from distced.middleware.patterns.tree import Delegated, Publication
 from distced.simulations.benchmarks.plan_patterns import SHAPES
 
 LEAST: Final = 2

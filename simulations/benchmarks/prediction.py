@@ -14,7 +14,7 @@ from random import Random
 from statistics import median
 from typing import Final
 
-from distced.detectors.compilation import compile_pattern
+from distced.detectors.compiler import compile_pattern
 from distced.middleware.model.event_types import event_type
 from distced.policies.distribution.policy import NAMED
 from distced.policies.topology.generating import RANDOM_KINDS, TYPES, random_topology

@@ -22,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from distced.detectors.pattern_source import PatternSource, compile_source
+from distced.detectors.pattern_files import PatternSource, compile_source
 from distced.middleware.cli.output import show_error
 from distced.middleware.history import History, HistoryWriter
 from distced.middleware.history.layout import day_text

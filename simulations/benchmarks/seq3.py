@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from distced.detectors.compilation import compile_pattern
+from distced.detectors.compiler import compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import MILLISECOND, SECOND

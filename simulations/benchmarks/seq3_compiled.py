@@ -13,9 +13,9 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from distced.detectors.columnar.columns import Batch
+from distced.detectors.columnar.batch.columns import Batch
 from distced.detectors.columnar.engine import ColumnarEngine
-from distced.detectors.compilation import compile_pattern
+from distced.detectors.compiler import compile_pattern
 
 NAMES: Final = ("A", "B", "C", "D")
 BATCH: Final = 100_000

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from distced.detectors.compilation import Compiled, compile_publication, register_derived
+from distced.detectors.compiler import Compiled, compile_publication, register_derived
 from distced.detectors.language.inlining import inline_file
 from distced.detectors.language.parser import parse_file
 from distced.middleware.model.errors import DistcedError

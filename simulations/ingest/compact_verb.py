@@ -37,7 +37,7 @@ def compact(
 
     import msgspec
 
-    from distced.detectors.found_output import progress_bars
+    from distced.detectors.batch_run.output import progress_bars
     from distced.middleware.cli.output import messages, print_json
     from distced.middleware.history.layout import check_history
     from distced.simulations.ingest.compacting import Compaction

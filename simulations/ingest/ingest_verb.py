@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 from rich.text import Text
 
-from distced.detectors.found_output import opened_for_writing, progress_bars
+from distced.detectors.batch_run.output import opened_for_writing, progress_bars
 from distced.middleware.cli.output import messages, print_json
 from distced.middleware.history.layout import make_history
 from distced.middleware.history.writer import check_recorder

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from distced.detectors.running import declared_types
+from distced.detectors.batch_run.runner import declared_types
 from distced.middleware.event_files import EventReader, read_events
 from distced.middleware.history import History, HistoryWriter
 from distced.middleware.history.layout import write_whole

@@ -18,9 +18,9 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from distced.detectors.compilation import Compiled
-from distced.detectors.engines import EngineName
-from distced.detectors.pattern_source import PatternSource, compile_source
+from distced.detectors.compiler import Compiled
+from distced.detectors.pattern_files import PatternSource, compile_source
+from distced.detectors.runtime.engines import EngineName
 from distced.middleware.history.history import History
 from distced.middleware.history.reader import events_of_history
 from distced.middleware.model.errors import DistcedError

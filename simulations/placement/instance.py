@@ -14,8 +14,8 @@ from functools import cached_property
 from msgspec.structs import replace as replace_entry
 
 from distced.detectors.cutting.graph import DetectorPlan
-from distced.detectors.language.printer import format_publication
 from distced.middleware.model.errors import DistcedError
+from distced.middleware.patterns.printer import format_publication
 from distced.middleware.wire.directory import Entries
 from distced.middleware.wire.directory_entries import DetectorEntry, Foreseen, HintEntry, Measured, SourceEntry, Told
 from distced.policies.distribution import sizes

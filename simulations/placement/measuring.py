@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from distced.detectors.engines import EngineName, Kinds
+from distced.detectors.runtime.engines import EngineName, Kinds
 from distced.middleware.history.history import History
 from distced.middleware.history.layout import day_number
 from distced.middleware.history.reader import events_of_history

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from distced.detectors.pattern_source import PatternSource, compile_source, read_source
+from distced.detectors.pattern_files import PatternSource, compile_source, read_source
 from distced.middleware.cli.output import messages, output, print_json, show_notes
 from distced.middleware.history.history import History
 from distced.middleware.history.reader import events_of_history

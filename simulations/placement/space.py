@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from distced.detectors.compilation import Compiled
+from distced.detectors.compiler import Compiled
 from distced.detectors.cutting import decomposition
 from distced.detectors.cutting.catalogue import Catalogue, Entry
 from distced.detectors.cutting.cover import INLINE, Usable, for_reuse
 from distced.detectors.cutting.graph import Choice, Choose, DetectorGraph, DetectorPlan, cut
-from distced.detectors.language.tree import Publication
 from distced.middleware.model.errors import DistcedError
+from distced.middleware.patterns.tree import Publication
 from distced.middleware.wire.directory_entries import parts_key
 from distced.policies.topology.model import Place
 

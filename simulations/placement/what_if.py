@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from distced.detectors.engines import Kinds
+from distced.detectors.runtime.engines import Kinds
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND

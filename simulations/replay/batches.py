@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from distced.detectors.columnar.columns import Batch, Column, Handed, Ints
-from distced.detectors.columnar.values import BOOLEAN, FLOAT, INTEGER, NULL, TEXT, Texts
+from distced.detectors.columnar.batch.columns import Batch, Column, Handed, Ints
+from distced.detectors.columnar.batch.values import BOOLEAN, FLOAT, INTEGER, NULL, TEXT, Texts
 from distced.middleware.event_files.arrow_form import column_of
 from distced.middleware.event_files.native import OWN_COLUMNS, PREFIX
 from distced.middleware.event_files.tables import WHOLE

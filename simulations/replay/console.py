@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from distced.detectors.console import Consumption, ConsumptionOption, EngineOption, PatternArgument
+from distced.detectors.cli.verbs import Consumption, ConsumptionOption, EngineOption, PatternArgument
 from distced.middleware.cli.output import AsJson
 
 

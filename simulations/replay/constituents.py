@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
 
-from distced.detectors.language.tree import Alternation, Atom, Hidden, Iteration, Timing
+from distced.middleware.patterns.tree import Alternation, Atom, Hidden, Iteration, Timing
 from distced.middleware.sets.describable import TypeSet
 
 

@@ -13,8 +13,8 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from distced.detectors.columnar.columns import Column
-from distced.detectors.columnar.values import FLOAT, INTEGER, TEXT
+from distced.detectors.columnar.batch.columns import Column
+from distced.detectors.columnar.batch.values import FLOAT, INTEGER, TEXT
 from distced.middleware.event_files.arrow_form import column_of
 from distced.simulations.replay.batches import column_values
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from distced.detectors.compilation import Compiled
-from distced.detectors.engines import EngineName, chosen, has_columnar, make_engine
+from distced.detectors.compiler import Compiled
+from distced.detectors.runtime.engines import EngineName, chosen, has_columnar, make_engine
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.events import CompositeEvent, OrderKey
 from distced.simulations.replay.batches import TableBatch

@@ -12,7 +12,7 @@ from typing import IO, Any, Final, TypeAlias
 
 import msgspec
 
-from distced.detectors.packing import WIDE, pack_seq, unpack_seq
+from distced.detectors.snapshot_format import WIDE, pack_seq, unpack_seq
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import CompositeEvent, Event
 

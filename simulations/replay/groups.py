@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from distced.detectors.compilation import Compiled
+from distced.detectors.compiler import Compiled
 from distced.middleware.sets.expressions import Field
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass
 
-from distced.detectors.compilation import Compiled
+from distced.detectors.compiler import Compiled
 
 _ALWAYS = ("type", "lo", "hi", "source", "seq", "constituents")
 

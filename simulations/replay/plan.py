@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from distced.detectors.compilation import Compiled, types_read
+from distced.detectors.compiler import Compiled, types_read
 from distced.detectors.cutting.decomposition import full
 from distced.detectors.cutting.graph import DetectorGraph, cut
-from distced.detectors.engines import has_columnar
+from distced.detectors.runtime.engines import has_columnar
 from distced.middleware.history.history import HistoryFile
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import INSTANT_MIN, format_duration
@@ -221,7 +221,7 @@ def _runs_columnar(group: Sequence[Compiled]) -> bool:
     """Whether the columnar engine runs all of the patterns in its loops."""
     if not has_columnar():
         return False
-    from distced.detectors.columnar.units import supports
+    from distced.detectors.columnar.program.units import supports
 
     return all(supports(each.automaton) for each in group)
 

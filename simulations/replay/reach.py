@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from distced.detectors.automata.automaton import Automaton, Relative, State, TimeOfDay, Timer, timer_type
-from distced.detectors.compilation import Compiled
-from distced.detectors.stepwise.findings import may_repeat
+from distced.detectors.compiler import Compiled
+from distced.detectors.stepwise.composites import may_repeat
 from distced.middleware.model.timestamps import DAY, HOUR
 from distced.middleware.sets.expressions import FALSE, TRUE
 from distced.simulations.replay.constituents import may_lack_constituents

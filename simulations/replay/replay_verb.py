@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from rich.text import Text
 
-from distced.detectors.compilation import Consumption
-from distced.detectors.engines import EngineName
-from distced.detectors.found_output import progress_bars, writing_found
-from distced.detectors.pattern_source import Patterns, PatternSource, compile_source, read_source
-from distced.detectors.running import misfits
+from distced.detectors.batch_run.output import progress_bars, writing_found
+from distced.detectors.batch_run.runner import misfits
+from distced.detectors.compiler import Consumption
+from distced.detectors.pattern_files import Patterns, PatternSource, compile_source, read_source
+from distced.detectors.runtime.engines import EngineName
 from distced.middleware.cli.output import messages, print_json, show_notes
 from distced.middleware.history.history import History
 from distced.middleware.model.errors import DistcedError

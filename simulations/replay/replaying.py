@@ -14,9 +14,9 @@ from typing import IO, Final, NamedTuple
 
 import msgspec
 
-from distced.detectors.compilation import Compiled, types_read
+from distced.detectors.compiler import Compiled, types_read
 from distced.detectors.cutting.graph import DetectorGraph
-from distced.detectors.engines import EngineName
+from distced.detectors.runtime.engines import EngineName
 from distced.middleware.history.history import History, HistoryFile, Problem
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import CompositeEvent, EventId

@@ -23,8 +23,8 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from distced.detectors.compilation import Compiled
-from distced.detectors.engines import EngineName
+from distced.detectors.compiler import Compiled
+from distced.detectors.runtime.engines import EngineName
 from distced.simulations.replay.detecting import Counts, detect
 from distced.simulations.replay.found import unreadable, write_found
 from distced.simulations.replay.plan import Slice

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
-from distced.detectors.compilation import Compiled
-from distced.detectors.packing import pack_event, unpack_event
+from distced.detectors.compiler import Compiled
+from distced.detectors.snapshot_format import pack_event, unpack_event
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.detectors.stepwise.snapshot import restore, snapshot
 from distced.middleware.model.events import CompositeEvent, Event, EventId

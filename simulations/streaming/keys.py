@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from distced.detectors.compilation import Compiled
+from distced.detectors.compiler import Compiled
 from distced.middleware.model.errors import DistcedError
 from distced.simulations.replay.constituents import may_lack_constituents
 from distced.simulations.replay.groups import key_of_group

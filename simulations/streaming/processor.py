@@ -14,7 +14,7 @@ from typing import Any, Final
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from distced.detectors.compilation import Compiled
+from distced.detectors.compiler import Compiled
 from distced.middleware.event_files.arrow_form import DIGITS, constituents_text
 from distced.middleware.model.events import CompositeEvent
 from distced.simulations.streaming.columns import EVENT, EventColumns

@@ -1,8 +1,8 @@
 """Patterns over a streaming DataFrame: a streaming DataFrame of composite events.
 
-Guaranteed detection: what is found is what `detectors.running.run` finds in the same events, with the same ids, in
-whatever order they come within the watermark. Spark's `transformWithState` keeps the state and its timers; the pandas
-variant was rejected, because it turns whole numbers to floats where some are missing.
+Guaranteed detection: what is found is what `detectors.batch_run.runner.run` finds in the same events, with the same
+ids, in whatever order they come within the watermark. Spark's `transformWithState` keeps the state and its timers; the
+pandas variant was rejected, because it turns whole numbers to floats where some are missing.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from distced.detectors.compilation import Compiled, Consumption, types_read
-from distced.detectors.running import compiled_patterns
+from distced.detectors.batch_run.runner import compiled_patterns
+from distced.detectors.compiler import Compiled, Consumption, types_read
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import EventType, TypeRegistry
 from distced.middleware.model.timestamps import MILLISECOND, parse_duration
@@ -49,7 +49,7 @@ def detect_stream(
     Args:
         frame: columns `type`, `lo` and `hi` (or `time`; timestamps, or nanoseconds since 1970), `source`, `seq`, and
             the attributes: a column each, or all in `attributes`, as a JSON object, a map or a struct.
-        pattern: as `detectors.running.run` takes it.
+        pattern: as `detectors.batch_run.runner.run` takes it.
         watermark: how much later than the latest an event may come, such as `"10s"`. Spark drops what is later still,
             and counts it: `numRowsDroppedByWatermark` of the state operator in the query's progress.
         by: attributes by whose values the work is dealt out; by itself those that all patterns are keyed by. Where

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from distced.brokers.serving import GRACE
-from distced.detectors.compilation import compile_pattern
+from distced.detectors.compiler import compile_pattern
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND

@@ -9,12 +9,12 @@ from random import Random
 import pytest
 
 from distced.brokers.migrating import PATIENCE
-from distced.detectors.compilation import compile_pattern
-from distced.detectors.language.printer import format_publication
+from distced.detectors.compiler import compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.timestamps import SECOND
+from distced.middleware.patterns.printer import format_publication
 from distced.middleware.wire.directory_entries import Arrival, Move, Refusal, State, SubscriptionEntry, encode
 from distced.middleware.wire.topics import administration_topic
 from tests.brokers.test_delegating import CHAIN, Scene

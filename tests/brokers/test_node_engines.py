@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from distced.brokers.effects import Note
-from distced.detectors.switching import Engines
+from distced.detectors.runtime.engine_switch import Engines
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND

@@ -9,13 +9,13 @@ from random import Random
 
 import pytest
 
-from distced.detectors.compilation import Compiled, compile_pattern
-from distced.detectors.language.printer import format_publication
-from distced.detectors.language.tree import Output, Publication
+from distced.detectors.compiler import Compiled, compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.event_types import TypeRegistry, event_type
 from distced.middleware.model.timestamps import SECOND
+from distced.middleware.patterns.printer import format_publication
+from distced.middleware.patterns.tree import Output, Publication
 from distced.middleware.sets.expressions import Literal
 from tests.brokers.virtual import Network, VirtualClient, delivering
 from tests.generate import TYPES, PatternMaker

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from distced.detectors.compilation import Compiled
+from distced.detectors.compiler import Compiled
 from distced.detectors.conformance import ENGINES, Case, compile_case, load_cases, run_case
-from distced.detectors.conformance.running import compare
+from distced.detectors.conformance.case_runner import compare
 from distced.detectors.language.inlining import inline
 from distced.detectors.language.parser import parse_pattern, parse_publication
-from distced.detectors.language.tree import (
+from distced.middleware.model.events import COMPOSITE, CompositeEvent, Event, EventId, composite_digest
+from distced.middleware.patterns.tree import (
     Alternation,
     Atom,
     Concatenation,
@@ -32,7 +33,6 @@ from distced.detectors.language.tree import (
     Window,
     walk,
 )
-from distced.middleware.model.events import COMPOSITE, CompositeEvent, Event, EventId, composite_digest
 from distced.middleware.sets.describable import AnySet, Difference, Filtered, Intersection, TypeSet, Union, walk_set
 from distced.policies.cut_cases import HowCut, cut_run
 from tests.comparing import seen

@@ -6,11 +6,11 @@ import pytest
 
 from distced.detectors.automata.automaton import Automaton, part_type, timer_type
 from distced.detectors.automata.builder import build
-from distced.detectors.automata.reachable import can_match
-from distced.detectors.compilation import compile_pattern
+from distced.detectors.automata.properties import can_match
+from distced.detectors.compiler import compile_pattern
 from distced.detectors.language.parser import parse_publication
-from distced.detectors.language.tree import Relative
 from distced.middleware.model.timestamps import MINUTE
+from distced.middleware.patterns.tree import Relative
 from distced.middleware.sets.expressions import FALSE, TRUE
 
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from distced.detectors.compilation import Compiled, compile_pattern, compile_publication
-from distced.detectors.language.canonical import CanonicalForm, canonical_form, canonical_text
+from distced.detectors.canonical.form import CanonicalForm, canonical_form, canonical_text
+from distced.detectors.compiler import Compiled, compile_pattern, compile_publication
 from distced.detectors.language.parser import parse_publication
-from distced.detectors.language.printer import format_publication
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.events import Event, composite_digest
+from distced.middleware.patterns.printer import format_publication
 from tests.generate import FEATURES, PatternMaker
 
 

@@ -7,15 +7,15 @@ from random import Random
 
 import pytest
 
-from distced.detectors.compilation import compile_pattern
+from distced.detectors.canonical.form import canonical_form
+from distced.detectors.compiler import compile_pattern
 from distced.detectors.cutting.candidates import candidates
 from distced.detectors.cutting.catalogue import Catalogue, Entry
 from distced.detectors.cutting.cover import for_reuse
 from distced.detectors.cutting.decomposition import full, none
 from distced.detectors.cutting.graph import DetectorGraph, cut
-from distced.detectors.language.canonical import canonical_form
-from distced.detectors.language.printer import format_pattern
 from distced.middleware.model.errors import PatternError
+from distced.middleware.patterns.printer import format_pattern
 from tests.comparing import compiled
 from tests.generate import PatternMaker
 

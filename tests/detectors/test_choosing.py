@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from distced.detectors.choosing import (
+from distced.detectors.runtime.engine_choice import (
     COLUMNAR,
     HAND_OVER,
     HAND_OVER_INSTANCE,
@@ -17,7 +17,7 @@ from distced.detectors.choosing import (
     STEPWISE,
     EngineChoice,
 )
-from distced.detectors.engines import EngineName
+from distced.detectors.runtime.engines import EngineName
 from distced.middleware.model.timestamps import SECOND
 
 

@@ -17,11 +17,12 @@ pytest.importorskip("numba", reason="the columnar engine needs the extra distced
 
 import numpy as np
 
-from distced.detectors.columnar import keeping, layout
-from distced.detectors.columnar.columns import Batch, Column
+from distced.detectors.columnar import word_offsets as layout
+from distced.detectors.columnar.batch.columns import Batch, Column
 from distced.detectors.columnar.engine import ColumnarEngine
-from distced.detectors.columnar.units import supports
-from distced.detectors.compilation import Compiled, compile_file, compile_pattern
+from distced.detectors.columnar.kernel import compaction as keeping
+from distced.detectors.columnar.program.units import supports
+from distced.detectors.compiler import Compiled, compile_file, compile_pattern
 from distced.detectors.conformance import Case, Kinds, load_cases, run_case
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.detectors.stepwise.snapshot import restore, snapshot
@@ -190,7 +191,7 @@ def test_guards_mean_the_same(guard: str) -> None:
 
 def test_an_error_in_what_python_does_for_the_loop_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = ColumnarEngine([compile_pattern("[A where upper(name) == 'X']")])
-    monkeypatch.setattr("distced.detectors.columnar.callback.FUNCTION_NAMES", ())
+    monkeypatch.setattr("distced.detectors.columnar.python_calls.FUNCTION_NAMES", ())
     with pytest.raises(IndexError):
         engine.feed([Event("A", 1, 1, "s", 1, {"name": "x"})])
 
@@ -205,7 +206,7 @@ def test_with_bounds_checked(tmp_path: Path) -> None:
 
 
 def test_nothing_is_paid_where_it_is_not_used() -> None:
-    modules = "distced.detectors.running, distced.detectors.engines"
+    modules = "distced.detectors.batch_run.runner, distced.detectors.runtime.engines"
     script = f"import sys, {modules}; print('numba' in sys.modules or 'numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, timeout=60)
     assert done.stdout.strip() == "False", done.stderr

@@ -8,12 +8,12 @@ import pytest
 
 pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
 
-from distced.detectors.columnar import layout
-from distced.detectors.columnar.columns import Batch
+from distced.detectors.columnar import word_offsets as layout
+from distced.detectors.columnar.batch.columns import Batch
 from distced.detectors.columnar.engine import ColumnarEngine
 from distced.detectors.columnar.looping import Loop
 from distced.detectors.columnar.prefixes import chain_of
-from distced.detectors.compilation import Compiled, compile_pattern
+from distced.detectors.compiler import Compiled, compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.events import CompositeEvent, Event

@@ -12,13 +12,14 @@ import pytest
 
 pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
 
-from distced.detectors.columnar import keeping, layout
-from distced.detectors.columnar.columns import Batch
-from distced.detectors.columnar.layout import TAG_BITS
+from distced.detectors.columnar import word_offsets as layout
+from distced.detectors.columnar.batch.columns import Batch
+from distced.detectors.columnar.kernel import compaction as keeping
+from distced.detectors.columnar.kernel.start_lookup import Starts, slot_of
 from distced.detectors.columnar.looping import Loop
-from distced.detectors.columnar.starts import Starts, slot_of
-from distced.detectors.columnar.stretches import Stretches
-from distced.detectors.compilation import compile_pattern
+from distced.detectors.columnar.program.free_list import Stretches
+from distced.detectors.columnar.word_offsets import TAG_BITS
+from distced.detectors.compiler import compile_pattern
 from distced.middleware.model.events import Event
 from tests.coming_and_going import automata_of, check, come_and_go, some_events
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from distced.detectors.pattern_source import compile_source, read_source
+from distced.detectors.pattern_files import compile_source, read_source
 from distced.middleware.cli.command import main
 from distced.middleware.mapping.type_file import load_types
 from distced.middleware.model.errors import DistcedError, PatternError

@@ -6,15 +6,15 @@ from random import Random
 
 import pytest
 
-from distced.detectors.compilation import compile_file, compile_pattern
+from distced.detectors.canonical.form import canonical_form
+from distced.detectors.compiler import compile_file, compile_pattern
 from distced.detectors.cutting.candidates import Candidate, candidates, views
 from distced.detectors.cutting.decomposition import full, none
 from distced.detectors.cutting.graph import cut
 from distced.detectors.cutting.joints import ends_open, joined, joint_of, opens_parallel, opens_strong
-from distced.detectors.language.canonical import canonical_form
 from distced.detectors.language.parser import parse_pattern
-from distced.detectors.language.printer import format_pattern
 from distced.middleware.model.errors import PatternError
+from distced.middleware.patterns.printer import format_pattern
 from tests.comparing import compiled
 from tests.generate import PatternMaker
 

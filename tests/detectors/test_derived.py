@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distced.detectors.compilation import compile_file, compile_pattern, register_derived
-from distced.detectors.engines import EngineName, make_engine
+from distced.detectors.compiler import compile_file, compile_pattern, register_derived
 from distced.detectors.language.derived import Thinning, without_derived
 from distced.detectors.language.parser import parse_expression, parse_file, parse_pattern
-from distced.detectors.language.printer import format_pattern
+from distced.detectors.runtime.engines import EngineName, make_engine
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.detectors.stepwise.thinning import Thinner, mark, unmarked
+from distced.detectors.stepwise.throttling import Thinner, mark, unmarked
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import EventType, TypeRegistry
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import MINUTE, SECOND
+from distced.middleware.patterns.printer import format_pattern
 from distced.middleware.sets.expressions import TRUE
 
 PERS = EventType("Pers", {"person": "string", "room": "string"})

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from distced.detectors.compilation import Compiled, compile_file, compile_pattern, compile_publication
-from distced.detectors.detector import Detected, Detector, detector_id
+from distced.detectors.compiler import Compiled, compile_file, compile_pattern, compile_publication
+from distced.detectors.runtime.detector import Detected, Detector, detector_id
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import PatternError, SnapshotError
 from distced.middleware.model.events import CompositeEvent, Event

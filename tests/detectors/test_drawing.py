@@ -12,19 +12,19 @@ from xml.etree import ElementTree
 import pytest
 
 from distced import simulations
-from distced.detectors.compilation import compile_file, compile_pattern, compile_publication
-from distced.detectors.drawing.document import pattern_as_dict
+from distced.detectors.compiler import compile_file, compile_pattern, compile_publication
+from distced.detectors.drawing.automaton_text import pattern_as_text
+from distced.detectors.drawing.automaton_view import AutomatonView, view_of
 from distced.detectors.drawing.dot import dot
 from distced.detectors.drawing.figure import figure
+from distced.detectors.drawing.json_documents import pattern_as_dict
 from distced.detectors.drawing.layout import Box, connect, place, ranks
 from distced.detectors.drawing.outline import outline, outline_lines
 from distced.detectors.drawing.shapes import Arrowhead, Circle, Text, extent
 from distced.detectors.drawing.shapes import Path as Line
 from distced.detectors.drawing.svg import svg
-from distced.detectors.drawing.text import pattern_as_text
-from distced.detectors.drawing.view import AutomatonView, view_of
 from distced.detectors.language.parser import parse_pattern
-from distced.detectors.pattern_source import compile_source, read_source
+from distced.detectors.pattern_files import compile_source, read_source
 from distced.middleware.cli.command import main
 from distced.middleware.model.errors import PatternError
 from tests.generate import PatternMaker

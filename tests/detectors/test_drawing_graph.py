@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from distced import simulations
-from distced.detectors.compilation import Compiled, Consumption, compile_file, compile_publication
+from distced.detectors.compiler import Compiled, Consumption, compile_file, compile_publication
 from distced.detectors.cutting import decomposition
 from distced.detectors.cutting.graph import cut
 from distced.detectors.cutting.reuse import catalogue_of, plan_for_reuse
@@ -26,7 +26,7 @@ from distced.detectors.drawing.graph_text import graph_as_text
 from distced.detectors.drawing.graph_view import ANY, Flow, GraphView, graph_view
 from distced.detectors.drawing.shapes import Arrowhead, Panel, Point, Text, extent
 from distced.detectors.drawing.shapes import Path as Line
-from distced.detectors.pattern_source import compile_source, read_source
+from distced.detectors.pattern_files import compile_source, read_source
 from distced.middleware.cli.command import main
 from distced.middleware.model.errors import DistcedError, PatternError
 from tests.generate import PatternMaker

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distced.detectors.automata.due import due_instant
-from distced.detectors.language.tree import Instant, Relative, TimeOfDay
 from distced.middleware.model.timestamps import (
     DAY,
     HOUR,
@@ -21,6 +20,7 @@ from distced.middleware.model.timestamps import (
     format_instant,
     parse_instant,
 )
+from distced.middleware.patterns.tree import Instant, Relative, TimeOfDay
 
 LONDON = "Europe/London"
 KATHMANDU = "Asia/Kathmandu"

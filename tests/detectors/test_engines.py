@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from distced.detectors import engines
-from distced.detectors.compilation import compile_pattern
-from distced.detectors.engines import PAYS_FROM, chosen, has_columnar, make_engine
-from distced.detectors.running import Replay, run
+from distced.detectors.batch_run.runner import Replay, run
+from distced.detectors.compiler import compile_pattern
+from distced.detectors.runtime import engines
+from distced.detectors.runtime.engines import PAYS_FROM, chosen, has_columnar, make_engine
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import Event

@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from distced.detectors.compilation import compile_pattern, compile_publication
+from distced.detectors.canonical.form import canonical_form
+from distced.detectors.compiler import compile_pattern, compile_publication
 from distced.detectors.conformance.event_text import parse_event
 from distced.detectors.cutting.candidates import CONDITIONS, Candidate, candidates
+from distced.detectors.cutting.cut_report import MOST_PARTS, NOT_CUT, cuts_of, with_thinned_names
 from distced.detectors.cutting.graph import Choice, cut
-from distced.detectors.cutting.wording import MOST_PARTS, NOT_CUT, cuts_of, with_thinned_names
 from distced.detectors.drawing.wording import thinned_names
-from distced.detectors.language.canonical import canonical_form
-from distced.detectors.language.printer import format_pattern, format_publication
-from distced.detectors.language.tree import Publication
-from distced.detectors.pattern_source import compile_source, read_source
+from distced.detectors.pattern_files import compile_source, read_source
 from distced.middleware.cli.command import main
 from distced.middleware.model.errors import PatternError
+from distced.middleware.patterns.printer import format_pattern, format_publication
+from distced.middleware.patterns.tree import Publication
 from tests.cutting import in_parts, whole
 from tests.generate import PatternMaker
 

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from distced.detectors.compilation import compile_file
+from distced.detectors.compiler import compile_file
 from distced.detectors.cutting.reuse import catalogue_of, plan_for_reuse
 from distced.middleware.cli.command import main
 from tests.cutting import in_parts, told, whole

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distced.detectors.compilation import compile_file, compile_pattern
+from distced.detectors.compiler import compile_file, compile_pattern
 from distced.detectors.language.parser import parse_publication
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import PatternError

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from distced.detectors.language.parser import parse_expression, parse_file, parse_pattern, parse_publication, parse_set
-from distced.detectors.language.printer import format_file, format_pattern, format_publication
-from distced.detectors.language.tree import (
+from distced.middleware.model.errors import PatternError
+from distced.middleware.model.timestamps import DAY, HOUR, MINUTE, SECOND
+from distced.middleware.patterns.printer import format_file, format_pattern, format_publication
+from distced.middleware.patterns.tree import (
     Alternation,
     Atom,
     Concatenation,
@@ -30,8 +32,6 @@ from distced.detectors.language.tree import (
     Timing,
     Window,
 )
-from distced.middleware.model.errors import PatternError
-from distced.middleware.model.timestamps import DAY, HOUR, MINUTE, SECOND
 from distced.middleware.sets.describable import AnySet, Difference, Filtered, Intersection, TypeSet, Union
 from distced.middleware.sets.expressions import Binary, Call, Field, Literal, Moment, Name, Unary
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from distced.detectors import readiness
-from distced.detectors.engines import has_columnar
 from distced.detectors.readiness import InBackground
-from distced.detectors.switching import engines
+from distced.detectors.runtime.engine_switch import engines
+from distced.detectors.runtime.engines import has_columnar
 from distced.middleware.model.errors import DistcedError
 from tests.switching import AtOnce
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from distced import simulations
-from distced.detectors.pattern_source import compile_source, read_source
-from distced.detectors.running import Replay
+from distced.detectors.batch_run.runner import Replay
+from distced.detectors.pattern_files import compile_source, read_source
 from distced.middleware.event_files import read_events
 from distced.middleware.mapping import load_mapping
 from distced.middleware.model.event_types import TypeRegistry

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-import distced.detectors.running as running
-from distced.detectors.compilation import Compiled, compile_file, compile_pattern, compile_publication
-from distced.detectors.pattern_source import read_source
-from distced.detectors.running import Replay, declared_types, misfits, replay, run
+import distced.detectors.batch_run.runner as running
+from distced.detectors.batch_run.runner import Replay, declared_types, misfits, replay, run
+from distced.detectors.compiler import Compiled, compile_file, compile_pattern, compile_publication
+from distced.detectors.pattern_files import read_source
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.event_files import write_events
 from distced.middleware.mapping import parse_mapping

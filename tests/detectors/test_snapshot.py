@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from distced.detectors.compilation import Compiled, compile_file, compile_pattern, compile_publication
+from distced.detectors.compiler import Compiled, compile_file, compile_pattern, compile_publication
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.detectors.stepwise.snapshot import restore, snapshot
 from distced.middleware.model.errors import PatternError, SnapshotError

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from distced.detectors.compilation import compile_file, compile_pattern
+from distced.detectors.compiler import compile_file, compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import CompositeEvent, Event

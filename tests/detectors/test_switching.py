@@ -10,13 +10,13 @@ import pytest
 
 pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
 
-from distced.detectors import switching
-from distced.detectors.choosing import Figures, Forced
-from distced.detectors.compilation import Compiled, compile_file, compile_pattern, compile_publication
-from distced.detectors.detector import Detector
-from distced.detectors.engines import EngineName
+from distced.detectors.compiler import Compiled, compile_file, compile_pattern, compile_publication
+from distced.detectors.runtime import engine_switch as switching
+from distced.detectors.runtime.detector import Detector
+from distced.detectors.runtime.engine_choice import Figures, Forced
+from distced.detectors.runtime.engine_switch import Engines
+from distced.detectors.runtime.engines import EngineName
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.detectors.switching import Engines
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.events import Event
 from distced.policies.detection import BestEffort, Guaranteed, detection_policy

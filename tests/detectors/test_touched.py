@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distced.detectors.compilation import compile_pattern
+from distced.detectors.compiler import compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.detectors.stepwise.snapshot import restore, snapshot
 from distced.middleware.model.events import Event

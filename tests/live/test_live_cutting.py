@@ -9,7 +9,7 @@ import pytest
 
 from distced.brokers.live import LiveNode
 from distced.brokers.server import Server
-from distced.detectors.compilation import compile_pattern
+from distced.detectors.compiler import compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.client.client import Client
 from distced.middleware.client.quality import Decomposition, QualityOfService

@@ -12,7 +12,7 @@ import pytest
 
 from distced.brokers.live import LiveNode
 from distced.brokers.server import find_mosquitto, start_server
-from distced.detectors.compilation import compile_pattern
+from distced.detectors.compiler import compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.cli.command import main
 from distced.middleware.client.client import Client

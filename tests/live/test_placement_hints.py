@@ -11,7 +11,7 @@ from distced.brokers.directory_reading import Reading
 from distced.brokers.hinting import publish_hints
 from distced.brokers.live import LiveNode
 from distced.brokers.server import Server
-from distced.detectors.compilation import compile_pattern
+from distced.detectors.compiler import compile_pattern
 from distced.middleware.client.client import Client
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import event_type

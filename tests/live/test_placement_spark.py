@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from distced.detectors.pattern_source import PatternSource, compile_source
+from distced.detectors.pattern_files import PatternSource, compile_source
 from distced.middleware.history.history import History
 from distced.middleware.history.writer import HistoryWriter
 from distced.middleware.model.errors import DistcedError

@@ -25,7 +25,7 @@ from distced.brokers.ray_nodes import RayNodes
 from distced.brokers.seats import Seat
 from distced.brokers.server import find_mosquitto
 from distced.brokers.sites_here import SitesHere
-from distced.detectors.compilation import Compiled
+from distced.detectors.compiler import Compiled
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.bus import Bus
 from distced.middleware.cli.command import main

@@ -16,8 +16,8 @@ import pytest
 pytest.importorskip("pyarrow", reason="a history needs the extra distced[tables]")
 
 from distced.brokers.server import Server
-from distced.detectors.pattern_source import PatternSource, compile_source
-from distced.detectors.running import run
+from distced.detectors.batch_run.runner import run
+from distced.detectors.pattern_files import PatternSource, compile_source
 from distced.middleware.cli.command import main
 from distced.middleware.client.client import Client
 from distced.middleware.history import History, events_of_history

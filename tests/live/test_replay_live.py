@@ -14,8 +14,8 @@ from random import Random
 from distced.brokers.live import LiveNode
 from distced.brokers.recording.live import LiveRecorder
 from distced.brokers.server import Server
-from distced.detectors.compilation import compile_pattern
-from distced.detectors.running import replay
+from distced.detectors.batch_run.runner import replay
+from distced.detectors.compiler import compile_pattern
 from distced.middleware.client.client import Client
 from distced.middleware.client.quality import QualityOfService
 from distced.middleware.history import History, events_of_history

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from distced.detectors.pattern_source import PatternSource, compile_source
+from distced.detectors.pattern_files import PatternSource, compile_source
 from distced.middleware.history import History, HistoryWriter
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import Event

@@ -17,7 +17,7 @@ import structlog
 
 from distced.brokers.live import LiveNode
 from distced.brokers.server import Server, find_mosquitto, start_server
-from distced.detectors.running import run
+from distced.detectors.batch_run.runner import run
 from distced.middleware.bus import Bus
 from distced.middleware.cli.command import main
 from distced.middleware.client.client import Client

@@ -57,8 +57,8 @@ def test_the_list_of_verbs_has_a_line_for_each_and_imports_nothing_heavy() -> No
 def test_only_the_module_of_the_verb_that_is_called_is_imported() -> None:
     done = in_a_process("check", "[A]")
     assert done.returncode == 0
-    consoles = {name for name in imported(done) if name.endswith(".console") and not name.startswith(("rich", "pip"))}
-    assert consoles == {"distced.detectors.console"}
+    consoles = {name for name in imported(done) if name.endswith(".cli.verbs") and not name.startswith(("rich", "pip"))}
+    assert consoles == {"distced.detectors.cli.verbs"}
     assert not imported(done) & set(HEAVY)
 
 
@@ -161,7 +161,7 @@ def test_unexpected_exceptions_keep_their_traceback(monkeypatch: pytest.MonkeyPa
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("distced.detectors.pattern_source.compile_source", broken)
+    monkeypatch.setattr("distced.detectors.pattern_files.compile_source", broken)
     with pytest.raises(RuntimeError, match="a bug"):
         main(["check", "[A]"])
 
@@ -173,7 +173,7 @@ def test_an_extra_that_is_missing_is_named(
     def without(*_: object, **__: object) -> None:
         raise ModuleNotFoundError(f"No module named '{package}.sub'", name=f"{package}.sub")
 
-    monkeypatch.setattr("distced.detectors.pattern_source.compile_source", without)
+    monkeypatch.setattr("distced.detectors.pattern_files.compile_source", without)
     assert main(["check", "[A]"]) == 2
     told = capsys.readouterr().err
     assert f"{package}, which is not installed" in told
@@ -199,7 +199,7 @@ def test_an_interrupted_verb_says_so(monkeypatch: pytest.MonkeyPatch, capsys: py
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("distced.detectors.pattern_source.compile_source", interrupted)
+    monkeypatch.setattr("distced.detectors.pattern_files.compile_source", interrupted)
     assert main(["check", "[A]"]) == 130
     assert "Traceback" not in capsys.readouterr().err
 

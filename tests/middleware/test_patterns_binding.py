@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distced import simulations
-from distced.detectors.compilation import compile_file
-from distced.detectors.language import tree
+from distced.detectors.compiler import compile_file
 from distced.detectors.language.parser import parse_expression, parse_file, parse_publication
 from distced.middleware.model.errors import DistcedError, PatternError
 from distced.middleware.patterns import (
@@ -28,6 +27,7 @@ from distced.middleware.patterns import (
     lo,
     other_than,
     pattern_file,
+    tree,
     value,
 )
 from distced.middleware.sets.describable import TypeSet, Union

@@ -7,7 +7,7 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from distced.detectors.compilation import compile_pattern
+from distced.detectors.compiler import compile_pattern
 from distced.detectors.cutting.catalogue import Catalogue
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.wire.directory import Entries

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from distced.detectors.consumption import Released
+from distced.detectors.runtime.detection_policy import Released
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN

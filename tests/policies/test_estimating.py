@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from distced.detectors.compilation import compile_pattern
+from distced.detectors.compiler import compile_pattern
 from distced.detectors.cutting import decomposition
 from distced.detectors.cutting.graph import cut
 from distced.detectors.stepwise.engine import StepwiseEngine

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distced.detectors.compilation import compile_pattern
+from distced.detectors.compiler import compile_pattern
 from distced.middleware.cli.command import main
 from distced.middleware.wire.directory_entries import Hints
 from distced.policies.distribution.policy import NAMED

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distced.detectors.compilation import compile_pattern
+from distced.detectors.compiler import compile_pattern
 from distced.middleware.wire.directory_entries import Foreseen, HintEntry, LoadEntry, Measured, Told, parts_key
 from distced.policies.distribution import sizes
 from distced.policies.distribution.measures import flow_of

@@ -6,14 +6,14 @@ from random import Random
 
 import pytest
 
-from distced.detectors.compilation import Compiled, compile_file, compile_pattern
+from distced.detectors.canonical.form import canonical_form
+from distced.detectors.compiler import Compiled, compile_file, compile_pattern
 from distced.detectors.cutting.candidates import Candidate, candidates
 from distced.detectors.cutting.decomposition import full, none
 from distced.detectors.cutting.graph import Choice, DetectorGraph, cut
-from distced.detectors.detector import Detector
-from distced.detectors.language.canonical import canonical_form
-from distced.detectors.language.printer import format_pattern
+from distced.detectors.runtime.detector import Detector
 from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.patterns.printer import format_pattern
 from distced.policies.detection import Guaranteed
 from distced.policies.local_runner import LocalRunner
 

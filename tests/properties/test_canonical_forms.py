@@ -12,13 +12,13 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from distced.detectors.automata.builder import build
-from distced.detectors.compilation import Compiled
-from distced.detectors.language.canonical import canonical_form, canonical_id
+from distced.detectors.canonical.form import canonical_form, canonical_id
+from distced.detectors.compiler import Compiled
 from distced.detectors.language.parser import parse_publication
-from distced.detectors.language.printer import format_pattern, format_publication
-from distced.detectors.language.tree import Iteration, Pattern, Publication, Sequence, walk
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.events import Event
+from distced.middleware.patterns.printer import format_pattern, format_publication
+from distced.middleware.patterns.tree import Iteration, Pattern, Publication, Sequence, walk
 from distced.middleware.sets.describable import DescribableSet, Filtered
 from distced.middleware.sets.expressions import COMPARISONS, Binary, Expression, Field, Literal, Moment, Name, Unary
 from tests.comparing import Composite, by_engine, by_oracle, compiled

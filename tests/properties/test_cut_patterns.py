@@ -14,14 +14,15 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from distced.detectors.compilation import Compiled
+from distced.detectors.canonical.form import canonical_form
+from distced.detectors.compiler import Compiled
 from distced.detectors.cutting.candidates import CONDITIONS, Candidate, candidates
 from distced.detectors.cutting.catalogue import Catalogue
 from distced.detectors.cutting.cover import for_reuse
 from distced.detectors.cutting.graph import Choice, cut
-from distced.detectors.language.canonical import canonical_form
 from distced.detectors.language.parser import parse_publication
-from distced.detectors.language.tree import (
+from distced.middleware.model.errors import PatternError
+from distced.middleware.patterns.tree import (
     Alternation,
     Concatenation,
     Keyed,
@@ -31,7 +32,6 @@ from distced.detectors.language.tree import (
     Sequence,
     Window,
 )
-from distced.middleware.model.errors import PatternError
 from tests.comparing import compiled
 from tests.cutting import assert_transparent, chosen, cut_by, differ, in_parts, told, whole
 from tests.generate import FEATURES, PatternMaker, make_events

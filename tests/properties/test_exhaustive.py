@@ -13,8 +13,9 @@ from functools import cache
 from itertools import combinations_with_replacement, product
 from random import Random
 
-from distced.detectors.language.canonical import canonical_id
-from distced.detectors.language.tree import (
+from distced.detectors.canonical.form import canonical_id
+from distced.middleware.model.events import Event
+from distced.middleware.patterns.tree import (
     Alternation,
     Atom,
     Concatenation,
@@ -30,7 +31,6 @@ from distced.detectors.language.tree import (
     Window,
     walk,
 )
-from distced.middleware.model.events import Event
 from distced.middleware.sets.describable import DescribableSet, TypeSet, Union
 from tests.comparing import assert_alike, by_engine, compiled
 

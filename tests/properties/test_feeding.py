@@ -8,7 +8,7 @@ from random import Random
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from distced.detectors.compilation import Compiled, compile_file
+from distced.detectors.compiler import Compiled, compile_file
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.events import Event

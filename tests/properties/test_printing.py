@@ -10,11 +10,15 @@ from typing import Any
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from distced.detectors.compilation import compile_pattern, compile_publication
+from distced.detectors.compiler import compile_pattern, compile_publication
 from distced.detectors.language.depth import check_depth
 from distced.detectors.language.parser import parse_expression, parse_file, parse_publication, parse_set
-from distced.detectors.language.printer import format_file, format_publication
-from distced.detectors.language.tree import (
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.middleware.model.errors import PatternError
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import DAY, INSTANT_MAX
+from distced.middleware.patterns.printer import format_file, format_publication
+from distced.middleware.patterns.tree import (
     Alternation,
     Atom,
     Concatenation,
@@ -36,10 +40,6 @@ from distced.detectors.language.tree import (
     Timing,
     Window,
 )
-from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.middleware.model.errors import PatternError
-from distced.middleware.model.events import Event
-from distced.middleware.model.timestamps import DAY, INSTANT_MAX
 from distced.middleware.sets.describable import AnySet, Difference, Filtered, Intersection, TypeSet, Union, format_set
 from distced.middleware.sets.expressions import (
     LEVELS,

@@ -16,7 +16,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import TimerValues
 from pyspark.sql.streaming.tws_tester import TwsTester
 
-from distced.detectors.running import compiled_patterns
+from distced.detectors.batch_run.runner import compiled_patterns
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import MILLISECOND
 from distced.simulations.streaming.columns import EventColumns

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 from rich.console import Console
 from typer.testing import CliRunner
 
-from distced.detectors.compilation import compile_pattern
+from distced.detectors.compiler import compile_pattern
 from distced.policies.distribution.policy import NAMED
 from distced.policies.distribution.situation import Situation
 from distced.policies.distribution.suggesting import Request, suggest

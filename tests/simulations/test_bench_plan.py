@@ -15,9 +15,9 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from distced.detectors.canonical.form import canonical_form
 from distced.detectors.cutting.candidates import size_of, views
 from distced.detectors.cutting.catalogue import Catalogue
-from distced.detectors.language.canonical import canonical_form
 from distced.simulations.benchmarks import plan as bench_plan
 from distced.simulations.benchmarks.console import bench
 from distced.simulations.benchmarks.plan import (

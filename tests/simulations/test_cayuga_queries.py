@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from distced.detectors.automata.automaton import Automaton
 from distced.detectors.columnar.looping import Loop
-from distced.detectors.compilation import compile_pattern
+from distced.detectors.compiler import compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.events import CompositeEvent
 from distced.simulations.benchmarks.cayuga_queries import Parameters, Template, automata, queries, stream, text_of

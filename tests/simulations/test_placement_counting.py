@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distced.detectors.compilation import compile_pattern
+from distced.detectors.batch_run.runner import run
+from distced.detectors.compiler import compile_pattern
 from distced.detectors.cutting.graph import DetectorPlan
-from distced.detectors.running import run
 from distced.middleware.history.history import History
 from distced.middleware.history.writer import HistoryWriter
 from distced.middleware.model.events import Event

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from distced.detectors.compilation import compile_pattern
+from distced.detectors.compiler import compile_pattern
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.directory_entries import Foreseen, Told
 from distced.policies.distribution.measures import hosting

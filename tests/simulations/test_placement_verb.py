@@ -18,7 +18,7 @@ from click.testing import Result
 from rich.console import Console
 from typer.testing import CliRunner
 
-from distced.detectors.running import run
+from distced.detectors.batch_run.runner import run
 from distced.middleware.history.history import History
 from distced.middleware.history.reader import events_of_history
 from distced.middleware.history.writer import HistoryWriter

@@ -287,7 +287,7 @@ def test_each_mapping_has_its_patterns() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_patterns_fit_the_types_of_their_mapping(name: str) -> None:
-    from distced.detectors.compilation import compile_file
+    from distced.detectors.compiler import compile_file
 
     registry = TypeRegistry(load_mapping(RECORDINGS / f"{name}.toml").types)
     compiled = compile_file((RECORDINGS / f"{name}.pattern").read_text(encoding="utf-8"), registry)

@@ -16,9 +16,9 @@ from random import Random
 from textwrap import dedent
 from typing import Any
 
-from distced.detectors.compilation import Compiled
-from distced.detectors.pattern_source import PatternSource, compile_source
-from distced.detectors.running import Replay, replay
+from distced.detectors.batch_run.runner import Replay, replay
+from distced.detectors.compiler import Compiled
+from distced.detectors.pattern_files import PatternSource, compile_source
 from distced.middleware.event_files import read_events
 from distced.middleware.history import History, HistoryWriter
 from distced.middleware.mapping import load_mapping

@@ -10,8 +10,8 @@ import itertools
 from pathlib import Path
 from textwrap import dedent
 
-from distced.detectors.compilation import Compiled, compile_pattern
-from distced.detectors.pattern_source import PatternSource, compile_source
+from distced.detectors.compiler import Compiled, compile_pattern
+from distced.detectors.pattern_files import PatternSource, compile_source
 from distced.middleware.history.history import HistoryFile
 from distced.middleware.history.layout import FileNote
 from distced.middleware.model.errors import DistcedError

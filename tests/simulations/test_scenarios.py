@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from distced.detectors.compilation import compile_file
+from distced.detectors.compiler import compile_file
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.events import CompositeEvent, Event, EventId

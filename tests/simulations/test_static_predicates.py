@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("numba", reason="the baseline is compiled")
 
 from distced.detectors.columnar.looping import Loop
-from distced.detectors.compilation import compile_pattern
+from distced.detectors.compiler import compile_pattern
 from distced.middleware.sets.expressions import format_expression
 from distced.simulations.benchmarks.cayuga_queries import Parameters, queries, stream
 from distced.simulations.benchmarks.patterns_variants import arrays

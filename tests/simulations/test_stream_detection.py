@@ -16,8 +16,8 @@ import pytest
 pytest.importorskip("pyspark", reason="Spark needs the extra distced[spark]")
 pytest.importorskip("pyarrow", reason="tables need the extra distced[tables]")
 
-from distced.detectors.compilation import Compiled
-from distced.detectors.running import compiled_patterns, run
+from distced.detectors.batch_run.runner import compiled_patterns, run
+from distced.detectors.compiler import Compiled
 from distced.middleware.event_files import json_line
 from distced.middleware.history import History, HistoryWriter
 from distced.middleware.model.errors import DistcedError

@@ -1,0 +1,155 @@
+"""What a run over recorded events says: its composite events as JSON, and a summary."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from rich.text import Text
+
+from distced.detectors.batch_run.runner import Replay
+from distced.middleware.event_files import REJECTED_KEPT, EventReader
+from distced.middleware.mapping import Rejected
+from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.model.timestamps import format_instant
+
+_REASONS_SHOWN = 5
+
+
+def event_as_dict(event: Event, *, with_events: bool = False) -> dict[str, Any]:
+    """An event as JSON, its times as nanoseconds and as text.
+
+    Args:
+        with_events: give the constituents themselves, and not their ids alone.
+    """
+    shown: dict[str, Any] = {
+        "type": event.type,
+        "id": event.id,
+        "lo": event.lo,
+        "hi": event.hi,
+        "start": format_instant(event.lo),
+        "end": format_instant(event.hi),
+        "attributes": event.attributes,
+    }
+    if isinstance(event, CompositeEvent):
+        shown["constituents"] = event.constituents
+        if with_events:
+            shown["events"] = [event_as_dict(each) for each in event.events]
+    return shown
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why rows gave no event.
+
+    Attributes:
+        rule: the rule of the mapping; empty for a native form.
+        problem: what was wrong.
+        count: of how many rows, among those that were kept.
+        first: the first of them.
+    """
+
+    rule: str
+    problem: str
+    count: int
+    first: Rejected
+
+
+def reasons(reader: EventReader) -> list[Reason]:
+    """Why rows were rejected, the most frequent reason first."""
+    counts = Counter((each.rule, each.error.problem) for each in reader.rejected)
+    firsts = {(each.rule, each.error.problem): each for each in reversed(reader.rejected)}
+    return [Reason(*key, count, firsts[key]) for key, count in counts.most_common()]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A run that is over.
+
+    Attributes:
+        reader: of the recording; None where the events were at hand.
+        reading, detecting: seconds it took.
+    """
+
+    replay: Replay
+    reader: EventReader | None
+    reading: float
+    detecting: float
+
+    @property
+    def rate(self) -> float:
+        """Events a second that were consumed in detecting."""
+        return self.replay.counts.consumed / self.detecting if self.detecting else 0.0
+
+    def found(self) -> list[tuple[str, str, int]]:
+        """The patterns: what each publishes, its canonical id, and how many composite events it found."""
+        return [
+            (
+                each.publishes.name or "composite events",
+                each.automaton.canonical_id,
+                self.replay.counts.found[place],
+            )
+            for place, each in enumerate(self.replay.patterns)
+        ]
+
+    def as_dict(self) -> dict[str, Any]:
+        """It as JSON."""
+        counts = self.replay.counts
+        rows = self.reader.counts if self.reader is not None else Counter[str]()
+        why = reasons(self.reader) if self.reader is not None else []
+        return {
+            "rows": rows["row"],
+            "rejected": rows["rejected"],
+            "reasons": [{"rule": each.rule, "count": each.count, "first": each.first.error.as_dict()} for each in why],
+            "events": counts.events,
+            "consumed": counts.consumed,
+            "repeated": counts.repeated,
+            "disordered": counts.disordered,
+            "found": [
+                {"publishes": name, "canonical_id": canonical, "count": count}
+                for name, canonical, count in self.found()
+            ],
+            "time_events_running": counts.running,
+            "seconds_reading": round(self.reading, 3),
+            "seconds_detecting": round(self.detecting, 3),
+            "events_per_second": round(self.rate),
+        }
+
+    def lines(self) -> Iterator[Text]:
+        """It for people."""
+        counts = self.replay.counts
+        if self.reader is not None:
+            yield from _reading_lines(self.reader)
+        said = [f"{counts.events:,} events"]
+        if counts.consumed != counts.events:
+            said.append(f"{counts.consumed:,} of types the patterns read")
+        if counts.repeated:
+            said.append(f"{counts.repeated:,} more came again and were left out")
+        if counts.disordered:
+            said.append(f"{counts.disordered:,} came behind later ones and were put in their place")
+        yield Text(", ".join(said))
+        found = self.found()
+        width = max(len(f"{count:,}") for _, _, count in found)
+        for name, canonical, count in found:
+            yield Text.assemble((f"  {count:>{width},} ", "bold"), name, (f"  {canonical}", "dim"))
+        yield Text(
+            f"read in {self.reading:.1f} s, detected in {self.detecting:.1f} s: {self.rate:,.0f} events a second", "dim"
+        )
+
+
+def _reading_lines(reader: EventReader) -> Iterator[Text]:
+    rows, rejected = reader.counts["row"], reader.counts["rejected"]
+    line = Text(f"{rows:,} rows")
+    if not rejected:
+        yield line
+        return
+    yield line.append(", ").append(f"{rejected:,} rejected", "bold red")
+    why = reasons(reader)
+    for each in why[:_REASONS_SHOWN]:
+        yield Text.assemble((f"  {each.count:,} ", "red"), f"{each.first.error}")
+    if len(why) > _REASONS_SHOWN:
+        yield Text(f"  and {len(why) - _REASONS_SHOWN} more reasons")
+    if rejected > REJECTED_KEPT:
+        yield Text(f"  (reasons of the first {REJECTED_KEPT:,})", "dim")

@@ -1,0 +1,300 @@
+"""Patterns run over recorded events: a file, a table, or events at hand.
+
+All patterns run together, so one may read what another publishes. The events are sorted into the order of consumption
+first, because recordings are seldom in it: all that the patterns read are held in memory. Time ends with the last event
+of the recording: what would have happened later nobody recorded, so a time event that is still running then has not
+fired, unless it is asked to.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
+
+from distced.detectors.compiler import Compiled, Consumption, types_read
+from distced.detectors.pattern_files import PatternSource, compile_source, read_source
+from distced.detectors.runtime.engines import EngineName, chosen, make_engine
+from distced.middleware.event_files import EventReader, events_of_table, read_events
+from distced.middleware.event_files.formats import format_of
+from distced.middleware.event_files.tables import ParquetRows, TableRows
+from distced.middleware.mapping import Mapping, load_mapping
+from distced.middleware.model.errors import DistcedError, EventError, PatternError
+from distced.middleware.model.event_types import EventType, TypeRegistry
+from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.model.timestamps import INSTANT_MIN
+from distced.middleware.patterns import Pattern, PatternFile, Publication, pattern_file
+
+STEP: Final = 5_000
+"""About so many events are consumed before what they brought is handed out."""
+
+TICK: Final = 2_000
+"""After so many events read, whoever watches is told."""
+
+
+class Step(NamedTuple):
+    """A stretch of the recording.
+
+    Attributes:
+        consumed: how many events have been consumed by now.
+        found: the composite events of this stretch, in order.
+    """
+
+    consumed: int
+    found: list[CompositeEvent]
+
+
+@dataclass(slots=True)
+class Counts:
+    """What became of a recording.
+
+    Attributes:
+        events: events in it, repeated ones not counted.
+        consumed: those of them of a type that some pattern reads.
+        repeated: events whose id came before; they are left out, as second deliveries.
+        disordered: events that came behind a later one, and were put in their place.
+        found: composite events by pattern: by its place.
+        running: whether a time event was still running at the end.
+    """
+
+    events: int
+    consumed: int
+    repeated: int
+    disordered: int
+    found: Counter[int]
+    running: bool = False
+
+
+class Replay(Iterable[CompositeEvent]):
+    """A pass of patterns over recorded events. Going through it gives the composite events in order.
+
+    Attributes:
+        patterns: what is detected.
+        events: those that some pattern reads, in the order of consumption; empty until they have been read.
+        counts: what became of the recording so far.
+        last: the `hi` of its last event, ns.
+    """
+
+    def __init__(
+        self,
+        patterns: Sequence[Compiled],
+        source: Iterable[Event],
+        *,
+        finish: bool = False,
+        engine: EngineName = "auto",
+    ) -> None:
+        """
+        Args:
+            engine: which one detects; by itself the columnar one where there are many events.
+            finish: let time go on after the last event, until every time event has fired.
+        """
+        # Equal patterns give the same composite events, which are found once.
+        self.patterns = tuple({each.automaton.canonical_id: each for each in patterns}.values())
+        self.events: list[Event] = []
+        self.counts = Counts(0, 0, 0, 0, Counter())
+        self.last = INSTANT_MIN
+        self._source = source
+        self._finish = finish
+        self._engine = engine
+        chosen(engine, 0)
+        self._read = False
+
+    def read(self, watch: Callable[[int], None] = lambda _: None) -> None:
+        """Read and sort the events, once. `watch` is told now and then how many there are so far."""
+        if self._read:
+            return
+        self._read = True
+        wanted = types_read(self.patterns)
+        counts, seen, kept = self.counts, set(), self.events
+        for event in self._source:
+            if event.id in seen:
+                counts.repeated += 1
+                continue
+            seen.add(event.id)
+            counts.events += 1
+            if event.hi < self.last:
+                counts.disordered += 1
+            else:
+                self.last = event.hi
+            if wanted is None or event.type in wanted:
+                kept.append(event)
+            if counts.events % TICK == 0:
+                watch(counts.events)
+        counts.consumed = len(kept)
+        kept.sort(key=_order)
+        watch(counts.events)
+
+    def steps(self) -> Iterator[Step]:
+        """The composite events, stretch by stretch of the recording."""
+        self.read()
+        engine = make_engine(self.patterns, engine=chosen(self._engine, len(self.events)))
+        self.counts.found.clear()
+        events, start = self.events, 0
+        while start < len(events):
+            end = min(start + STEP, len(events))
+            # An instant is not torn apart, so that what is found does not depend on where stretches end.
+            while end < len(events) and events[end].hi == events[end - 1].hi:
+                end += 1
+            found = engine.feed(events[start:end])
+            found += engine.advance(events[end - 1].hi)
+            yield self._step(end, found)
+            start = end
+        found = engine.advance(self.last)
+        self.counts.running = engine.next_due() is not None
+        if self._finish:
+            found += engine.finish()
+        yield self._step(len(events), found)
+
+    def __iter__(self) -> Iterator[CompositeEvent]:
+        for step in self.steps():
+            yield from step.found
+
+    def _step(self, consumed: int, found: list[CompositeEvent]) -> Step:
+        found.sort(key=_order)
+        places = {each.automaton.canonical_id: place for place, each in enumerate(self.patterns)}
+        self.counts.found.update(places[each.source] for each in found)
+        return Step(consumed, found)
+
+
+Source: TypeAlias = object
+"""A path, events, or a table of pandas, polars or Arrow."""
+
+
+def run(
+    pattern: object,
+    source: Source,
+    mapping: Mapping | Path | str | None = None,
+    *,
+    types: Iterable[EventType] | None = None,
+    consumption: Consumption = "ordered",
+    finish: bool = False,
+    engine: EngineName = "auto",
+) -> list[CompositeEvent]:
+    """The composite events that patterns find in recorded events, in order of detection.
+
+    Args:
+        pattern: pattern text, the path of a pattern file, a pattern of `middleware.patterns`, or compiled patterns.
+        source: the path of a recording or of an event history, a table of pandas, polars or Arrow, or events.
+        mapping: how rows become events, or the path of a mapping; without it they are in the native form.
+        types: event types to check the patterns against. Without them those of the mapping are taken, or those a
+            Parquet file or a table notes; where there are none either, types and attributes are taken as they stand.
+        consumption: events `"ordered"`, one by one, or those of one instant together, `"epoch"`; not for what is
+            compiled already.
+        finish: let time go on after the last event, until every time event has fired.
+        engine: `"stepwise"` or `"columnar"`, which find the same; by itself the columnar one for many events.
+
+    Rows that give no event are left out; `replay` tells of them.
+    """
+    return list(replay(pattern, source, mapping, types=types, consumption=consumption, finish=finish, engine=engine)[0])
+
+
+def replay(
+    pattern: object,
+    source: Source,
+    mapping: Mapping | Path | str | None = None,
+    *,
+    types: Iterable[EventType] | None = None,
+    consumption: Consumption = "ordered",
+    finish: bool = False,
+    engine: EngineName = "auto",
+) -> tuple[Replay, EventReader | None]:
+    """The same as `run`, not yet run, with the reader that keeps rejected rows; None where events were given."""
+    if isinstance(mapping, str | Path):
+        mapping = load_mapping(mapping)
+    declared = declared_types(source, mapping) if types is None else tuple(types)
+    registry = None if declared is None else TypeRegistry(declared)
+    patterns = compiled_patterns(pattern, registry, consumption)
+    events = read(source, mapping)
+    reader = events if isinstance(events, EventReader) else None
+    return Replay(patterns, events, finish=finish, engine=engine), reader
+
+
+def read(source: Source, mapping: Mapping | None = None) -> Iterable[Event]:
+    """The events of a path, a table, or anything that gives events."""
+    if isinstance(source, str | Path):
+        return reader_of(Path(source), mapping)
+    if hasattr(source, "__arrow_c_stream__"):
+        return events_of_table(source, mapping)
+    if mapping is not None:
+        raise EventError("a mapping for events", advice="mappings are for files and tables; events are events already")
+    if isinstance(source, Iterable):
+        events: Iterable[Event] = source
+        return events
+    raise EventError(
+        "nothing to read events from",
+        given=type(source).__name__,
+        allowed="a path, events, or a table of pandas, polars or Arrow",
+    )
+
+
+def reader_of(path: Path, mapping: Mapping | None = None) -> EventReader:
+    """The events of a recording, or of the folder of an event history."""
+    if not path.is_dir():
+        return read_events(path, mapping)
+    if mapping is not None:
+        raise EventError(
+            "a mapping for an event history", advice="leave it out: what is in a history are events already"
+        )
+    from distced.middleware.history.history import History
+    from distced.middleware.history.reader import HistoryReader
+
+    return HistoryReader(History(path))
+
+
+def declared_types(source: Source, mapping: Mapping | None = None) -> tuple[EventType, ...] | None:
+    """The event types that a mapping declares, or that were noted in a Parquet file or table; None where none are."""
+    if mapping is not None:
+        return mapping.types
+    if isinstance(source, str | Path):
+        path = Path(source)
+        if path.is_dir():
+            return None
+        noted = ParquetRows(path).types() if format_of(path) == "parquet" else None
+    elif hasattr(source, "__arrow_c_stream__"):
+        noted = TableRows(source, "table").types()
+    else:
+        noted = None
+    return None if noted is None else tuple(noted)
+
+
+def misfits(
+    source: PatternSource, types: Iterable[EventType], consumption: Consumption = "ordered"
+) -> DistcedError | None:
+    """What is wrong with patterns if these are all the event types and attributes there are; None if nothing is.
+
+    For types that were found in a recording and not declared: an attribute that happens to be absent is no mistake.
+    """
+    try:
+        compile_source(source, TypeRegistry(types), consumption=consumption)
+    except DistcedError as error:
+        return error
+    return None
+
+
+def compiled_patterns(
+    pattern: object, registry: TypeRegistry | None, consumption: Consumption = "ordered"
+) -> tuple[Compiled, ...]:
+    """The patterns of whatever `run` takes for one."""
+    if isinstance(pattern, Compiled):
+        return (pattern,)
+    if isinstance(pattern, list | tuple):
+        return tuple(each for given in pattern for each in compiled_patterns(given, registry, consumption))
+    if isinstance(pattern, Pattern | Publication):
+        pattern = pattern_file(pattern)
+    if isinstance(pattern, PatternFile):
+        source = PatternSource(str(pattern), "patterns")
+    elif isinstance(pattern, str | Path):
+        source = read_source(pattern)
+    else:
+        raise PatternError(
+            "not a pattern",
+            given=type(pattern).__name__,
+            allowed="pattern text, the path of a pattern file, a pattern of middleware.patterns, compiled patterns",
+        )
+    return compile_source(source, registry, consumption=consumption).compiled
+
+
+def _order(event: Event) -> tuple[int, int, int, str, int]:
+    return event.key

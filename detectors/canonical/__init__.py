@@ -1,0 +1,1 @@
+"""Canonical form of patterns: one tree and one id for all patterns known to be equivalent."""

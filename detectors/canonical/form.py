@@ -1,0 +1,197 @@
+"""The canonical form of a pattern: one tree for all patterns that are certainly the same, and its id.
+
+Sub-patterns are compared in canonical form, so that one detector serves everyone who needs it, and the id goes into the
+ids of composite events (design, section 1, "Events and describable sets"; section 2, "Sharing"). What is written
+otherwise and has the same form means the same; what has another form may still mean the same, where that would take a
+proof. The laws are in `canonical_trees`, `canonical_sets` and `canonical_conditions`, what names mean in
+`canonical_names`, the order in `canonical_pieces`.
+
+The form is a tree and not only a text, because parts are cut out of it: a part without names from outside has, by
+itself, the form it has in its place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final
+
+from distced.detectors.canonical.conditions import REGISTER, TIMER, VARIABLE
+from distced.detectors.canonical.names import Places, Space, resolve
+from distced.detectors.canonical.pieces import Place, Way, combined, mark, numbering
+from distced.detectors.canonical.trees import Trees, renamed, renamed_output
+from distced.middleware.patterns.printer import format_publication
+from distced.middleware.patterns.tree import Atom, Pattern, Publication, walk
+
+_DIGEST_BYTES: Final = 8
+
+_PREFIXES: Final = {VARIABLE: "x", REGISTER: "n_", TIMER: "T_"}
+"""How canonical names begin. A register may not be called as an attribute, a time event not as a type, not even as one
+that only the registry knows: hence names that nobody gives."""
+
+
+@dataclass(frozen=True, slots=True)
+class CanonicalForm:
+    """The canonical form of a pattern.
+
+    Attributes:
+        publication: its tree; it prints, and reads back as the same tree.
+        names: the canonical name of each variable and register by the one it was given. Variables that nobody reads
+            have none. Of names that mean several things, because a side of `&` has its own, the outermost is told.
+        text: what the id is a digest of: the printed tree, and remarks.
+        id: the name of the pattern.
+    """
+
+    publication: Publication
+    names: Mapping[str, str]
+    text: str
+    id: str
+
+
+def canonical_form(
+    publication: Publication,
+    *,
+    key: tuple[str, ...] = (),
+    exports: frozenset[str] = frozenset(),
+    epochs: bool = False,
+) -> CanonicalForm:
+    """The canonical form of a pattern whose definitions are inlined.
+
+    Args:
+        key: the attributes it is keyed by from outside.
+        exports: variables and registers, as given, that somebody outside reads.
+        epochs: whether events are consumed by epochs.
+    """
+    names: dict[str, str] = {name: name for name in exports}
+    first = True
+    while True:
+        before = publication
+        publication, found, settled = _once(
+            publication, key, frozenset(names[each] for each in exports if each in names)
+        )
+        names = found if first else {given: found[name] for given, name in names.items() if name in found}
+        if settled or publication == before:
+            break
+        # What fell away may have been the last that read a variable, or that made one of a side and one outside the
+        # same, or an attribute called as a name to be given.
+        key, first = (), False
+    text = format_publication(publication)
+    if shown := sorted({names[name] for name in exports if name in names}):
+        text += f" # exporting {', '.join(shown)}"
+    if epochs:
+        text += " # by epochs"
+    identity = "c" + blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+    return CanonicalForm(publication, names, text, identity)
+
+
+def canonical_id(
+    publication: Publication,
+    *,
+    key: tuple[str, ...] = (),
+    exports: frozenset[str] = frozenset(),
+    epochs: bool = False,
+) -> str:
+    """The name of a pattern with its output, its key, what is read of it outside, and its consumption."""
+    return canonical_form(publication, key=key, exports=exports, epochs=epochs).id
+
+
+def canonical_text(
+    publication: Publication,
+    *,
+    key: tuple[str, ...] = (),
+    exports: frozenset[str] = frozenset(),
+    epochs: bool = False,
+) -> str:
+    """The text the name is a digest of."""
+    return canonical_form(publication, key=key, exports=exports, epochs=epochs).text
+
+
+def _once(
+    publication: Publication, key: tuple[str, ...], exports: frozenset[str]
+) -> tuple[Publication, dict[str, str], bool]:
+    """The form, the canonical names by the given ones, and whether nothing more can come of it."""
+    space, places = resolve(publication, exports)
+    trees = Trees(space, places)
+    piece = trees.pattern(publication.pattern, key)
+    if publication.output is not None:
+        piece = combined("", [[piece, trees.output(publication.output)]], tuple)
+        way = _least(piece.ways, _exported(space, exports))
+        pattern, output = way.node
+    else:
+        way = _least(piece.ways, _exported(space, exports))
+        pattern, output = way.node, None
+    prefixes = {kind: _free_prefix(prefix, trees.given) for kind, prefix in _PREFIXES.items()}
+    canonical = _canonical_names(way.names, places, prefixes)
+    if canonical:
+        marks = {mark(place): name for place, name in canonical.items()}
+        unread = _unread(pattern, way, places, _exported(space, exports))
+        pattern = renamed(pattern, marks)
+        output = None if output is None else renamed_output(output, marks)
+    else:
+        unread = False
+    settled = not (unread or (space.sides and canonical)) and prefixes == _PREFIXES
+    return Publication(pattern, output), _by_given(space, canonical), settled
+
+
+def _exported(space: Space, exports: Iterable[str]) -> frozenset[Place]:
+    found = [each.get(name) for name in exports for each in (space.variables, space.registers)]
+    return frozenset(place for place in found if place is not None)
+
+
+def _least(ways: Sequence[Way], exported: frozenset[Place]) -> Way:
+    """Of several orders that are equal but for names: those read outside come first."""
+    if len(ways) == 1 or not exported:
+        return ways[0]
+
+    def numbers(way: Way) -> list[int]:
+        return sorted({n for n, place in zip(numbering(way.names), way.names, strict=True) if place in exported})
+
+    return min(ways, key=numbers)
+
+
+def _unread(pattern: Pattern, way: Way, places: Places, exported: frozenset[Place]) -> bool:
+    """Whether a variable is left that nobody reads any more."""
+    if not places.read:
+        return False
+    bound = Counter(node.variable for node in walk(pattern) if isinstance(node, Atom) and node.variable)
+    met = Counter(way.names)
+    return any(
+        met[place] == bound[mark(place)] for place in met if places.kinds[place] == VARIABLE and place not in exported
+    )
+
+
+def _canonical_names(names: Iterable[Place], places: Places, prefixes: Mapping[str, str]) -> dict[Place, str]:
+    """Names in the order in which they are met."""
+    counts = dict.fromkeys(prefixes, 0)
+    found: dict[Place, str] = {}
+    for place in names:
+        if place not in found:
+            kind = places.kinds[place]
+            found[place] = f"{prefixes[kind]}{counts[kind]}"
+            counts[kind] += 1
+    return found
+
+
+def _by_given(space: Space, canonical: Mapping[Place, str]) -> dict[str, str]:
+    """The canonical names by those given: the pattern's own before those of its sides."""
+    found: dict[str, str] = {}
+    for names in (space.variables, space.registers):
+        for name, place in names.items():
+            if place in canonical:
+                found.setdefault(name, canonical[place])
+    for side in space.sides:
+        for name, given in _by_given(side, canonical).items():
+            found.setdefault(name, given)
+    return found
+
+
+def _free_prefix(prefix: str, given: Iterable[str]) -> str:
+    """The prefix, lengthened until no name that stays looks like one made with it."""
+    looks = re.compile(rf"{prefix}_*\d+")
+    taken = {name.rstrip("0123456789") for name in given if looks.fullmatch(name)}
+    while prefix in taken:
+        prefix += "_"
+    return prefix

@@ -1,0 +1,142 @@
+"""What the names of a pattern mean: which occurrences are one variable or register, and which of them anybody reads.
+
+A side of `&` is detected on its own. Its variables and registers are its own, too, and only those that are read around
+it are the same as there (`detectors.automata.builder`). So a name is resolved in the pattern or in the side it stands
+in, and every distinct thing gets a place; canonical names follow from places once the order of the tree is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from distced.detectors.canonical.conditions import REGISTER, VARIABLE
+from distced.detectors.canonical.pieces import Place
+from distced.detectors.language.names import expressions_of, output_expressions
+from distced.middleware.patterns.tree import Atom, Init, Parallel, Pattern, Publication, children
+from distced.middleware.sets.expressions import Expression, names, variables
+
+
+@dataclass(slots=True)
+class Space:
+    """A pattern or a side of `&`, with what its names mean.
+
+    Attributes:
+        variables, registers: the places of its names.
+        sides: those of its `&`, in the order they are written.
+    """
+
+    variables: dict[str, Place]
+    registers: dict[str, Place]
+    sides: list[Space]
+
+
+@dataclass(slots=True)
+class Places:
+    """The places there are.
+
+    Attributes:
+        kinds: by place, the mark that tells what it is.
+        read: the variables that somebody reads.
+    """
+
+    kinds: list[str] = field(default_factory=list)
+    read: set[Place] = field(default_factory=set)
+
+    def new(self, kind: str) -> Place:
+        """A place for one more."""
+        self.kinds.append(kind)
+        return len(self.kinds) - 1
+
+
+@dataclass(slots=True)
+class _Found:
+    """The names in a pattern or a side, apart from the sides inside it.
+
+    Attributes:
+        variables: those read, bare names apart.
+        registers: bare names read, and registers changed: registers where one of the name is begun.
+        made_variables, made_registers: those bound, and those begun or changed, in the sides inside, too.
+    """
+
+    variables: set[str] = field(default_factory=set)
+    registers: set[str] = field(default_factory=set)
+    made_variables: dict[str, None] = field(default_factory=dict)
+    made_registers: dict[str, None] = field(default_factory=dict)
+    sides: list[_Found] = field(default_factory=list)
+
+    def collect(self, pattern: Pattern) -> None:
+        match pattern:
+            case Parallel(left=left, right=right):
+                for side in (left, right):
+                    found = _Found()
+                    found.collect(side)
+                    self.sides.append(found)
+                    self.made_variables |= found.made_variables
+                    self.made_registers |= found.made_registers
+                return
+            case Atom(variable=variable, updates=updates):
+                if variable:
+                    self.made_variables[variable] = None
+                if updates:
+                    self.atom(pattern)
+                    return
+            case Init(registers=registers):
+                self.made_registers |= {name: None for name, _ in registers}
+            case _:
+                pass
+        for expression in expressions_of(pattern):
+            self.read(expression)
+        for child in children(pattern):
+            self.collect(child)
+
+    def atom(self, atom: Atom) -> None:
+        """An atom with updates, in which its own variable is the event at hand and nothing that is read."""
+        own = {atom.variable}
+        for expression in expressions_of(Atom(atom.label, atom.domain)):
+            self.read(expression)
+        for name, value in atom.updates:
+            self.made_registers[name] = None
+            self.registers |= {name, *names(value)}
+            self.variables |= variables(value) - own
+
+    def read(self, expression: Expression) -> None:
+        self.variables |= variables(expression)
+        self.registers |= names(expression)
+
+
+def resolve(publication: Publication, exports: Collection[str]) -> tuple[Space, Places]:
+    """What the names in a pattern mean; those in `exports` are read by somebody outside."""
+    found = _Found()
+    found.collect(publication.pattern)
+    for expression in output_expressions(publication.output):
+        found.read(expression)
+    found.variables |= found.made_variables.keys() & set(exports)
+    found.registers |= set(exports)
+    places = Places()
+    return _resolved(found, {}, {}, places), places
+
+
+def _resolved(
+    found: _Found, outer_variables: Mapping[str, Place], outer_registers: Mapping[str, Place], places: Places
+) -> Space:
+    """The space of a pattern or a side; what is read outside has its place there."""
+    named = {**found.made_variables, **dict.fromkeys(sorted(found.variables))}
+    variables = {name: outer_variables[name] if name in outer_variables else places.new(VARIABLE) for name in named}
+    registers = {
+        name: outer_registers[name] if name in outer_registers else places.new(REGISTER)
+        for name in found.made_registers
+    }
+    places.read |= {variables[name] for name in found.variables}
+    wanted_variables = found.variables | outer_variables.keys()
+    wanted_registers = found.registers | outer_registers.keys()
+    sides = [
+        _resolved(
+            side,
+            {name: variables[name] for name in side.made_variables if name in wanted_variables},
+            {name: registers[name] for name in side.made_registers if name in wanted_registers},
+            places,
+        )
+        for side in found.sides
+    ]
+    return Space(variables, registers, sides)

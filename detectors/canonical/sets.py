@@ -1,0 +1,101 @@
+"""Describable sets in canonical form: one way to write each normal form.
+
+A set is a condition for each type and one for all others (`middleware.sets.describable.normal_form`). Written down it
+is the members with their types in order, then `any` without the types it treats otherwise, then time events, outermost
+first: `{A, B where v > 1, any - {B, C}, T}`. A type that is treated as all others stands beside `any` all the same, as
+`A` does here: `any` has the composite events of the types that a pattern names, and of no others (design, section 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from distced.detectors.canonical.conditions import ALWAYS, NEVER, TIMER, Expressions
+from distced.detectors.canonical.pieces import Piece, Place, changed, combined, constant, named
+from distced.middleware.sets.describable import (
+    AnySet,
+    ConditionByType,
+    DescribableSet,
+    Difference,
+    Filtered,
+    TypeSet,
+    Union,
+)
+from distced.middleware.sets.expressions import FALSE, Expression, quote_name
+
+NOTHING = "{}"
+"""The text of the empty set."""
+
+
+def canonical_set(
+    form: ConditionByType,
+    expressions: Expressions,
+    timers: Mapping[str, Place],
+    *,
+    bare: bool,
+    named_already: Collection[str] = (),
+) -> Piece:
+    """The set with this normal form.
+
+    Args:
+        timers: the time events in scope.
+        bare: whether they are left out; they are in every domain in their scope, so that there they say nothing.
+        named_already: types that need not be named once more where they are treated as all others.
+    """
+    others = expressions.condition(form.others)
+    by_type = [(name, expressions.condition(form.by_type[name])) for name in sorted(form.by_type) if name not in timers]
+    differing = [(name, condition) for name, condition in by_type if condition.identity != others.identity]
+    members = [
+        _filtered(_type(name, expressions), condition)
+        for name, condition in by_type
+        if condition is not NEVER and (condition.identity != others.identity or name not in named_already)
+    ]
+    if others is not NEVER:
+        members.append(_filtered(_rest([name for name, _ in differing], expressions), others))
+    for name, place in timers.items():
+        condition = NEVER if bare else expressions.of_timer(form.by_type.get(name, FALSE))
+        if condition is not NEVER:
+            members.append(_filtered(changed(named(TIMER, place), TIMER, TypeSet), condition))
+    if len(members) == 1:
+        return members[0]
+    return combined("{" + ", ".join(each.text for each in members) + "}", [members], _union)
+
+
+def _union(members: Sequence[DescribableSet]) -> DescribableSet:
+    return Union(tuple(members))
+
+
+def _type(name: str, expressions: Expressions) -> Piece:
+    expressions.given.add(name)
+    return constant(quote_name(name), TypeSet(name))
+
+
+def _rest(names: list[str], expressions: Expressions) -> Piece:
+    """`any` without these types."""
+    types = [_type(name, expressions) for name in names]
+    if not types:
+        return constant("any", AnySet())
+    left_out = types[0].ways[0].node if len(types) == 1 else Union(tuple(each.ways[0].node for each in types))
+    return constant(f"any - {{{', '.join(each.text for each in types)}}}", Difference(AnySet(), left_out))
+
+
+def _filtered(members: Piece, condition: Piece) -> Piece:
+    if condition is ALWAYS:
+        return members
+    text = f"{members.text} where {condition.text}"
+    return combined(text, [[members, condition]], lambda nodes: Filtered(nodes[0], nodes[1]))
+
+
+def renamed_set(
+    described: DescribableSet, names: Mapping[str, str], rename: Callable[[Expression], Expression]
+) -> DescribableSet:
+    """A canonical set with other names: of time events by `names`, in conditions by `rename`."""
+    match described:
+        case TypeSet(name=name):
+            return TypeSet(names[name]) if name in names else described
+        case Union(members=members):
+            return Union(tuple(renamed_set(each, names, rename) for each in members))
+        case Filtered(base=base, condition=condition):
+            return Filtered(renamed_set(base, names, rename), rename(condition))
+        case _:
+            return described

@@ -1,0 +1,1 @@
+"""Compiler of the columnar engine: automata to records, indexes and condition code, during operation."""

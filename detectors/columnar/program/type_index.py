@@ -1,0 +1,163 @@
+"""Who asks for events of a type: the groups of states that wait for it, and the signatures of what it begins.
+
+Cayuga's AN index by type (cayuga-algebra-cesar, section 4.3). The lists that the loop goes through are written anew
+when they have changed and an event of the type comes, not with every pattern.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from distced.detectors.columnar import word_offsets as layout
+from distced.detectors.columnar.kernel.start_lookup import Starts, slot_of
+from distced.detectors.columnar.program.units import Unit
+from distced.detectors.columnar.records import Records
+
+MOST_SIGNATURES: Final = 64
+"""Beyond so many pairs of attributes that start conditions of one type ask for, new ones go by one attribute."""
+
+
+@dataclass(slots=True)
+class Open:
+    """A state, or a start state, that looks at types it does not name."""
+
+    unit: Unit
+    place: int
+    named: frozenset[str]
+
+
+@dataclass(slots=True)
+class _Type:
+    """A type of events.
+
+    Attributes:
+        groups: the groups that wait for it, with the column of each.
+        signatures: those of its start conditions, by their columns.
+        lists: where the two stand in the memory; 0 for an empty one.
+        changed: whether they have changed since.
+        made_for: how often the table of starts had been made anew then.
+    """
+
+    number: int
+    groups: dict[int, int] = field(default_factory=dict)
+    signatures: dict[tuple[int, int], int] = field(default_factory=dict)
+    lists: tuple[int, int] = (0, 0)
+    changed: bool = True
+    made_for: int = 0
+
+
+@dataclass(slots=True)
+class _Group:
+    """States that wait for the same types, told apart by the same column.
+
+    Attributes:
+        types: None for any.
+        states: how many they are.
+    """
+
+    types: frozenset[str] | None
+    column: int
+    states: int = 0
+
+
+class Interests:
+    """The types that were seen or named, and the groups that wait for them.
+
+    Attributes:
+        on_new: told of each type when it is new.
+        types: by name.
+        groups: by number.
+    """
+
+    def __init__(self, records: Records, starts: Starts) -> None:
+        self.records = records
+        self._starts = starts
+        self.on_new: list[Callable[[str], None]] = []
+        self.types: dict[str, _Type] = {}
+        self.groups: dict[int, _Group] = {}
+        self._numbers: dict[tuple[frozenset[str] | None, int], int] = {}
+        self._free: list[int] = []
+        self._open: dict[int, int] = {}
+        self._signatures = 0
+
+    def known(self, name: str) -> _Type:
+        """What is known of a type, which is known from now on."""
+        known = self.types.get(name)
+        if known is None:
+            known = self.types[name] = _Type(len(self.types))
+            for tell in self.on_new:
+                tell(name)
+        return known
+
+    def signature(self, name: str, names: list[str]) -> tuple[int, list[str]]:
+        """The number of the signature of a start condition that asks for these values of an event of this type, and
+        the attributes that it goes by."""
+        known = self.known(name)
+        columns = [self.records.columns.place((each,)) for each in names]
+        pair = (columns[0] if columns else -1, columns[1] if len(columns) > 1 else -1)
+        if pair not in known.signatures and len(known.signatures) >= MOST_SIGNATURES and pair[1] >= 0:
+            names, pair = names[:1], (pair[0], -1)
+        number = known.signatures.get(pair)
+        if number is None:
+            number = known.signatures[pair] = self._signatures
+            self._signatures += 1
+            known.changed = True
+        return number, names
+
+    def lists(self, type_name: str) -> tuple[int, int, int]:
+        """The lists of what waits for a type and of what it begins; 0 for nothing; and the number of the type."""
+        known = self.known(type_name)
+        if known.changed or known.made_for != self._starts.made_anew:
+            for width, address in zip((2, 3), known.lists, strict=True):
+                if address:
+                    self.records.room.give(address, 1 + width * int(self.records.memory[address]))
+            groups = [word for each in (known.groups, self._open) for pair in each.items() for word in pair]
+            signatures = [
+                word for columns, number in known.signatures.items() for word in self._place_of(columns, number)
+            ]
+            known.changed, known.made_for = False, self._starts.made_anew
+            known.lists = (
+                self.records.place_list(groups, len(groups) // 2) if groups else 0,
+                self.records.place_list(signatures, len(signatures) // 3) if signatures else 0,
+            )
+        return (*known.lists, known.number)
+
+    def _place_of(self, columns: tuple[int, int], number: int) -> tuple[int, int, int]:
+        """A signature and its columns; of one that asks for no value, where it stands, in place of the second."""
+        if columns[0] >= 0:
+            return (number, *columns)
+        return number, -1, int(slot_of(self._starts.lookup, (number << 2 * layout.TAG_BITS) + 1, 0, 0))
+
+    def group(self, types: frozenset[str] | None, column: int) -> int:
+        """The number of the group of states that wait for these types, of any for None; for one state more."""
+        number = self._numbers.get((types, column))
+        if number is None:
+            number = self._free.pop() if self._free else len(self.groups)
+            self._numbers[types, column], self.groups[number] = number, _Group(types, column)
+            if types is None:
+                self._open[number] = column
+            for name in self.types if types is None else types:
+                known = self.known(name)
+                known.changed = True
+                if types is not None:
+                    known.groups[number] = column
+        self.groups[number].states += 1
+        return number
+
+    def leave(self, number: int) -> None:
+        """A group has one state less."""
+        group = self.groups[number]
+        group.states -= 1
+        if group.states:
+            return
+        # What still waits there is offered events of other types, and looks at none.
+        del self.groups[number], self._numbers[group.types, group.column]
+        self._free.append(number)
+        if group.types is None:
+            del self._open[number]
+        for name in self.types if group.types is None else group.types:
+            known = self.types[name]
+            known.changed = True
+            known.groups.pop(number, None)

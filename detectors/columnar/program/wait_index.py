@@ -1,0 +1,131 @@
+"""States in which instances wait: what is done there, and where an event finds those it concerns.
+
+Cayuga's AN and AI indexes (cayuga-algebra-cesar, section 4.3): instances of all patterns share buckets, by the types
+their states wait for and by a value that the domain asks an attribute for (`rows`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from distced.detectors.automata.automaton import timer_type
+from distced.detectors.columnar import word_offsets as layout
+from distced.detectors.columnar.batch.values import plain
+from distced.detectors.columnar.by_type import condition_of, named
+from distced.detectors.columnar.program.lookup_atoms import atoms_of
+from distced.detectors.columnar.program.record_writer import Writer
+from distced.detectors.columnar.program.type_index import Interests, Open
+from distced.detectors.columnar.program.units import Unit
+from distced.detectors.columnar.records import Records
+from distced.middleware.sets import values
+from distced.middleware.sets.describable import ConditionByType
+from distced.middleware.sets.expressions import FALSE
+
+
+class Waiting:
+    """Says of states what is done there, and where their instances wait."""
+
+    def __init__(self, records: Records, writer: Writer, interests: Interests, *, indexed: bool) -> None:
+        """
+        Args:
+            indexed: as `Assembler` has it.
+        """
+        self.records = records
+        self._writer = writer
+        self._interests = interests
+        self._indexed = indexed
+        self._open: dict[int, list[Open]] = {}
+        interests.on_new.append(self._new_type)
+
+    def forget(self, number: int) -> None:
+        """The states of a unit look at no more types."""
+        self._open.pop(number, None)
+
+    def _new_type(self, name: str) -> None:
+        for states in self._open.values():
+            for each in states:
+                if name not in each.named:
+                    self._add_visit(each.unit, each.place, name)
+
+    def fill(self, unit: Unit, place: int) -> dict[str, int]:
+        """Say what is done in a state, and where its instances wait; by type what is done."""
+        automaton = unit.automaton
+        address = unit.states[place]
+        forms = [automaton.positions[move.position].domain for move in automaton.states[place].moves]
+        own = named(automaton, place)
+        looked = [name for name in sorted(own) if any(condition_of(form, name) != FALSE for form in forms)]
+        is_open = any(form.others != FALSE for form in forms)
+        column, value = -1, self.records.nothing
+        if automaton.key:
+            column, value = self.records.columns.place(automaton.key), -1
+        elif not is_open and looked and self._indexed:
+            column, value = self._told_by(unit, forms, looked, column, value)
+        types = None if is_open else frozenset(looked)
+        records, interests = self.records, self._interests
+        group = interests.group(types, column)
+        records.memory[address + layout.S_LOCAL] = place
+        records.memory[address + layout.S_GROUP] = group
+        records.memory[address + layout.S_VALUE] = value
+        visits = {name: self._writer.visit(unit, place, name) for name in looked}
+        if is_open:
+            self._open.setdefault(unit.number, []).append(Open(unit, place, own))
+            visits |= {name: self._writer.visit(unit, place, name) for name in interests.types if name not in own}
+        words = [word for name, visit in visits.items() if visit for word in (interests.known(name).number, visit)]
+        pairs = records.place_list(words, len(words) // 2)
+        records.memory[address + layout.S_VISITS] = pairs
+        timers = range(len(automaton.timers))
+        if timers:
+            table = records.place_list(
+                [self._writer.visit(unit, place, timer_type(each), timer=True) for each in timers]
+            )
+            records.memory[address + layout.S_TIMERS] = table + 1
+        return visits
+
+    def _told_by(
+        self, unit: Unit, forms: Sequence[ConditionByType], looked: Sequence[str], column: int, value: int
+    ) -> tuple[int, int]:
+        """The attribute that every reason to be in the domain asks for the same value; else none.
+
+        A value of an event matched before tells more instances apart than a constant does.
+        """
+        registers = self._writer.names[unit.number].registers
+        conditions = [condition_of(form, name) for form in forms for name in looked]
+        first, *others = (atoms_of(each, registers) for each in conditions if each != FALSE)
+        for attribute, known in first.joined.items():
+            if all(each.joined.get(attribute) == known for each in others):
+                slot = unit.captures[known.variable, known.attribute]
+                return self.records.columns.place((attribute,)), -2 - slot
+        for attribute, wanted in first.equal.items():
+            if all(attribute in each.equal and values.same(each.equal[attribute], wanted) for each in others):
+                return self.records.columns.place((attribute,)), self.records.constant(plain(wanted))
+        return column, value
+
+    def _add_visit(self, unit: Unit, place: int, name: str) -> None:
+        """One more type in a state that looks at types it does not name."""
+        visit = self._writer.visit(unit, place, name)
+        if visit:
+            pointer = unit.states[place] + layout.S_VISITS
+            visits = int(self.records.memory[pointer])
+            count = int(self.records.memory[visits])
+            words = self.records.memory[visits + 1 : visits + 1 + 2 * count].tolist()
+            self.records.room.give(visits, 1 + 2 * count)
+            address = self.records.place_list([*words, self._interests.types[name].number, visit], count + 1)
+            self.records.memory[pointer] = address
+
+    def end(self, state: int, rooms: Mapping[int, int] | None = None) -> None:
+        """Nothing is done in a state any more; its instances go when it is looked for such.
+
+        Args:
+            rooms: as `Node` has them.
+        """
+        self.records.freeing().visits(state, rooms or {})
+        memory = self.records.memory
+        self._interests.leave(int(memory[state + layout.S_GROUP]))
+        value = int(memory[state + layout.S_VALUE])
+        if value >= 0 and value != self.records.nothing:
+            self.records.constants.release(value)
+        memory[state + layout.S_LOCAL] = -1
+        memory[state + layout.S_VISITS] = 0
+        timers = int(memory[state + layout.S_TIMERS])
+        if timers:
+            memory[timers : timers + int(memory[timers - 1])] = 0

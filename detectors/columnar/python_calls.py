@@ -1,0 +1,70 @@
+"""What the compiled loop has done in Python: functions, the order of texts, large numbers, times of day."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from distced.detectors.automata.due import due_instant
+from distced.detectors.columnar import word_offsets as layout
+from distced.detectors.columnar.batch.values import Texts
+from distced.detectors.columnar.program.condition_code import FUNCTION_NAMES, OPERATORS
+from distced.detectors.columnar.state import State
+from distced.middleware.model.events import Attribute
+from distced.middleware.patterns.tree import When
+from distced.middleware.sets import values
+
+_SIGNATURE: Final = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+_BINARY: Final[dict[int, Callable[..., Attribute]]] = {
+    number: values.BINARY[operator] for operator, number in OPERATORS.items()
+}
+
+
+class Callback:
+    """A function the compiled loop can call.
+
+    Attributes:
+        address: of the function.
+        error: what went wrong in it; the loop cannot raise.
+    """
+
+    def __init__(self, state: State, texts: Texts, whens: Sequence[When]) -> None:
+        self._stack, self._tags = state.stack, state.tags
+        self._texts = texts
+        self._whens = whens
+        self.error: BaseException | None = None
+        # It lives as long as its address is used.
+        self._function = _SIGNATURE(self._called)
+        self.address = ctypes.cast(self._function, ctypes.c_void_p).value or 0
+
+    def check(self) -> None:
+        """Raise what went wrong."""
+        if self.error is not None:
+            error, self.error = self.error, None
+            raise error
+
+    def _called(self, operation: int, place: int) -> int:
+        try:
+            argument = operation >> 8
+            operation &= 255
+            if operation == layout.DUE:
+                due = due_instant(self._whens[argument], int(self._stack[place]))
+                self._stack[place] = layout.NONE if due is None else due
+            elif operation == layout.OP_NEG:
+                self._put(place, values.negate(self._get(place)))
+            elif operation == layout.OP_CALL:
+                compute: Callable[..., Any] = values.FUNCTIONS[FUNCTION_NAMES[argument >> 8]].compute
+                self._put(place, compute(*map(self._get, range(place, place + (argument & 255)))))
+            else:
+                self._put(place, _BINARY[operation](self._get(place), self._get(place + 1)))
+        except BaseException as error:
+            self.error = self.error or error
+            self._put(place, None)
+        return 0
+
+    def _get(self, place: int) -> Attribute:
+        return self._texts.unpacked(int(self._tags[place]), int(self._stack[place]))
+
+    def _put(self, place: int, value: Attribute) -> None:
+        self._tags[place], self._stack[place] = self._texts.packed(value)

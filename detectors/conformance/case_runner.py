@@ -1,0 +1,192 @@
+"""Running a conformance case on an engine, and telling well what differs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from distced.detectors.compiler import Compiled, compile_pattern, register_derived
+from distced.detectors.conformance.cases import Case, ConformanceError, Constituents, Match
+from distced.detectors.language.parser import parse_file
+from distced.detectors.runtime.engines import Kinds, make_engine
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.model.events import Attribute, CompositeEvent, Event
+
+Status: TypeAlias = Literal["passed", "failed", "unsupported"]
+
+Run: TypeAlias = Callable[[Sequence[Compiled], Sequence[Event], Kinds], list[CompositeEvent]]
+"""Detects patterns in events that are given in the order of consumption, until every time event has fired."""
+
+SUPPORTED: Final = ("core",)
+"""The languages this version knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a case.
+
+    Attributes:
+        status: `unsupported` where this version does not know the case's language.
+        problem: what is wrong, in one clause; empty where nothing is.
+        missing, unexpected: what was expected and not found, and the other way round.
+        found: all that was found.
+    """
+
+    case: Case
+    status: Status
+    problem: str = ""
+    missing: tuple[Match, ...] = ()
+    unexpected: tuple[Match, ...] = ()
+    found: tuple[Match, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether the case holds."""
+        return self.status == "passed"
+
+    def report(self) -> str:
+        """The case and what differs, for people."""
+        case = self.case
+        lines = [f"{self.status}: {case.name} ({case.where})"]
+        if self.passed:
+            return lines[0]
+        lines += _indented("pattern", case.pattern.strip().splitlines())
+        lines += _indented("let", [f"{name} = {text}" for name, text in case.let.items()])
+        lines += _indented("derived", case.derive)
+        lines += _indented("published", case.publications)
+        lines += _indented("consumption", [case.consumption] if case.consumption != "ordered" else [])
+        lines += _indented("events", [f"{position}: {text}" for position, text in enumerate(case.texts)])
+        lines += _indented("problem", self.problem.splitlines())
+        lines += _indented("missing", map(str, self.missing))
+        lines += _indented("unexpected", map(str, self.unexpected))
+        return "\n".join(lines)
+
+
+def run_case(case: Case, engine: str = "stepwise", run: Run | None = None) -> Outcome:
+    """Run a case on one of the `ENGINES`, or in a way of its own."""
+    if engine not in ENGINES:
+        raise ConformanceError("no engine of this name", given=engine, allowed=", ".join(ENGINES))
+    run = run or ENGINES[engine]
+    if case.language not in SUPPORTED:
+        problem = f"the language {case.language!r} is not supported in this version (supported: {', '.join(SUPPORTED)})"
+        return Outcome(case, "unsupported", problem)
+    try:
+        patterns = compile_case(case)
+    except DistcedError as error:
+        return _refused(case, str(error))
+    if case.error:
+        return Outcome(case, "failed", f"the pattern was accepted, and should have been refused with: {case.error}")
+    events = sorted(case.events, key=lambda event: event.key)
+    source = patterns[0].automaton.canonical_id
+    composites = [each for each in run(patterns, events, _kinds(case)) if each.source == source]
+    return compare(case, composites)
+
+
+def compile_case(case: Case) -> tuple[Compiled, ...]:
+    """The case's pattern, and behind it the publications it may read."""
+    registry = _registry(case)
+    beside: list[Compiled] = []
+    for text in case.publications:
+        compiled = compile_pattern(text, registry, definitions=case.let, consumption=case.consumption)
+        if compiled.publication.output is None:
+            raise ConformanceError("a publication without a name", given=text, advice="write -> Name() behind it")
+        registry.register(compiled.publishes)
+        beside.append(compiled)
+    pattern = compile_pattern(case.pattern, registry, definitions=case.let, consumption=case.consumption)
+    return (pattern, *beside)
+
+
+def compare(case: Case, composites: Iterable[CompositeEvent]) -> Outcome:
+    """The outcome of a case whose pattern gave these composite events."""
+    found = tuple(_match(each) for each in composites)
+    wanted = Counter(_comparable(each, each) for each in case.expect)
+    like = case.expect[0] if case.expect else Match(())
+    given = Counter(_comparable(each, like) for each in found)
+    missing = _leftover(case.expect, wanted - given, like)
+    unexpected = _leftover(found, given - wanted, like)
+    if not missing and not unexpected:
+        return Outcome(case, "passed", found=found)
+    problem = f"{len(missing)} missing, {len(unexpected)} unexpected of {len(case.expect)} expected"
+    return Outcome(case, "failed", problem, missing, unexpected, found)
+
+
+def _registry(case: Case) -> TypeRegistry:
+    registry = TypeRegistry((case.types or {}).values(), open=case.types is None)
+    if case.derive:
+        file = parse_file("\n".join(case.derive))
+        if len(file.types) != len(case.derive):
+            raise ConformanceError("not a derived type", allowed="type Name = Base where ... every ... by ...")
+        register_derived(file, registry)
+    return registry
+
+
+def _refused(case: Case, message: str) -> Outcome:
+    if not case.error:
+        return Outcome(case, "failed", f"the pattern was refused: {message}")
+    if case.error in message:
+        return Outcome(case, "passed", message)
+    return Outcome(case, "failed", f"the pattern was refused, but without {case.error!r} in the message: {message}")
+
+
+def _kinds(case: Case) -> Kinds:
+    types = case.types or {}
+    return lambda name: types[name].attributes if name in types else None
+
+
+def _stepwise(patterns: Sequence[Compiled], events: Sequence[Event], kinds: Kinds) -> list[CompositeEvent]:
+    engine = make_engine(patterns, kinds, engine="stepwise")
+    return engine.feed(events) + engine.finish()
+
+
+def _columnar(patterns: Sequence[Compiled], events: Sequence[Event], kinds: Kinds) -> list[CompositeEvent]:
+    engine = make_engine(patterns, kinds, engine="columnar")
+    return engine.feed(events) + engine.finish()
+
+
+ENGINES: Final[dict[str, Run]] = {"stepwise": _stepwise, "columnar": _columnar}
+
+
+def _match(composite: CompositeEvent) -> Match:
+    return Match(_constituents(composite), composite.attributes, composite.timestamp)
+
+
+def _constituents(composite: CompositeEvent) -> Constituents:
+    return tuple(_constituents(each) if isinstance(each, CompositeEvent) else each.seq for each in composite.events)
+
+
+def _comparable(match: Match, like: Match) -> tuple[object, ...]:
+    """What of a match counts, in a form that does not depend on order: as much as `like` says."""
+    return (
+        _unordered(match.constituents),
+        None if like.attributes is None else _values(match.attributes or {}),
+        None if like.timestamp is None else match.timestamp,
+    )
+
+
+def _unordered(constituents: Constituents) -> tuple[object, ...]:
+    parts = [_unordered(each) if isinstance(each, tuple) else each for each in constituents]
+    return tuple(sorted(parts, key=repr))
+
+
+def _values(attributes: Mapping[str, Attribute]) -> frozenset[tuple[str, bool, Attribute]]:
+    """What is left out is null, and true is no number."""
+    return frozenset((name, type(value) is bool, value) for name, value in attributes.items() if value is not None)
+
+
+def _leftover(matches: Iterable[Match], surplus: Counter[tuple[object, ...]], like: Match) -> tuple[Match, ...]:
+    left = Counter(surplus)
+    result = []
+    for match in matches:
+        key = _comparable(match, like)
+        if left[key] > 0:
+            left[key] -= 1
+            attributes = None if like.attributes is None else match.attributes
+            result.append(Match(match.constituents, attributes, None if like.timestamp is None else match.timestamp))
+    return tuple(result)
+
+
+def _indented(label: str, lines: Iterable[str]) -> list[str]:
+    return [f"  {label if not index else '':12} {line}" for index, line in enumerate(lines)]

@@ -1,0 +1,236 @@
+"""Which sub-patterns may become detectors of their own, in words: the answer of `distced explain --cuts`.
+
+The rule itself is in `candidates` (design, section 2, "Cutting"). What it says is about the canonical tree; here names
+in that get those back that stand in the pattern, where there is one for each, and thinned types theirs. A pattern of a
+hundred atoms has five thousand sub-patterns: so they are judged as they are asked for, and of long joints people are
+shown those that matter most, prefixes and single parts.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from distced.detectors.canonical.form import CanonicalForm, canonical_form
+from distced.detectors.canonical.trees import renamed, renamed_output
+from distced.detectors.compiler import Compiled
+from distced.detectors.cutting.candidates import Candidate, JointView, views
+from distced.detectors.language.inlining import rebuild
+from distced.detectors.language.names import all_registers, all_variables
+from distced.middleware.patterns.printer import format_pattern, format_publication
+from distced.middleware.patterns.tree import Atom, Pattern, Publication, Scope, Timing, When, walk
+from distced.middleware.sets.describable import DescribableSet, Difference, Filtered, Intersection, TypeSet, Union
+from distced.middleware.sets.expressions import Binary, Expression, Name, transform
+
+MOST_PARTS: Final = 8
+"""Of a joint of more parts, not every run is shown to people."""
+
+NOT_CUT: Final = "consumed by epochs it is not cut; it composes with others through the composite events it publishes"
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """A pattern, seen as what may be cut out of it.
+
+    Attributes:
+        text: the pattern as it was written.
+        canonical_id: the name of its canonical form.
+        publication: its canonical form, in the pattern's own names.
+        epochs: whether it is consumed by epochs, and so not cut at all.
+    """
+
+    text: str
+    canonical_id: str
+    publication: Publication
+    epochs: bool
+
+    def everything(self) -> Iterator[Candidate]:
+        """Every sub-pattern, the pattern as a whole first."""
+        for view in () if self.epochs else views(self.publication):
+            yield from (view.candidate(*run) for run in _runs(view))
+
+    def for_people(self, *, atoms: bool = False) -> Listing:
+        """The sub-patterns worth looking at; the pattern as a whole is none.
+
+        Args:
+            atoms: whether single atoms are.
+        """
+        rows: list[Candidate] = []
+        atoms_left = runs_left = 0
+        for view in () if self.epochs else views(self.publication):
+            count = len(view.joint.parts)
+            for start, stop in _runs(view):
+                if not view.path and stop - start == count:
+                    continue
+                if count > MOST_PARTS and start > 0:
+                    runs_left += 1
+                elif isinstance(view.joint.parts[start], Atom) and count == 1 and not atoms:
+                    atoms_left += 1
+                else:
+                    rows.append(view.candidate(start, stop))
+        return Listing(tuple(rows), atoms_left, runs_left)
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it, as JSON."""
+        return {
+            "text": self.text,
+            "canonical_id": self.canonical_id,
+            "canonical": format_publication(self.publication),
+            "consumption": "epoch" if self.epochs else "ordered",
+            "note": NOT_CUT if self.epochs else None,
+            "sub_patterns": [_as_dict(each) for each in self.everything()],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Sub-patterns for people, and how many are left out.
+
+    Attributes:
+        rows: those shown.
+        atoms_left: how many single atoms are left out.
+        runs_left: how many runs of long joints are.
+    """
+
+    rows: tuple[Candidate, ...]
+    atoms_left: int
+    runs_left: int
+
+    @property
+    def allowed(self) -> int:
+        """How many of those shown may become detectors of their own."""
+        return sum(each.allowed for each in self.rows)
+
+
+def cuts_of(compiled: Compiled, thinned: Mapping[str, str]) -> Cuts:
+    """What may be cut out of a compiled pattern.
+
+    Args:
+        thinned: what thinned types are called, by the marks of their thinnings.
+    """
+    form = canonical_form(compiled.plain, epochs=compiled.automaton.epochs)
+    publication = with_thinned_names(_with_own_names(form, compiled.plain), thinned)
+    return Cuts(compiled.text, form.id, publication, compiled.automaton.epochs)
+
+
+def with_thinned_names(publication: Publication, thinned: Mapping[str, str]) -> Publication:
+    """The pattern with the names of thinned types in the place of marks.
+
+    Args:
+        thinned: what thinned types are called, by the marks of their thinnings.
+    """
+    if not thinned:
+        return publication
+    return replace(publication, pattern=_rewritten(publication.pattern, thinned))
+
+
+def _runs(view: JointView) -> Iterator[tuple[int, int]]:
+    """The runs of a joint, prefixes first; a single part of it has a view of its own."""
+    count = len(view.joint.parts)
+    if count == 1:
+        yield 0, 1
+        return
+    for start in range(count):
+        for stop in range(start + 2, count + 1):
+            yield start, stop
+
+
+def _as_dict(candidate: Candidate) -> dict[str, Any]:
+    return {
+        "path": list(candidate.path),
+        "run": None if candidate.run is None else list(candidate.run),
+        "text": format_pattern(candidate.pattern),
+        "atoms": candidate.size,
+        "stand": candidate.stand,
+        "allowed": candidate.allowed,
+        "failures": [{"condition": each.condition, "reason": each.reason} for each in candidate.failures],
+        "key": list(candidate.key),
+        "window_ns": candidate.window,
+        "exports": sorted(candidate.exports),
+    }
+
+
+def _with_own_names(form: CanonicalForm, given: Publication) -> Publication:
+    """The canonical form in the names that were given. One that means several things keeps its canonical names."""
+    canonical = form.publication
+    variables, registers = all_variables(canonical.pattern), all_registers(canonical.pattern)
+    timers = _timers(canonical.pattern)
+    own = {each: each for each in (*variables, *registers, *timers)}
+    back = {name: given_name for given_name, name in reversed(list(form.names.items()))} | _own_timers(form, given)
+    wanted = own | {name: given_name for name, given_name in back.items() if name in own}
+    if len(set(wanted.values())) < len(wanted):
+        return canonical
+    output = canonical.output
+    return Publication(renamed(canonical.pattern, wanted), None if output is None else renamed_output(output, wanted))
+
+
+def _own_timers(form: CanonicalForm, given: Publication) -> dict[str, str]:
+    """The names that time events were given, by canonical name. They are told by when they are due."""
+    due: dict[When, set[str]] = defaultdict(set)
+    for name, when in _timers(given.pattern).items():
+        due[when].add(name)
+    canonical = _timers(form.publication.pattern)
+    return {
+        name: next(iter(due[when]))
+        for name, when in canonical.items()
+        if len(due[when]) == 1 and sum(other == when for other in canonical.values()) == 1
+    }
+
+
+def _timers(pattern: Pattern) -> dict[str, When]:
+    return {node.timer: node.when for node in walk(pattern) if isinstance(node, Timing)}
+
+
+def _rewritten(pattern: Pattern, thinned: Mapping[str, str]) -> Pattern:
+    match pattern:
+        case Atom(label=label, domain=domain):
+            return replace(
+                pattern, label=_named(label, thinned), domain=None if domain is None else _named(domain, thinned)
+            )
+        case Scope(body=body, domain=domain):
+            return replace(pattern, body=_rewritten(body, thinned), domain=_named(domain, thinned))
+        case _:
+            return rebuild(pattern, lambda part: _rewritten(part, thinned))
+
+
+def _named(described: DescribableSet, thinned: Mapping[str, str]) -> DescribableSet:
+    match described:
+        case Filtered(base=TypeSet(), condition=condition):
+            for mark, name in thinned.items():
+                if condition == Name(mark):
+                    return TypeSet(name)
+                rest = _without(condition, Name(mark))
+                if rest is not None:
+                    return Filtered(TypeSet(name), _words(rest, thinned))
+            return replace(described, condition=_words(condition, thinned))
+        case Filtered(base=base, condition=condition):
+            return Filtered(_named(base, thinned), _words(condition, thinned))
+        case Union(members=members):
+            return replace(described, members=tuple(_named(each, thinned) for each in members))
+        case Intersection(left=left, right=right) | Difference(left=left, right=right):
+            return replace(described, left=_named(left, thinned), right=_named(right, thinned))
+        case _:
+            return described
+
+
+def _without(condition: Expression, conjunct: Expression) -> Expression | None:
+    """A conjunction without one of its members; None where it is none of them."""
+    if not isinstance(condition, Binary) or condition.operator != "and":
+        return None
+    for one, other in ((condition.left, condition.right), (condition.right, condition.left)):
+        if one == conjunct:
+            return other
+    left = _without(condition.left, conjunct)
+    if left is not None:
+        return Binary("and", left, condition.right)
+    right = _without(condition.right, conjunct)
+    return None if right is None else Binary("and", condition.left, right)
+
+
+def _words(expression: Expression, thinned: Mapping[str, str]) -> Expression:
+    def named(node: Expression) -> Expression:
+        return Name(thinned.get(node.name, node.name)) if isinstance(node, Name) else node
+
+    return transform(expression, named)

@@ -1,0 +1,155 @@
+"""Patterns as they are handed in: as text, or as a pattern file; and the types they are checked against.
+
+Every verb that takes a pattern takes both, told apart by whether there is a file of this name. An error in a file says
+in which.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from textwrap import dedent
+from typing import Final
+
+from distced.detectors.compiler import Compiled, Consumption, compile_file, compile_pattern, register_derived
+from distced.detectors.language.derived import without_derived
+from distced.detectors.language.parser import parse_file
+from distced.middleware.model.errors import DistcedError, PatternError
+from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.patterns.tree import Atom, PatternFile, Reference, Scope, walk
+from distced.middleware.sets.describable import Filtered, TypeSet, walk_set
+from distced.middleware.sets.expressions import Name
+
+ENDING: Final = ".pattern"
+
+_STATEMENT: Final = re.compile(r"^[^\s#]", re.MULTILINE)
+_FIRST_COLUMN: Final = "a line that begins in the first column begins a new statement: indent lines that go on"
+
+
+@dataclass(frozen=True, slots=True)
+class PatternSource:
+    """A pattern, or the statements of a pattern file.
+
+    Attributes:
+        text: what it says.
+        name: the path of the file; empty for the text of a single pattern.
+    """
+
+    text: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Patterns:
+    """What a source holds, compiled.
+
+    Attributes:
+        source: where it comes from.
+        compiled: the publications, in their order.
+        derived: the names of thinned types by the marks of their thinnings.
+        notes: what is no error, and yet worth saying.
+    """
+
+    source: PatternSource
+    compiled: tuple[Compiled, ...]
+    derived: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def read_source(given: str | Path) -> PatternSource:
+    """A pattern file where there is one of this name, standard input for `-`, else the text of a pattern."""
+    if given == "-":
+        return PatternSource(dedent(sys.stdin.read()), "standard input")
+    path = _as_path(given)
+    if path is None:
+        return PatternSource(str(given))
+    try:
+        return PatternSource(dedent(path.read_text(encoding="utf-8")), str(path))
+    except FileNotFoundError:
+        raise PatternError(
+            "no such pattern file", given=str(path), advice="a pattern itself has brackets: [Door] ; [Motion]"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise PatternError("cannot read the pattern file", given=str(path), advice=str(error)) from None
+
+
+def _as_path(given: str | Path) -> Path | None:
+    if not str(given).strip():
+        return None
+    path = Path(given)
+    try:
+        if isinstance(given, Path) or path.is_file():
+            return path
+    except (OSError, ValueError):  # too long for a name, or with a null in it
+        return None
+    if "[" not in given and (path.suffix == ENDING or path.exists()):
+        return path
+    return None
+
+
+def compile_source(
+    source: PatternSource, registry: TypeRegistry | None = None, *, consumption: Consumption = "ordered"
+) -> Patterns:
+    """The patterns of a source, checked against the registry; without one every type is taken as known."""
+    if not source.name:
+        return Patterns(source, (compile_pattern(source.text, registry, consumption=consumption),))
+    try:
+        return _compile_file(source, registry, consumption)
+    except DistcedError as error:
+        error.where = f"{source.name}, {error.where}" if error.where else source.name
+        if error.advice is None and error.given == "the end of the pattern":
+            error.advice = _FIRST_COLUMN
+        error.args = (error._message(),)
+        raise
+
+
+def _compile_file(source: PatternSource, registry: TypeRegistry | None, consumption: Consumption) -> Patterns:
+    if not _STATEMENT.search(source.text):
+        raise PatternError("a pattern file without a statement", advice="a statement begins in the first column")
+    file = parse_file(source.text)
+    known = TypeRegistry(registry or (), open=registry is None or registry.open)
+    register_derived(file, known, text=source.text)
+    compiled = compile_file(source.text, registry, consumption=consumption)
+    if not compiled:
+        raise PatternError(
+            "a pattern file that publishes nothing",
+            given=", ".join(name for name, _ in file.definitions) or None,
+            advice="a pattern that is to be detected has no `Name =` before it: [A] ; [B] -> Name()",
+        )
+    return Patterns(source, compiled, _marks(file, known), tuple(_slips(file)))
+
+
+def _marks(file: PatternFile, registry: TypeRegistry) -> dict[str, str]:
+    """The names of the derived types that are nothing but a thinning, by its mark."""
+    names = {}
+    for each in file.types:
+        plain, _ = without_derived(Atom(TypeSet(each.name)), registry)
+        match plain:
+            case Atom(label=Filtered(base=TypeSet(), condition=Name(name=mark))):
+                names[mark] = each.name
+            case _:
+                pass
+    return names
+
+
+def _slips(file: PatternFile) -> Iterable[str]:
+    """What is no error, and easily a slip: what is defined and used nowhere, a pattern torn in two."""
+    patterns = [*(publication.pattern for publication in file.publications), *dict(file.definitions).values()]
+    nodes = [node for pattern in patterns for node in walk(pattern)]
+    references = {node.name for node in nodes if isinstance(node, Reference)}
+    sets = [node.label for node in nodes if isinstance(node, Atom)]
+    sets += [node.domain for node in nodes if isinstance(node, Atom | Scope) and node.domain is not None]
+    types = {each.name for described in sets for each in walk_set(described) if isinstance(each, TypeSet)}
+    types |= {each.base for each in file.types}
+    unnamed = [each for each in file.publications if each.output is None]
+    if unnamed and len(file.publications) > 1:
+        yield f"{len(unnamed)} of {len(file.publications)} patterns publish no type; {_FIRST_COLUMN}"
+    for name, _ in file.definitions:
+        if name not in references:
+            yield f"the definition {name} is used nowhere, and so is not checked"
+    for each in file.types:
+        if each.name not in types:
+            yield f"the derived type {each.name} is used nowhere"

@@ -1,0 +1,250 @@
+"""The mobile detector: an automaton with its state, told what arrives, saying what it found.
+
+composite-event-framework-2004, "Mobile Composite Event Detectors": an agent-like thing that encapsulates an automaton
+and is governed by policies. It is sans-I/O: a broker node subscribes, publishes and moves it. Its whole state goes into
+one snapshot, so that it can go on elsewhere as if nothing had happened. Which engine runs it may change while it runs
+(`detectors.runtime.engine_switch`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from distced.detectors.compiler import Compiled
+from distced.detectors.runtime.detection_policy import DetectionPolicy, Released
+from distced.detectors.runtime.engine_switch import Engines, SwitchedEngine
+from distced.detectors.runtime.engines import EngineName
+from distced.detectors.snapshot_format import pack_key, seal, unpack_key, unseal
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.detectors.stepwise.snapshot import restore, snapshot
+from distced.middleware.model.errors import SnapshotError
+from distced.middleware.model.event_types import Kind
+from distced.middleware.model.events import CompositeEvent, Event, Gap, OpenGap
+
+if TYPE_CHECKING:
+    from distced.detectors.columnar.engine import ColumnarEngine
+
+FORMAT: Final = "distced detector"
+VERSION: Final = 2
+
+# Of a snapshot in all, of an instance, and of an event or id that is remembered: rough means of what was measured.
+_BYTES: Final = 400
+_INSTANCE_BYTES: Final = 120
+_HELD_BYTES: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Detected:
+    """What came of something a detector was told.
+
+    Attributes:
+        events: the composite events that were found, in the order they were.
+        watermark: no composite event with `hi` at or before it will be found any more; None where nothing can be said.
+        late: events that came too late, and were not consumed.
+        duplicates: how many events had come before.
+        disordered: how many events were consumed behind their place, so that what is found may be wrong; by best
+            effort only.
+        fenced: sources that are not waited for any more, because their leases have run out.
+    """
+
+    events: list[CompositeEvent]
+    watermark: int | None
+    late: list[Event]
+    duplicates: int = 0
+    disordered: int = 0
+    fenced: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class DetectorStatistics:
+    """What a detector has done so far: counts. Events that were consumed behind their place count as late, too."""
+
+    consumed: int = 0
+    found: int = 0
+    late: int = 0
+    duplicates: int = 0
+
+
+class Detector:
+    """Detects one pattern under one detection policy.
+
+    Attributes:
+        id: its name in the directory and the topic it publishes on: the canonical id, and the policy where that is not
+            guaranteed. One detector per canonical form, kind of consumption and policy serves everyone.
+        compiled: the pattern.
+        policy: decides when events are consumed.
+        statistics: what it has done so far.
+    """
+
+    def __init__(
+        self,
+        compiled: Compiled,
+        policy: DetectionPolicy,
+        kinds: Callable[[str], Mapping[str, Kind] | None] = lambda _: None,
+        *,
+        records: bool = False,
+        engines: Engines | None = None,
+    ) -> None:
+        """
+        Args:
+            records: say of each composite event how it came about, for the patterns it is part of.
+            engines: how its engine is chosen; None for the stepwise engine in any case.
+        """
+        self.id = detector_id(compiled, policy.name)
+        self.compiled = compiled
+        self.policy = policy
+        self._switched = SwitchedEngine(compiled, kinds, engines, records=records)
+        self.statistics = DetectorStatistics()
+        self._at_once = policy.name == "best-effort"
+        # What delegated parts said of the gaps still open, until everything up to that watermark is consumed.
+        self._opens: deque[tuple[str, int, list[OpenGap]]] = deque()
+        # How many events the engine had consumed behind their place when it was asked last.
+        self._behind = 0
+
+    def receive(self, source: str, events: Sequence[Event], watermark: int | None, now: int) -> Detected:
+        """Events of a source have arrived, with its watermark if it gave one."""
+        return self._consume(self.policy.receive(source, events, watermark, now), now)
+
+    def hear_open(self, part: str, opens: Iterable[OpenGap], watermark: int) -> None:
+        """The detector of a part has said how far its records are complete, along with a watermark."""
+        self._opens.append((part, watermark, list(opens)))
+
+    def keep_records(self) -> None:
+        """Say from now on how each composite event came about; of matches that have begun already it cannot be said."""
+        self._switched.stay().keep_records()
+
+    def open_gaps(self) -> list[OpenGap]:
+        """How far its own records are complete, as far as that is news since it was asked last."""
+        return self.engine.open_gaps()
+
+    def heartbeat(self, sources: Iterable[str], watermark: int, now: int) -> Detected:
+        """Sources have been heard beyond a watermark, without events."""
+        return self._consume(self.policy.heartbeat(sources, watermark, now), now)
+
+    def join(self, source: str, watermark: int, now: int, lease: int = 0) -> int:
+        """A source joins; the watermark beyond which it has to stay."""
+        return self.policy.join(source, watermark, now, lease)
+
+    def leave(self, source: str, now: int) -> Detected:
+        """A source is done."""
+        return self._consume(self.policy.leave(source, now), now)
+
+    def fence(self, source: str, now: int) -> Detected:
+        """A source is not waited for any more."""
+        return self._consume(self.policy.fence(source, now), now)
+
+    def tick(self, now: int) -> Detected:
+        """Time has passed."""
+        return self._consume(self.policy.tick(now), now)
+
+    @property
+    def engine(self) -> StepwiseEngine | ColumnarEngine:
+        """What runs the automaton, at the moment."""
+        return self._switched.engine
+
+    @property
+    def at_work(self) -> EngineName:
+        """Which engine that is."""
+        return self._switched.at_work
+
+    @property
+    def touched(self) -> int:
+        """How many pairs of an instance and an event were looked at, whichever engine it was: the load so far."""
+        return self._switched.touched
+
+    @property
+    def size(self) -> int:
+        """About how many bytes its snapshot has: by the instances and events in it, without making one."""
+        return _BYTES + _INSTANCE_BYTES * self._switched.live + _HELD_BYTES * self.policy.held
+
+    def snapshot(self) -> bytes:
+        """The whole state: of the engine, whichever it is, of the policy, and the statistics."""
+        counts = self.statistics
+        body = [
+            self.id,
+            snapshot(self._switched.home()),
+            self.policy.state(),
+            [counts.consumed, counts.found, counts.late, counts.duplicates],
+            [[part, heard, [_pack_open(each) for each in opens]] for part, heard, opens in self._opens],
+        ]
+        return seal(FORMAT, VERSION, msgspec.msgpack.encode(body))
+
+    def resume(self, content: bytes) -> None:
+        """Put a fresh detector into the state of a snapshot of the same one.
+
+        Raises:
+            SnapshotError: for anything else; the detector is then of no more use.
+        """
+        try:
+            body: Any = msgspec.msgpack.decode(unseal(FORMAT, VERSION, content))
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise SnapshotError("a damaged snapshot of a detector", given=str(error)) from error
+        if not isinstance(body, list) or body[:1] != [self.id]:
+            raise SnapshotError("a snapshot of another detector", given=body, allowed=self.id)
+        try:
+            _, engine, policy, counts, opens = body
+            restore(self._switched.home(), engine)
+            self._behind = self.engine.behind
+            self.policy.resume(policy)
+            self.statistics = DetectorStatistics(*counts)
+            for part, heard, packed in opens:
+                self.hear_open(part, map(_unpack_open, packed), heard)
+        except (ValueError, TypeError, AttributeError, LookupError, msgspec.MsgspecError) as error:
+            raise SnapshotError("a damaged snapshot of a detector", given=str(error)) from error
+
+    def _hear_what_is_due(self) -> None:
+        """Watermarks of a part only rise; those of one may wait behind those of another."""
+        waiting = deque[tuple[str, int, list[OpenGap]]]()
+        for part, heard, opens in self._opens:
+            if heard <= self.engine.clock:
+                self.engine.hear_open(part, opens)
+            else:
+                waiting.append((part, heard, opens))
+        self._opens = waiting
+
+    def _consume(self, released: Released, now: int) -> Detected:
+        engine = self._switched.engine
+        found: list[CompositeEvent] = []
+        calls = disordered = 0
+        if released.events:
+            calls = 1
+            found = engine.feed(released.events)
+            if self._at_once:
+                found += engine.settle()
+                behind = engine.behind
+                disordered, self._behind = behind - self._behind, behind
+        if released.watermark is not None and released.watermark > engine.clock:
+            calls += 1
+            found += engine.advance(released.watermark)
+            if self._opens:
+                self._hear_what_is_due()
+        if calls:
+            self._switched.used(calls, len(released.events), len(found), now)
+        counts = self.statistics
+        counts.consumed += len(released.events)
+        counts.found += len(found)
+        counts.late += len(released.late) + disordered
+        counts.duplicates += released.duplicates
+        watermark = None if self._at_once else released.watermark
+        return Detected(found, watermark, released.late, released.duplicates, disordered, released.fenced)
+
+
+def _pack_open(news: OpenGap) -> list[Any]:
+    previous = news.gap.previous
+    return [list(news.key), None if previous is None else pack_key(previous), news.gap.greatest_lo]
+
+
+def _unpack_open(packed: Any) -> OpenGap:
+    key, previous, greatest_lo = packed
+    return OpenGap(tuple(key), Gap(None if previous is None else unpack_key(previous), greatest_lo))
+
+
+def detector_id(compiled: Compiled, policy: str) -> str:
+    """The name of the detector of a pattern under a policy."""
+    identity = compiled.automaton.canonical_id
+    return identity if policy == "guaranteed" else f"{identity}.{policy}"

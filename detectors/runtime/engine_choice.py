@@ -1,0 +1,201 @@
+"""Which engine a detector should run on, told by what it does of late. A pure decision: no clock is read here.
+
+What a call costs with either engine is reckoned from what the call was about. Of one Xeon core, in microseconds:
+
+|          | each call | each event | each instance touched | each composite event |
+| ---      | ---       | ---        | ---                   | ---                  |
+| stepwise | 1         | 0.25       | 0.5                   | 2.5                  |
+| columnar | 50        | 0.6        | 0.025                 | 7                    |
+
+These are least squares over sixteen patterns in calls of 1 to 1000 events, and right to about a third for nine
+patterns in ten. Letting time go on is a call of its own. Most of what the columnar engine spends on an event goes into
+making columns of objects; so the size of batches alone decides nothing, and what pays is to touch instances. It breaks
+even at 100 instances touched in a call: with a pattern that touches one per event it takes batches of 400 events, with
+two 80, with ten 11, with fifty 2; and it never pays where nothing but the start looks at an event.
+
+The rule is that of who rents skis. Each look puts on an account what the other engine would have saved since the last
+look, less a margin; the account never goes below nothing. When as much is on it as it costs to hand the state over, the
+other engine is taken. So about that is what having the wrong engine costs, and it does not flap, for to go
+back takes another account. What speaks for the columnar engine leaks away, so that within a few seconds a load that is
+over is forgotten, and a small one never counts; what speaks against it does not, so that one that is called now and
+then is given up at last. A threshold for the size of batches was rejected, because there is none that is right for two
+patterns; to measure time, because then decisions would depend on what else the machine does, and could not be made
+again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp
+from typing import Final, Protocol
+
+from distced.detectors.runtime.engines import EngineName
+from distced.middleware.model.timestamps import MILLISECOND, SECOND
+
+LEAK: Final = 0.02
+"""What leaks away of the account for the columnar engine, of each second that passes. What saves less than this share
+of a core is not worth getting the engine ready, nor the hundred megabytes that takes."""
+
+LOOK_EVERY: Final = SECOND // 4
+"""How often it is looked at what was done, ns: what is looked at costs a microsecond or two."""
+
+MARGIN: Final = 1.5
+"""How many times as much the engine at work has to cost: about as far as the figures may be off."""
+
+REMEMBERED: Final = 60 * SECOND
+"""How fast is forgotten how differently the engines count, ns. Where that alone speaks for the columnar engine the
+other one is tried again about so often."""
+
+LEAST: Final = 100 * MILLISECOND
+"""What has to be on the account at the least, ns: it leaks away in five seconds. Sources send once a second or so, and
+what they send within some seconds is one load."""
+
+MOST_LIVE: Final = 200_000
+"""Where there are more instances the columnar engine is not taken: the node would stand still for two seconds."""
+
+HAND_OVER: Final = MILLISECOND
+HAND_OVER_INSTANCE: Final = 10_000
+"""What it costs to hand the state over to the other engine, ns: at any rate, and of each instance. The node stands
+still meanwhile, as it does for a snapshot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What an engine costs, ns: each call, event, instance touched, and composite event."""
+
+    call: int
+    event: int
+    touched: int
+    found: int
+
+    def of(self, calls: int, events: int, touched: float, found: int) -> float:
+        """What so much costs."""
+        return calls * self.call + events * self.event + touched * self.touched + found * self.found
+
+
+STEPWISE: Final = Costs(1_000, 250, 500, 2_500)
+COLUMNAR: Final = Costs(50_000, 600, 25, 7_000)
+
+
+class Figures(Protocol):
+    """What a detector has done so far, and how it is.
+
+    Attributes:
+        at_work: its engine.
+        touched: how many pairs of an instance and an event were looked at.
+        behind: how many events were behind what was consumed already.
+        live: how many instances there are.
+    """
+
+    @property
+    def at_work(self) -> EngineName: ...
+
+    @property
+    def touched(self) -> int: ...
+
+    @property
+    def behind(self) -> int: ...
+
+    @property
+    def live(self) -> int: ...
+
+
+class Choice(Protocol):
+    """Says of one detector which engine it should run on."""
+
+    def told(self, calls: int, events: int, found: int, now: int, figures: Figures) -> EngineName:
+        """The detector's engine was called, and has consumed so many events and found so many composite ones."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Forced:
+    """Always the same engine."""
+
+    engine: EngineName
+
+    def told(self, calls: int, events: int, found: int, now: int, figures: Figures) -> EngineName:
+        """This one."""
+        return self.engine
+
+
+class EngineChoice:
+    """The engine that costs less, as far as can be told from what was done of late."""
+
+    __slots__ = (
+        "_account",
+        "_at_work",
+        "_behind",
+        "_calls",
+        "_events",
+        "_extra",
+        "_found",
+        "_looked_at",
+        "_rate",
+        "_touched",
+        "_wanted",
+    )
+
+    def __init__(self) -> None:
+        self._wanted: EngineName = "stepwise"
+        self._at_work: EngineName = "stepwise"
+        # What the other engine would have saved, ns.
+        self._account = 0.0
+        # What was done since the last look, and what there was to be read then.
+        self._looked_at: int | None = None
+        self._calls = self._events = self._found = 0
+        self._touched = self._behind = 0
+        # Instances that the stepwise engine touched per event, when it was at work; and how many more that is than the
+        # columnar one does, which comes by fewer where it can look them up. None for not known yet.
+        self._rate = 0.0
+        self._extra: float | None = None
+
+    def told(self, calls: int, events: int, found: int, now: int, figures: Figures) -> EngineName:
+        """The detector's engine was called, and has consumed so many events and found so many composite ones."""
+        self._calls += calls
+        self._events += events
+        self._found += found
+        if self._looked_at is not None and 0 <= now - self._looked_at < LOOK_EVERY:
+            return self._wanted
+        self._look(now, figures)
+        return self._wanted
+
+    def _look(self, now: int, figures: Figures) -> None:
+        at_work, live = figures.at_work, figures.live
+        touched, behind = figures.touched, figures.behind
+        if self._looked_at is not None and at_work == self._at_work:
+            # A clock that was set back says nothing of how long it was.
+            since = max(0, now - self._looked_at)
+            self._add(since, touched - self._touched, behind - self._behind, live)
+        else:
+            # It begins, or goes on with the other engine.
+            self._account, self._extra = 0.0, None
+        self._at_work, self._looked_at = at_work, now
+        self._touched, self._behind = touched, behind
+        self._calls = self._events = self._found = 0
+        price = max(LEAST, HAND_OVER + HAND_OVER_INSTANCE * live)
+        # More would only be remembered longer.
+        self._account = min(self._account, price)
+        pays = self._account == price
+        if at_work == "columnar":
+            self._wanted = "stepwise" if pays else "columnar"
+        else:
+            self._wanted = "columnar" if pays and live <= MOST_LIVE else "stepwise"
+
+    def _add(self, since: int, touched: int, behind: int, live: int) -> None:
+        """Put on the account what the other engine would have saved."""
+        calls, events, found = self._calls, self._events, self._found
+        columnar = COLUMNAR.of(calls, events, touched, found)
+        # For an event that is behind it hands the state over to the other engine and takes it back.
+        columnar += min(calls, behind) * 2 * (HAND_OVER + HAND_OVER_INSTANCE * live)
+        if self._at_work == "columnar":
+            if self._extra is not None:
+                self._extra *= exp(-since / REMEMBERED)
+            elif events:
+                self._extra = max(0.0, self._rate - touched / events)
+            saved = columnar - MARGIN * STEPWISE.of(calls, events, touched + (self._extra or 0.0) * events, found)
+        else:
+            if events:
+                self._rate = touched / events
+            saved = STEPWISE.of(calls, events, touched, found) - MARGIN * columnar - LEAK * since
+        self._account = max(0.0, self._account + saved)
