@@ -2,7 +2,7 @@
 
 composite-event-framework-2004, "Mobile Composite Event Detectors": in the control phase a detector makes sure that it
 still complies with its policy, and adapts. What is better, by how much, and whether it pays for the move is for
-`policies.distribution.adapting` to say, from what nodes have measured; here it is asked, and done.
+`policies.distribution.choose.reconsider` to say, from what nodes have measured; here it is asked, and done.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from distced.brokers.migrating import Migrating
 from distced.brokers.serving import Serving
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import Move
-from distced.policies.distribution.adapting import DWELL
+from distced.policies.distribution.choose.reconsider import DWELL
 
 CONTROL_EVERY: Final = 10 * SECOND
 """How often each detector is looked at, ns."""

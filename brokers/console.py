@@ -187,7 +187,7 @@ def subscribe(
     from distced.brokers.subscribe_verb import Wanted, listen
     from distced.middleware.cli.logs import configure_logging
     from distced.middleware.model.timestamps import parse_duration
-    from distced.policies.distribution.hints import read_hints
+    from distced.policies.distribution.choose.hints import read_hints
 
     # That the connection was lost, and is back.
     configure_logging(level="info")

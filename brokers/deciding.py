@@ -22,16 +22,16 @@ from distced.detectors.cutting.graph import DetectorGraph, cut
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.wire.directory_entries import Hints, Measured, SubscriptionEntry
-from distced.policies.distribution.adapting import Move, reconsider
-from distced.policies.distribution.hints import check_hints
+from distced.policies.distribution.choose.alternatives import ways
+from distced.policies.distribution.choose.hints import check_hints
+from distced.policies.distribution.choose.reconsider import Move, reconsider
+from distced.policies.distribution.choose.suggest import suggest
 from distced.policies.distribution.policy import DistributionPolicy, Policy
 from distced.policies.distribution.request import Request
-from distced.policies.distribution.situation import Situation
-from distced.policies.distribution.suggesting import suggest
-from distced.policies.distribution.ways import ways
-from distced.policies.topology.files import parse_topology
+from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
 from distced.policies.topology.topology import Topology
+from distced.policies.topology.topology_file import parse_topology
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,8 @@ from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.patterns.printer import format_publication
 from distced.middleware.patterns.tree import Delegated
 from distced.middleware.wire.directory_entries import NODE_CLIENT, Hints, SubscriptionEntry
-from distced.policies.detection import detection_policy
-from distced.policies.distribution.ways import running_plan
+from distced.policies.detection.guaranteed import detection_policy
+from distced.policies.distribution.choose.alternatives import running_plan
 
 DECOMPOSITIONS: Final = get_args(Decomposition)
 

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from distced.brokers.directory_nodes import NodeReport, NodesReport, RecorderReport
 from distced.middleware.model.timestamps import DAY, HOUR, MINUTE, SECOND, format_instant
-from distced.policies.distribution.reasons import show_figure
+from distced.policies.distribution.choose.reasons import show_figure
 
 _FOLDED: Final = {"up since": 10, "composite events": 9, "dead letters": 9}
 """The columns that give way in a narrow terminal, and how far: 80 columns will do where there is one site."""

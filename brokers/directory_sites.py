@@ -9,8 +9,8 @@ import msgspec
 from distced.brokers.directory import Directory
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.server_address import parse_address
-from distced.policies.topology.files import parse_topology
 from distced.policies.topology.topology import Topology
+from distced.policies.topology.topology_file import parse_topology
 
 
 class At(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ from rich.tree import Tree
 
 from distced.brokers.directory_report import DetectorReport, DetectorsReport, Host, Related
 from distced.middleware.wire.directory_entries import Measured
-from distced.policies.distribution.reasons import show_figure, show_rate, show_time
+from distced.policies.distribution.choose.reasons import show_figure, show_rate, show_time
 
 
 def detectors_text(report: DetectorsReport) -> Iterator[RenderableType]:

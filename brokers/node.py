@@ -45,7 +45,7 @@ from distced.middleware.wire.directory_entries import (
     encode,
 )
 from distced.middleware.wire.topics import ROOT, Area, administration_topic, area_filter, directory_topic, parse_topic
-from distced.policies.detection import Guaranteed
+from distced.policies.detection.guaranteed import Guaranteed
 
 STATUS_EVERY: Final = 2 * SECOND
 """How often a node says how it is, ns."""

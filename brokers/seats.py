@@ -20,10 +20,10 @@ from distced.middleware.model.errors import BusError, DistcedError
 from distced.middleware.wire.directory_entries import TopologyEntry, encode
 from distced.middleware.wire.topics import directory_topic
 from distced.policies.topology.errors import TopologyError, unknown
-from distced.policies.topology.files import load_topology, parse_topology
 from distced.policies.topology.model import Site
 from distced.policies.topology.topology import Topology
-from distced.policies.topology.writing import topology_as_toml
+from distced.policies.topology.topology_file import load_topology, parse_topology
+from distced.policies.topology.topology_writer import topology_as_toml
 
 OVERLAY: Final = "overlay"
 """What the topology is called in the directory."""

@@ -20,7 +20,7 @@ from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import CompositeEvent, Event, OpenGap
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
 from distced.middleware.wire.frames import decode, encode
-from distced.policies.detection import Guaranteed
+from distced.policies.detection.guaranteed import Guaranteed
 
 
 @dataclass(frozen=True, slots=True)

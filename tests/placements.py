@@ -11,8 +11,8 @@ from distced.middleware.model.event_types import EventType, event_type
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import DetectorEntry
-from distced.policies.topology.generating import RANDOM_KINDS, random_topology
 from distced.policies.topology.model import BrokerNode, Place
+from distced.policies.topology.random_topology import RANDOM_KINDS, random_topology
 from distced.policies.topology.topology import Topology
 from distced.simulations.network.scenarios import random_patterns
 from distced.simulations.network.streams import streams_by_rates

@@ -26,7 +26,7 @@ from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import INSTANT_MIN
 from distced.middleware.wire.directory_entries import DetectorEntry, decode
-from distced.policies.detection import Guaranteed, Recent
+from distced.policies.detection.guaranteed import Guaranteed, Recent
 
 REMEMBERED: Final = 50_000
 """How many ids tell events that are delivered again from late ones; those of detectors are in no order (`Runs`)."""

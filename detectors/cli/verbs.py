@@ -1,4 +1,4 @@
-"""The verbs of detectors: `check` and `run`; `explain`, which places detectors, too, is in `policies.console`.
+"""The verbs of detectors: `check` and `run`; `explain`, which places detectors, too, is in `policies.cli.verbs`.
 
 What takes time to import is imported inside the verb that needs it.
 """

@@ -165,7 +165,7 @@ class TopologyEntry(msgspec.Struct, frozen=True):
     """The network, as whoever looks after it describes it.
 
     Attributes:
-        text: a topology in TOML, see `policies.topology.files`.
+        text: a topology in TOML, see `policies.topology.topology_file`.
     """
 
     text: str

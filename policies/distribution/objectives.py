@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from distced.policies.distribution.candidates import Candidate, Rank
+from distced.policies.distribution.candidate import Candidate, Rank
 
 Objective: TypeAlias = Callable[[Candidate], Rank]
 """What a policy wants: the less the numbers, the better."""

@@ -19,7 +19,7 @@ from importlib.metadata import entry_points
 from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 
 from distced.middleware.model.errors import DistcedError
-from distced.policies.distribution.candidates import Candidate, Rank
+from distced.policies.distribution.candidate import Candidate, Rank
 from distced.policies.distribution.objectives import (
     Objective,
     least_bytes,

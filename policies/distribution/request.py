@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from distced.detectors.cutting.graph import DetectorGraph
 from distced.middleware.wire.directory_entries import Hints
-from distced.policies.distribution.hints import NO_HINTS
+from distced.policies.distribution.choose.hints import NO_HINTS
 from distced.policies.topology.model import Place
 
 

@@ -15,13 +15,13 @@ from distced.detectors.compiler import Compiled
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.wire.directory_entries import Hints, Measured
-from distced.policies.distribution.candidates import Candidate
-from distced.policies.distribution.delays import arrivals
-from distced.policies.distribution.hints import check_hints
-from distced.policies.distribution.placing import Placed, Placement, place
+from distced.policies.distribution.candidate import Candidate
+from distced.policies.distribution.choose.hints import check_hints
+from distced.policies.distribution.choose.place_all import Placed, Placement, place
+from distced.policies.distribution.estimate.delays import arrivals
 from distced.policies.distribution.policy import Policy
-from distced.policies.distribution.reading import Stream
-from distced.policies.distribution.situation import Situation
+from distced.policies.distribution.situation.readers import Stream
+from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
 
 

@@ -26,13 +26,13 @@ from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.timestamps import MILLISECOND
 from distced.middleware.wire.directory import Entries
 from distced.middleware.wire.directory_entries import DetectorEntry, LoadEntry, Measured, NodeEntry, SourceEntry
-from distced.policies.distribution.placing import catalogue_of
+from distced.policies.distribution.choose.alternatives import ways
+from distced.policies.distribution.choose.place_all import catalogue_of
+from distced.policies.distribution.choose.suggest import Request, Suggestion, suggest
 from distced.policies.distribution.policy import NAMED, DistributionPolicy
-from distced.policies.distribution.situation import Situation
-from distced.policies.distribution.suggesting import Request, Suggestion, suggest
-from distced.policies.distribution.ways import ways
-from distced.policies.topology.generating import random_topology
+from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
+from distced.policies.topology.random_topology import random_topology
 from distced.policies.topology.topology import Topology
 from distced.simulations.benchmarks.place_node import DecidedRow, DecidingNode
 

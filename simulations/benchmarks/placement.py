@@ -19,8 +19,8 @@ from typing import Final
 
 from distced.detectors.compiler import compile_pattern
 from distced.policies.distribution.policy import NAMED
-from distced.policies.topology.generating import RANDOM_KINDS, random_topology
 from distced.policies.topology.model import Place
+from distced.policies.topology.random_topology import RANDOM_KINDS, random_topology
 from distced.simulations.network.scenarios import random_patterns
 from distced.simulations.placement.by_policy import place_all, settle
 from distced.simulations.placement.evaluating import METRICS, OWN, Metric, evaluate, gap

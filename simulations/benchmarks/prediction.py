@@ -17,8 +17,8 @@ from typing import Final
 from distced.detectors.compiler import compile_pattern
 from distced.middleware.model.event_types import event_type
 from distced.policies.distribution.policy import NAMED
-from distced.policies.topology.generating import RANDOM_KINDS, TYPES, random_topology
 from distced.policies.topology.model import BrokerNode, Place
+from distced.policies.topology.random_topology import RANDOM_KINDS, TYPES, random_topology
 from distced.policies.topology.topology import Topology
 from distced.simulations.benchmarks.presenting import Tell
 from distced.simulations.network.scenario import START

@@ -22,7 +22,7 @@ from typing import Final
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import Hints
 from distced.policies.distribution.policy import NAMED
-from distced.policies.topology.generating import RANDOM_KINDS, random_topology
+from distced.policies.topology.random_topology import RANDOM_KINDS, random_topology
 from distced.policies.topology.topology import Topology
 from distced.simulations.experiments.metrics import RunFigures, figures_of, impact_of, reliability_of
 from distced.simulations.network.scenario import Asked, Scenario

@@ -22,7 +22,7 @@ from distced.middleware.wire.directory_entries import (
 )
 from distced.middleware.wire.topics import administration_topic
 from distced.policies.topology.model import Place
-from distced.policies.topology.writing import topology_as_toml
+from distced.policies.topology.topology_writer import topology_as_toml
 from distced.simulations.network.clients import SimulatedClient
 
 if TYPE_CHECKING:

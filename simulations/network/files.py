@@ -68,8 +68,8 @@ from distced.middleware.model.events import Attribute, Event
 from distced.middleware.model.timestamps import parse_duration
 from distced.middleware.wire.directory_entries import Hints
 from distced.policies.distribution.policy import parse_policy
-from distced.policies.topology.files import load_topology, parse_topology
 from distced.policies.topology.topology import Topology
+from distced.policies.topology.topology_file import load_topology, parse_topology
 from distced.simulations.network.scenario import (
     START,
     Asked,

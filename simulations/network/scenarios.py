@@ -13,7 +13,7 @@ from typing import Final
 
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
-from distced.policies.topology.generating import TYPES, RandomKind, random_topology
+from distced.policies.topology.random_topology import TYPES, RandomKind, random_topology
 from distced.policies.topology.topology import Topology
 from distced.simulations.network.scenario import START, Asked, Move, Scenario
 from distced.simulations.network.streams import streams_by_rates

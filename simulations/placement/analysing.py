@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.directory_entries import DetectorEntry, HintEntry
-from distced.policies.distribution.measures import hosting
 from distced.policies.distribution.policy import NAMED, Policy
+from distced.policies.distribution.situation.rates import hosting
 from distced.simulations.placement.by_policy import Placed, place_all, settle
 from distced.simulations.placement.evaluating import OWN, Cost, Metric, evaluate, gap
 from distced.simulations.placement.instance import Instance

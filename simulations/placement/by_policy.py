@@ -1,9 +1,10 @@
 """Where a policy would put the detectors of all patterns, one subscription after the other, as nodes would.
 
 composite-event-framework-2004, "Distribution Policies". The decisions are those that nodes make
-(`policies.distribution.placing`), in a situation in which is foreseen what detectors will do. What comes first knows
-nothing of what comes later, so afterwards detectors may *settle*: each is asked, again and again, whether it would not
-rather be elsewhere, as the nodes that host them do (`policies.distribution.adapting`), until none would.
+(`policies.distribution.choose.place_all`), in a situation in which is foreseen what detectors will do. What comes first
+knows nothing of what comes later, so afterwards detectors may *settle*: each is asked, again and again, whether it
+would not rather be elsewhere, as the nodes that host them do (`policies.distribution.choose.reconsider`), until none
+would.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from distced.detectors.cutting.catalogue import Catalogue
 from distced.detectors.cutting.graph import DetectorPlan
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.wire.directory_entries import NODE_CLIENT, DetectorEntry
-from distced.policies.distribution.adapting import DWELL, reconsider
-from distced.policies.distribution.hints import NO_HINTS
-from distced.policies.distribution.placing import Placement, place
+from distced.policies.distribution.choose.hints import NO_HINTS
+from distced.policies.distribution.choose.place_all import Placement, place
+from distced.policies.distribution.choose.reconsider import DWELL, reconsider
 from distced.policies.distribution.policy import Policy
-from distced.policies.distribution.reading import Stream
-from distced.policies.distribution.situation import Situation
+from distced.policies.distribution.situation.readers import Stream
+from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
 from distced.simulations.placement.instance import Instance
 from distced.simulations.placement.space import Asked

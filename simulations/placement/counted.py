@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from distced.policies.distribution.measures import flow_of
-from distced.policies.distribution.reasons import show_figure, show_rate
+from distced.policies.distribution.choose.reasons import show_figure, show_rate
+from distced.policies.distribution.situation.rates import flow_of
 from distced.simulations.placement.evaluating import Cost
 from distced.simulations.placement.instance import Instance
 

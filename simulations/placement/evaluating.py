@@ -2,7 +2,7 @@
 
 A placement is the entries of detectors as a directory has them, so that what a policy suggests, what the optimum says
 and what a simulation has come to are held to the same. Ways, delays and uses are those that policies reckon with
-(`policies.distribution.situation`): nothing here knows how a network works.
+(`policies.distribution.situation.situation`): nothing here knows how a network works.
 
 *Reliability* is told as what is lost: the share of composite events that are not detected while a node is down, mean
 over the nodes. A detector with two hosts outlives either; one that reads a part does not outlive the part.
@@ -17,9 +17,9 @@ from typing import Final, Literal, TypeAlias, get_args
 
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.directory_entries import DetectorEntry
-from distced.policies.distribution.delays import arrivals, mean
-from distced.policies.distribution.measures import DEEPEST, hosting
-from distced.policies.distribution.situation import Situation
+from distced.policies.distribution.estimate.delays import arrivals, mean
+from distced.policies.distribution.situation.rates import DEEPEST, hosting
+from distced.policies.distribution.situation.situation import Situation
 from distced.simulations.placement.instance import Instance
 
 Metric: TypeAlias = Literal["bandwidth", "latency", "load", "reliability"]

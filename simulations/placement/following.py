@@ -15,9 +15,9 @@ from msgspec.structs import replace as replace_entry
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import DetectorEntry, Told
-from distced.policies.distribution.delays import from_source
-from distced.policies.distribution.measures import hosting
-from distced.policies.distribution.situation import Situation
+from distced.policies.distribution.estimate.delays import from_source
+from distced.policies.distribution.situation.rates import hosting
+from distced.policies.distribution.situation.situation import Situation
 from distced.simulations.placement.counting import Counting, frame_size
 from distced.simulations.placement.instance import Instance
 from distced.simulations.placement.measuring import types_of

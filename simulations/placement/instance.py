@@ -18,12 +18,12 @@ from distced.middleware.model.errors import DistcedError
 from distced.middleware.patterns.printer import format_publication
 from distced.middleware.wire.directory import Entries
 from distced.middleware.wire.directory_entries import DetectorEntry, Foreseen, HintEntry, Measured, SourceEntry, Told
-from distced.policies.distribution import sizes
-from distced.policies.distribution.estimating import Part, Rates, expected, streams_of
-from distced.policies.distribution.hints import NO_HINTS
-from distced.policies.distribution.measures import hosting
-from distced.policies.distribution.reading import Stream
-from distced.policies.distribution.situation import Situation
+from distced.policies.distribution.choose.hints import NO_HINTS
+from distced.policies.distribution.estimate.detector_estimate import Part, Rates, expected, streams_of
+from distced.policies.distribution.situation import message_sizes as sizes
+from distced.policies.distribution.situation.rates import hosting
+from distced.policies.distribution.situation.readers import Stream
+from distced.policies.distribution.situation.situation import Situation
 from distced.policies.explaining.deployment import entries_of
 from distced.policies.topology.model import Place
 from distced.policies.topology.topology import Topology

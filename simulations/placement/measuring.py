@@ -18,8 +18,8 @@ from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.timestamps import DAY, SECOND
 from distced.middleware.wire.directory_entries import Foreseen, Heartbeat, SourceEntry, Told, encode
 from distced.middleware.wire.topics import administration_topic
-from distced.policies.distribution import sizes
-from distced.policies.distribution.reading import AT_DIRECTORY, Stream
+from distced.policies.distribution.situation import message_sizes as sizes
+from distced.policies.distribution.situation.readers import AT_DIRECTORY, Stream
 from distced.policies.topology.errors import TopologyError
 from distced.policies.topology.topology import Topology
 from distced.simulations.placement.counting import Counting, frame_size

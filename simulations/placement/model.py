@@ -9,8 +9,8 @@ from math import inf
 from distced.detectors.cutting.graph import DetectorPlan
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.directory_entries import DetectorEntry
-from distced.policies.distribution.measures import flow_of
-from distced.policies.distribution.reading import Stream
+from distced.policies.distribution.situation.rates import flow_of
+from distced.policies.distribution.situation.readers import Stream
 from distced.simulations.placement.evaluating import Metric
 from distced.simulations.placement.instance import Instance
 from distced.simulations.placement.nearness import Beside, Nearness

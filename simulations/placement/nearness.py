@@ -10,10 +10,10 @@ from typing import Final, NamedTuple, TypeAlias
 
 from distced.detectors.cutting.graph import DetectorPlan
 from distced.middleware.model.errors import DistcedError
-from distced.policies.distribution import sizes
-from distced.policies.distribution.delays import Input, from_source, waited
-from distced.policies.distribution.estimating import streams_of
-from distced.policies.distribution.reading import Stream, inputs
+from distced.policies.distribution.estimate.delays import Input, from_source, waited
+from distced.policies.distribution.estimate.detector_estimate import streams_of
+from distced.policies.distribution.situation import message_sizes as sizes
+from distced.policies.distribution.situation.readers import Stream, inputs
 from distced.policies.topology.model import Place
 from distced.simulations.placement.instance import Instance
 

@@ -17,9 +17,9 @@ from distced.middleware.wire.directory_entries import SourceEntry
 from distced.policies.distribution.hint_files import write_hints
 from distced.policies.distribution.policy import parse_policy
 from distced.policies.explaining.deployment import subscribers_of
-from distced.policies.topology.files import load_topology
 from distced.policies.topology.model import Place
 from distced.policies.topology.topology import Topology
+from distced.policies.topology.topology_file import load_topology
 from distced.simulations.placement.analysing import OPTIMUM, REPLANNED, Analysis, analyse, hints_of
 from distced.simulations.placement.counts import Counts
 from distced.simulations.placement.days import DayTask, count_days, on_spark

@@ -19,7 +19,7 @@ from msgspec.structs import replace as replace_entry
 
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.directory_entries import DetectorEntry
-from distced.policies.distribution.measures import hosting
+from distced.policies.distribution.situation.rates import hosting
 from distced.simulations.placement.by_policy import Placed, place_more
 from distced.simulations.placement.evaluating import Metric, evaluate
 from distced.simulations.placement.instance import Instance

@@ -12,9 +12,9 @@ from rich.table import Table
 
 from distced.middleware.cli.output import error_as_dict
 from distced.middleware.wire.directory_entries import DetectorEntry
-from distced.policies.distribution.measures import hosting
-from distced.policies.distribution.reasons import show_figure, show_rate, show_time
-from distced.policies.explaining.text import SHORT
+from distced.policies.distribution.choose.reasons import show_figure, show_rate, show_time
+from distced.policies.distribution.situation.rates import hosting
+from distced.policies.explaining.placement_text import SHORT
 from distced.policies.topology.drawing.overlay import Hosted, Overlay
 from distced.simulations.placement.analysing import Advice, Analysis, Option
 from distced.simulations.placement.counted import counted_as_dict, show_counted

@@ -8,8 +8,8 @@ begun to listen. Where detectors stand is known of a placement only (`Standing`)
 take no time.
 
 To go by rates alone was rejected: "as often as the slowest of the sources, once for each"
-(`policies.distribution.sizes`) is right where all are as slow, and far off where one is not. A minute or two tell
-enough, so no more is looked at.
+(`policies.distribution.situation.message_sizes`) is right where all are as slow, and far off where one is not. A minute
+or two tell enough, so no more is looked at.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from distced.brokers.node import STATUS_EVERY
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import DetectorEntry, parts_key
-from distced.policies.distribution import sizes
+from distced.policies.distribution.situation import message_sizes as sizes
 from distced.simulations.placement.space import Space
 
 PROMISES: Final = 20_000

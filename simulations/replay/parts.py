@@ -21,7 +21,7 @@ from distced.middleware.history.layout import day_number, day_of
 from distced.middleware.model.events import CompositeEvent, Event, EventId, OpenGap, OrderKey
 from distced.middleware.model.timestamps import DAY, INSTANT_MIN
 from distced.middleware.wire.frames import Frame, decode, encode
-from distced.policies.detection import Guaranteed
+from distced.policies.detection.guaranteed import Guaranteed
 from distced.simulations.replay.batches import TableBatch
 from distced.simulations.replay.found import unreadable, write_found
 from distced.simulations.replay.plan import Slice

@@ -7,7 +7,7 @@ import pytest
 from distced.brokers.seats import Described, Seat, _without_logins, seats
 from distced.middleware.model.errors import DistcedError
 from distced.policies.topology.errors import TopologyError
-from distced.policies.topology.files import parse_topology
+from distced.policies.topology.topology_file import parse_topology
 
 TEXT = """
 # The first site has the directory.

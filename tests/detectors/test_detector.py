@@ -13,7 +13,7 @@ from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import PatternError, SnapshotError
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
-from distced.policies.detection import BestEffort, Guaranteed, detection_policy
+from distced.policies.detection.guaranteed import BestEffort, Guaranteed, detection_policy
 from tests.generate import PatternMaker
 from tests.streams import END, Message, interleaved, messages, spread, told
 

@@ -19,7 +19,7 @@ from distced.detectors.runtime.engines import EngineName
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.events import Event
-from distced.policies.detection import BestEffort, Guaranteed, detection_policy
+from distced.policies.detection.guaranteed import BestEffort, Guaranteed, detection_policy
 from tests.generate import PatternMaker
 from tests.streams import END, interleaved, messages, spread, told
 from tests.switching import AtOnce, Never, by_chance

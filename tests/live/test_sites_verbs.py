@@ -20,7 +20,7 @@ from distced.brokers.server import Server
 from distced.middleware.cli.command import main
 from distced.middleware.client.client import Client
 from distced.middleware.model.event_types import event_type
-from distced.policies.topology.files import parse_topology
+from distced.policies.topology.topology_file import parse_topology
 
 pytestmark = pytest.mark.live
 

@@ -12,13 +12,13 @@ from distced.detectors.cutting.catalogue import Catalogue
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.wire.directory import Entries
 from distced.middleware.wire.directory_entries import Hints, NodeEntry, SourceEntry
-from distced.policies.distribution.placing import catalogue_of, place
+from distced.policies.distribution.choose.alternatives import ways
+from distced.policies.distribution.choose.place_all import catalogue_of, place
+from distced.policies.distribution.choose.suggest import Request
 from distced.policies.distribution.policy import NAMED, Policy
-from distced.policies.distribution.situation import Situation
-from distced.policies.distribution.suggesting import Request
-from distced.policies.distribution.ways import ways
-from distced.policies.topology.generating import RANDOM_KINDS, random_topology
+from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
+from distced.policies.topology.random_topology import RANDOM_KINDS, random_topology
 from distced.policies.topology.topology import Topology
 
 PATTERNS = (

@@ -9,11 +9,11 @@ from msgspec.structs import replace as replace_entry
 
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import DetectorEntry, Hints, LoadEntry, Measured, NodeEntry
-from distced.policies.distribution.adapting import DWELL, MARGIN, Move, is_better, reconsider
+from distced.policies.distribution.choose.reconsider import DWELL, MARGIN, Move, is_better, reconsider
 from distced.policies.distribution.policy import NAMED, Policy, parse_policy
-from distced.policies.distribution.situation import Situation
-from distced.policies.topology.files import parse_topology
+from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
+from distced.policies.topology.topology_file import parse_topology
 from tests.policies.deployments import policies, random_situation, seeds, situation_of
 from tests.policies.test_suggesting import EAST, LINE, WEST
 

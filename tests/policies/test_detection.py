@@ -12,7 +12,7 @@ from distced.detectors.runtime.detection_policy import Released
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
-from distced.policies.detection import REMEMBERED, BestEffort, Guaranteed, Recent, detection_policy
+from distced.policies.detection.guaranteed import REMEMBERED, BestEffort, Guaranteed, Recent, detection_policy
 from tests.streams import END, interleaved, messages, spread
 
 

@@ -14,11 +14,11 @@ from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import Hints, LoadEntry, Measured, SourceEntry
-from distced.policies.distribution import sizes
-from distced.policies.distribution.delays import Input, waited
-from distced.policies.distribution.estimating import expected
-from distced.policies.distribution.selectivity import share_of
-from distced.policies.distribution.situation import Situation
+from distced.policies.distribution.estimate.delays import Input, waited
+from distced.policies.distribution.estimate.detector_estimate import expected
+from distced.policies.distribution.estimate.selectivity import share_of
+from distced.policies.distribution.situation import message_sizes as sizes
+from distced.policies.distribution.situation.situation import Situation
 
 RATES = {"A": 4.0, "B": 2.0, "C": 1.0}
 

@@ -17,11 +17,11 @@ from distced.detectors.compiler import compile_pattern
 from distced.middleware.cli.command import main
 from distced.middleware.wire.directory_entries import Hints
 from distced.policies.distribution.policy import NAMED
-from distced.policies.distribution.situation import Situation
+from distced.policies.distribution.situation.situation import Situation
 from distced.policies.explaining.deployment import entries_of
 from distced.policies.explaining.explained import Asked, Explained
-from distced.policies.topology.generating import RANDOM_KINDS, random_topology
-from distced.policies.topology.writing import topology_as_toml
+from distced.policies.topology.random_topology import RANDOM_KINDS, random_topology
+from distced.policies.topology.topology_writer import topology_as_toml
 from tests.policies.deployments import PATTERNS
 
 FLOORS = """\

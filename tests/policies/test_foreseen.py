@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from distced.detectors.compiler import compile_pattern
 from distced.middleware.wire.directory_entries import Foreseen, HintEntry, LoadEntry, Measured, Told, parts_key
-from distced.policies.distribution import sizes
-from distced.policies.distribution.measures import flow_of
-from distced.policies.distribution.placing import place
+from distced.policies.distribution.choose.place_all import place
 from distced.policies.distribution.policy import NAMED
-from distced.policies.distribution.reading import Stream
+from distced.policies.distribution.situation import message_sizes as sizes
+from distced.policies.distribution.situation.rates import flow_of
+from distced.policies.distribution.situation.readers import Stream
 from tests.policies.deployments import patterns, random_situation, seeds, situation_of, subscriber_of
 from tests.policies.test_suggesting import EAST, LINE, WEST
 

@@ -14,7 +14,7 @@ from distced.detectors.cutting.graph import Choice, DetectorGraph, cut
 from distced.detectors.runtime.detector import Detector
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.patterns.printer import format_pattern
-from distced.policies.detection import Guaranteed
+from distced.policies.detection.guaranteed import Guaranteed
 from distced.policies.local_runner import LocalRunner
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from distced.middleware.model.errors import DistcedError
 from distced.policies.distribution import policy as policies
-from distced.policies.distribution.candidates import Candidate
-from distced.policies.distribution.placing import place
+from distced.policies.distribution.candidate import Candidate
+from distced.policies.distribution.choose.place_all import place
 from distced.policies.distribution.policy import (
     NAMED,
     Decomposition,

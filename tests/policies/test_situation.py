@@ -18,14 +18,14 @@ from distced.middleware.wire.directory_entries import (
     NodeEntry,
     SourceEntry,
 )
-from distced.policies.distribution import sizes
-from distced.policies.distribution.delays import arrivals
-from distced.policies.distribution.hints import allowed_nodes, check_hints
-from distced.policies.distribution.network import ASSUMED_LATENCY
-from distced.policies.distribution.reading import Stream
-from distced.policies.distribution.situation import Situation
-from distced.policies.topology.files import parse_topology
+from distced.policies.distribution.choose.hints import allowed_nodes, check_hints
+from distced.policies.distribution.estimate.delays import arrivals
+from distced.policies.distribution.situation import message_sizes as sizes
+from distced.policies.distribution.situation.readers import Stream
+from distced.policies.distribution.situation.server_distance import ASSUMED_LATENCY
+from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import LOCAL_LATENCY, Place
+from distced.policies.topology.topology_file import parse_topology
 from tests.policies.deployments import random_situation, seeds
 
 THREE = parse_topology(

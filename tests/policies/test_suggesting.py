@@ -10,13 +10,13 @@ from hypothesis import given, settings
 
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.directory_entries import DetectorEntry, Hints, NodeEntry
-from distced.policies.distribution import sizes
+from distced.policies.distribution.choose.suggest import Request, Suggestion, suggest
 from distced.policies.distribution.policy import NAMED, parse_policy
-from distced.policies.distribution.reading import AT_DIRECTORY, Stream
-from distced.policies.distribution.situation import Situation
-from distced.policies.distribution.suggesting import Request, Suggestion, suggest
-from distced.policies.topology.files import parse_topology
+from distced.policies.distribution.situation import message_sizes as sizes
+from distced.policies.distribution.situation.readers import AT_DIRECTORY, Stream
+from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
+from distced.policies.topology.topology_file import parse_topology
 from tests.policies.deployments import (
     directory_of,
     patterns,

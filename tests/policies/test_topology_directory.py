@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from distced.policies.topology.drawing.document import topology_as_dict
 from distced.policies.topology.drawing.dot import topology_dot
 from distced.policies.topology.drawing.svg import topology_svg
-from distced.policies.topology.drawing.text import topology_as_text
+from distced.policies.topology.drawing.topology_json import topology_as_dict
+from distced.policies.topology.drawing.topology_text import topology_as_text
 from distced.policies.topology.errors import TopologyError
-from distced.policies.topology.files import parse_topology
 from distced.policies.topology.model import Site
 from distced.policies.topology.topology import Topology
-from distced.policies.topology.writing import topology_as_toml
+from distced.policies.topology.topology_file import parse_topology
+from distced.policies.topology.topology_writer import topology_as_toml
 
 SITES = """
 [sites.milan]

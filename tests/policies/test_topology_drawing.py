@@ -11,15 +11,15 @@ import pytest
 
 from distced.middleware.model.errors import DistcedError
 from distced.policies.topology.drawing.arranging import Line, Rect, arrange
-from distced.policies.topology.drawing.document import topology_as_dict
 from distced.policies.topology.drawing.dot import topology_dot
 from distced.policies.topology.drawing.spreading import spread
 from distced.policies.topology.drawing.svg import topology_svg
-from distced.policies.topology.files import parse_topology
-from distced.policies.topology.generating import RANDOM_KINDS, RandomKind, random_topology
+from distced.policies.topology.drawing.topology_json import topology_as_dict
 from distced.policies.topology.model import Publisher, Site
 from distced.policies.topology.notes import notes_on
+from distced.policies.topology.random_topology import RANDOM_KINDS, RandomKind, random_topology
 from distced.policies.topology.topology import Topology
+from distced.policies.topology.topology_file import parse_topology
 
 SVG = "{http://www.w3.org/2000/svg}"
 

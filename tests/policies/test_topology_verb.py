@@ -13,10 +13,10 @@ from xml.etree import ElementTree
 import pytest
 
 from distced.middleware.cli.command import main
-from distced.policies.console import RandomKind
-from distced.policies.topology.files import load_topology, parse_topology
-from distced.policies.topology.generating import RANDOM_KINDS
+from distced.policies.cli.verbs import RandomKind
 from distced.policies.topology.model import Place
+from distced.policies.topology.random_topology import RANDOM_KINDS
+from distced.policies.topology.topology_file import load_topology, parse_topology
 
 PAGE = (Path(__file__).parents[2] / "docs" / "topology.md").read_text(encoding="utf-8")
 

@@ -12,10 +12,10 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from distced.detectors.compiler import compile_pattern
+from distced.policies.distribution.choose.alternatives import ways
+from distced.policies.distribution.choose.suggest import Request, suggest
 from distced.policies.distribution.policy import NAMED
-from distced.policies.distribution.situation import Situation
-from distced.policies.distribution.suggesting import Request, suggest
-from distced.policies.distribution.ways import ways
+from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
 from distced.simulations.benchmarks.console import bench
 from distced.simulations.benchmarks.place import deploy, fresh_pattern, measure

@@ -19,7 +19,7 @@ from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.policies.distribution.policy import NAMED
-from distced.policies.topology.generating import RANDOM_KINDS, random_topology
+from distced.policies.topology.random_topology import RANDOM_KINDS, random_topology
 from distced.policies.topology.topology import Topology
 from distced.simulations.network.outcome import Outcome
 from distced.simulations.network.running import simulate

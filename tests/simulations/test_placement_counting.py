@@ -19,11 +19,11 @@ from distced.middleware.model.timestamps import DAY, SECOND
 from distced.middleware.wire.directory_entries import Told
 from distced.middleware.wire.frames import encode
 from distced.middleware.wire.topics import event_topic
-from distced.policies.distribution.reading import Stream
+from distced.policies.distribution.situation.readers import Stream
 from distced.policies.topology.errors import TopologyError
-from distced.policies.topology.files import parse_topology
-from distced.policies.topology.generating import random_topology
 from distced.policies.topology.model import Place
+from distced.policies.topology.random_topology import random_topology
+from distced.policies.topology.topology_file import parse_topology
 from distced.simulations.network.scenarios import random_patterns
 from distced.simulations.placement.counting import Counting, count, frame_size
 from distced.simulations.placement.counts import Counts, add, total

@@ -16,11 +16,11 @@ from rich.console import Console
 from distced.detectors.compiler import compile_pattern
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.directory_entries import Foreseen, Told
-from distced.policies.distribution.measures import hosting
 from distced.policies.distribution.policy import NAMED
-from distced.policies.topology.files import parse_topology
+from distced.policies.distribution.situation.rates import hosting
 from distced.policies.topology.model import BrokerNode, Place
 from distced.policies.topology.topology import Topology
+from distced.policies.topology.topology_file import parse_topology
 from distced.simulations.benchmarks.placement import random_instance
 from distced.simulations.placement import report
 from distced.simulations.placement.analysing import analyse

@@ -27,13 +27,13 @@ from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import DetectorEntry, HintEntry
 from distced.policies.distribution.hint_files import read_hint_file, write_hints
-from distced.policies.distribution.measures import hosting
 from distced.policies.distribution.policy import NAMED
-from distced.policies.topology.files import load_topology, parse_topology
-from distced.policies.topology.generating import random_topology
+from distced.policies.distribution.situation.rates import hosting
 from distced.policies.topology.model import Place
+from distced.policies.topology.random_topology import random_topology
 from distced.policies.topology.topology import Topology
-from distced.policies.topology.writing import topology_as_toml
+from distced.policies.topology.topology_file import load_topology, parse_topology
+from distced.policies.topology.topology_writer import topology_as_toml
 from distced.simulations.benchmarks.console import bench
 from distced.simulations.benchmarks.placement import measure
 from distced.simulations.benchmarks.placement_report import as_dict, plots, show

@@ -22,8 +22,8 @@ from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.middleware.wire.frames import encode
 from distced.middleware.wire.topics import composite_topic, event_topic
 from distced.policies.distribution.policy import NAMED
-from distced.policies.topology.files import parse_topology
 from distced.policies.topology.model import LOCAL_LATENCY
+from distced.policies.topology.topology_file import parse_topology
 from distced.simulations.benchmarks.console import bench
 from distced.simulations.experiments.comparing import METRICS, Compared, compare, impact_scenario_of
 from distced.simulations.experiments.metrics import RunFigures, figures_of, impact_of, reliability_of

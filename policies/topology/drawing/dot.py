@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from distced.detectors.drawing.dot import quoted
 from distced.policies.topology.drawing.overlay import Overlay
-from distced.policies.topology.drawing.wording import about_node, about_publisher, about_site, link_lines, summary
+from distced.policies.topology.drawing.topology_view import about_node, about_publisher, about_site, link_lines, summary
 from distced.policies.topology.model import Link, Site
 from distced.policies.topology.topology import Topology
 

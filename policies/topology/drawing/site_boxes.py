@@ -9,7 +9,7 @@ from typing import Final
 from distced.detectors.drawing.picture import moved
 from distced.detectors.drawing.shapes import Dot, Panel, Pen, Point, Shape, Stroke, Style, Text, TextLine
 from distced.policies.topology.drawing.overlay import Hosted
-from distced.policies.topology.drawing.wording import about_node, about_publisher, about_site
+from distced.policies.topology.drawing.topology_view import about_node, about_publisher, about_site
 from distced.policies.topology.model import BrokerNode, Participant, Site
 from distced.policies.topology.topology import Topology
 

@@ -13,7 +13,7 @@ from distced.middleware.model.errors import DistcedError
 from distced.policies.topology.drawing.arranging import Arrangement, Line, Rect, arrange
 from distced.policies.topology.drawing.overlay import Overlay
 from distced.policies.topology.drawing.site_boxes import SIGN, SIGNS, site_box
-from distced.policies.topology.drawing.wording import link_lines, summary
+from distced.policies.topology.drawing.topology_view import link_lines, summary
 from distced.policies.topology.model import Link
 from distced.policies.topology.topology import Topology
 

@@ -18,13 +18,13 @@ from math import inf
 from distced.detectors.cutting.graph import DetectorGraph
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.directory_entries import Hints, Measured
-from distced.policies.distribution.candidates import Action, Candidate
-from distced.policies.distribution.choosing import Choice
-from distced.policies.distribution.hints import NO_HINTS, allowed_nodes
+from distced.policies.distribution.candidate import Action, Candidate
+from distced.policies.distribution.choose.hints import NO_HINTS, allowed_nodes
+from distced.policies.distribution.choose.ranking import Choice
+from distced.policies.distribution.choose.reasons import reason_of
 from distced.policies.distribution.policy import Policy
-from distced.policies.distribution.reasons import reason_of
 from distced.policies.distribution.request import Request
-from distced.policies.distribution.situation import Situation
+from distced.policies.distribution.situation.situation import Situation
 
 __all__ = ["Request", "Suggestion", "suggest"]
 

@@ -16,9 +16,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from distced.middleware.wire.directory_entries import DetectorEntry, Foreseen, LoadEntry, Measured, Told
-from distced.policies.distribution import sizes
-from distced.policies.distribution.reading import Reading, Stream
-from distced.policies.distribution.reports import Reports, announced_rates
+from distced.policies.distribution.situation import message_sizes as sizes
+from distced.policies.distribution.situation.load_reports import Reports, announced_rates
+from distced.policies.distribution.situation.readers import Reading, Stream
 from distced.policies.topology.topology import Topology
 
 DEEPEST: Final = 50

@@ -8,8 +8,8 @@ import msgspec
 
 from distced.middleware.cli.output import error_as_dict
 from distced.middleware.model.errors import DistcedError
-from distced.policies.distribution.candidates import Candidate
-from distced.policies.distribution.placing import Placed, Placement
+from distced.policies.distribution.candidate import Candidate
+from distced.policies.distribution.choose.place_all import Placed, Placement
 from distced.policies.explaining.explained import Explained, way_of
 
 

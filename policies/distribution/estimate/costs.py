@@ -14,11 +14,18 @@ from typing import NamedTuple
 from distced.detectors.cutting.graph import DetectorGraph
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import Hints, Measured
-from distced.policies.distribution import sizes
-from distced.policies.distribution.delays import Input, arrivals, from_detector, from_source, until_all_heard, waited
-from distced.policies.distribution.estimating import Part, Rates, expected, is_read_by_type, streams_of
-from distced.policies.distribution.reading import Stream, inputs
-from distced.policies.distribution.situation import Situation
+from distced.policies.distribution.estimate.delays import (
+    Input,
+    arrivals,
+    from_detector,
+    from_source,
+    until_all_heard,
+    waited,
+)
+from distced.policies.distribution.estimate.detector_estimate import Part, Rates, expected, is_read_by_type, streams_of
+from distced.policies.distribution.situation import message_sizes as sizes
+from distced.policies.distribution.situation.readers import Stream, inputs
+from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
 
 

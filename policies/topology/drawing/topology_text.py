@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from distced.middleware.model.server_address import parse_address
-from distced.policies.topology.drawing.wording import about_node, about_source, latency, summary
+from distced.policies.topology.drawing.topology_view import about_node, about_source, latency, summary
 from distced.policies.topology.model import Site
 from distced.policies.topology.notes import listed
 from distced.policies.topology.quantities import show_bandwidth, show_duration, show_number

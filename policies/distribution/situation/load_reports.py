@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from math import fsum
 
 from distced.middleware.wire.directory_entries import DetectorEntry, LoadEntry, Measured
-from distced.policies.distribution import sizes
-from distced.policies.distribution.reading import Reading, Stream
+from distced.policies.distribution.situation import message_sizes as sizes
+from distced.policies.distribution.situation.readers import Reading, Stream
 from distced.policies.topology.topology import Topology
 
 

@@ -20,9 +20,9 @@ from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.patterns.tree import Publication
 from distced.middleware.wire.directory_entries import DetectorEntry, Hints
-from distced.policies.distribution.hints import NO_HINTS, allowed_nodes
+from distced.policies.distribution.choose.hints import NO_HINTS, allowed_nodes
 from distced.policies.distribution.policy import Policy
-from distced.policies.distribution.situation import Situation
+from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from math import fsum
 
 from distced.middleware.wire.directory_entries import DetectorEntry, LoadEntry, NodeEntry
-from distced.policies.distribution.measures import Measures, hosting, load_of_entry
+from distced.policies.distribution.situation.rates import Measures, hosting, load_of_entry
 from distced.policies.topology.topology import Topology
 
 

@@ -16,10 +16,10 @@ from math import fsum
 from typing import TYPE_CHECKING, Final
 
 from distced.middleware.wire.directory_entries import DetectorEntry
-from distced.policies.distribution.reading import Stream
+from distced.policies.distribution.situation.readers import Stream
 
 if TYPE_CHECKING:
-    from distced.policies.distribution.situation import Situation
+    from distced.policies.distribution.situation.situation import Situation
 
 _NOWHERE: Final[Counter[tuple[str, str]]] = Counter()
 

@@ -27,12 +27,12 @@ from distced.middleware.wire.directory_entries import (
     NodeEntry,
     SourceEntry,
 )
-from distced.policies.distribution.carried import Carried
-from distced.policies.distribution.measures import Measures, hosting
-from distced.policies.distribution.network import Network
 from distced.policies.distribution.policy import replicas_of
-from distced.policies.distribution.reading import Reading, Stream
-from distced.policies.distribution.work import Work
+from distced.policies.distribution.situation.link_traffic import Carried
+from distced.policies.distribution.situation.node_load import Work
+from distced.policies.distribution.situation.rates import Measures, hosting
+from distced.policies.distribution.situation.readers import Reading, Stream
+from distced.policies.distribution.situation.server_distance import Network
 from distced.policies.topology.model import Place
 from distced.policies.topology.topology import Topology
 

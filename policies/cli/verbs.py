@@ -204,8 +204,8 @@ def explain(
         wanted = Explain(pattern, shown, out, registry, consumed, cuts, cut_as, running, verbose)
         explain_patterns(wanted)
         return 0
-    from distced.policies.distribution.hints import read_hints
-    from distced.policies.explain_verb import ALL, Wanted, explain_placement
+    from distced.policies.cli.explain import ALL, Wanted, explain_placement
+    from distced.policies.distribution.choose.hints import read_hints
 
     if cuts or decomposition is not None or (verbose and policy != ALL):
         raise DistcedError(
@@ -267,7 +267,7 @@ def topology(
       distced topology --random metro --sites 12 --seed 7 > metro.toml
       distced topology --random star | distced topology - --format svg --out star.svg
     """
-    from distced.policies.topology_verb import Wanted, show_topology
+    from distced.policies.cli.topology import Wanted, show_topology
 
     counts = {"sites": sites, "nodes": nodes, "publishers": publishers, "subscribers": subscribers}
     given = {name: count for name, count in counts.items() if count is not None}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from distced.policies.distribution.reasons import show_rate
+from distced.policies.distribution.choose.reasons import show_rate
 from distced.policies.explaining.explained import Explained
-from distced.policies.explaining.text import SHORT
+from distced.policies.explaining.placement_text import SHORT
 from distced.policies.topology.drawing.overlay import Hosted, Overlay
 
 

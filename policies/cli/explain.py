@@ -19,12 +19,12 @@ from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.wire.directory_entries import Hints
 from distced.policies.distribution.policy import NAMED, Policy, parse_policy
-from distced.policies.distribution.situation import Situation
+from distced.policies.distribution.situation.situation import Situation
 from distced.policies.explaining.deployment import entries_of, subscribers_of, unpublished
 from distced.policies.explaining.explained import Asked, Explained, explain
-from distced.policies.explaining.text import comparison_as_text, explained_as_text
-from distced.policies.topology.files import load_topology, parse_topology
+from distced.policies.explaining.placement_text import comparison_as_text, explained_as_text
 from distced.policies.topology.topology import Topology
+from distced.policies.topology.topology_file import load_topology, parse_topology
 
 Format: TypeAlias = Literal["text", "svg", "dot", "json"]
 
@@ -69,12 +69,12 @@ def explain_placement(wanted: Wanted) -> None:
             write_json({"policies": _documents(tried), "notes": notes}, wanted.out)
             return
         case "svg":
-            from distced.policies.explaining.overlay import overlay_of
+            from distced.policies.explaining.placement_overlay import overlay_of
             from distced.policies.topology.drawing.svg import topology_svg
 
             write(topology_svg(topology, overlay_of(done[0])), wanted.out)
         case "dot":
-            from distced.policies.explaining.overlay import overlay_of
+            from distced.policies.explaining.placement_overlay import overlay_of
             from distced.policies.topology.drawing.dot import topology_dot
 
             write(topology_dot(topology, overlay_of(done[0])), wanted.out)
@@ -139,7 +139,7 @@ def _asked(wanted: Wanted, topology: Topology) -> tuple[Asked, list[str]]:
 
 
 def _documents(tried: dict[str, Explained | DistcedError]) -> list[object]:
-    from distced.policies.explaining.document import explained_as_dict
+    from distced.policies.explaining.placement_json import explained_as_dict
 
     return [explained_as_dict(name, each) for name, each in tried.items()]
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.directory_entries import Hints
-from distced.policies.distribution.situation import Situation
+from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.topology import Topology
 
 NO_HINTS: Final = Hints()

@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from distced.middleware.model.errors import DistcedError
-from distced.policies.distribution.candidates import Candidate
-from distced.policies.distribution.placing import Placed, Placement
-from distced.policies.distribution.reasons import show_figure, show_rate, show_time, show_use, what
+from distced.policies.distribution.candidate import Candidate
+from distced.policies.distribution.choose.place_all import Placed, Placement
+from distced.policies.distribution.choose.reasons import show_figure, show_rate, show_time, show_use, what
 from distced.policies.explaining.explained import Explained, LinkRow, Row, way_of
 from distced.policies.topology.model import Place
 

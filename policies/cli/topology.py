@@ -16,10 +16,10 @@ from rich.console import Console
 from distced.middleware.cli.output import PIPE_WIDTH, output, print_json, show_notes
 from distced.middleware.model.errors import DistcedError
 from distced.policies.topology.errors import TopologyError
-from distced.policies.topology.files import load_topology, parse_topology
-from distced.policies.topology.generating import RandomKind, random_topology
 from distced.policies.topology.notes import notes_on
+from distced.policies.topology.random_topology import RandomKind, random_topology
 from distced.policies.topology.topology import Topology
+from distced.policies.topology.topology_file import load_topology, parse_topology
 
 Form: TypeAlias = Literal["text", "svg", "dot", "json", "toml"]
 
@@ -46,7 +46,7 @@ def show_topology(wanted: Wanted, form: Form, out: Path | None) -> None:
     topology = _topology(wanted)
     notes = notes_on(topology)
     if form == "json":
-        from distced.policies.topology.drawing.document import topology_as_dict
+        from distced.policies.topology.drawing.topology_json import topology_as_dict
 
         document = {**topology_as_dict(topology), "notes": notes}
         if out is None:
@@ -89,13 +89,13 @@ def _written(topology: Topology, form: Form) -> str:
 
             return topology_dot(topology)
         case _:
-            from distced.policies.topology.writing import topology_as_toml
+            from distced.policies.topology.topology_writer import topology_as_toml
 
             return topology_as_toml(topology)
 
 
 def _show_text(topology: Topology, out: Path | None) -> None:
-    from distced.policies.topology.drawing.text import topology_as_text
+    from distced.policies.topology.drawing.topology_text import topology_as_text
 
     console = output() if out is None else Console(file=StringIO(), width=PIPE_WIDTH, color_system=None)
     for part in topology_as_text(topology):

@@ -17,17 +17,17 @@ from typing import Final, NamedTuple, TypeAlias
 
 from distced.detectors.cutting.graph import DetectorGraph
 from distced.middleware.model.errors import DistcedError
-from distced.policies.distribution.candidates import Action, Candidate, Rank
-from distced.policies.distribution.delays import mean
-from distced.policies.distribution.estimating import Part
-from distced.policies.distribution.figures import Assumed, Figures
-from distced.policies.distribution.hints import allowed_nodes
+from distced.policies.distribution.candidate import Action, Candidate, Rank
+from distced.policies.distribution.choose.alternatives import may_be_read
+from distced.policies.distribution.choose.hints import allowed_nodes
+from distced.policies.distribution.estimate.costs import Assumed, Figures
+from distced.policies.distribution.estimate.delays import mean
+from distced.policies.distribution.estimate.detector_estimate import Part
 from distced.policies.distribution.policy import Policy
-from distced.policies.distribution.reading import Stream
 from distced.policies.distribution.request import Request
-from distced.policies.distribution.situation import Situation
+from distced.policies.distribution.situation.readers import Stream
+from distced.policies.distribution.situation.situation import Situation
 from distced.policies.distribution.ties import lot
-from distced.policies.distribution.ways import may_be_read
 from distced.policies.topology.model import Place
 
 MOST_SETS: Final = 1000

@@ -19,13 +19,13 @@ from distced.detectors.cutting.graph import DetectorPlan
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.patterns.printer import format_publication
 from distced.middleware.wire.directory_entries import DetectorEntry, Hints
-from distced.policies.distribution.hints import NO_HINTS
+from distced.policies.distribution.choose.alternatives import running_plan, ways
+from distced.policies.distribution.choose.hints import NO_HINTS
+from distced.policies.distribution.choose.suggest import Suggestion, suggest
 from distced.policies.distribution.policy import Policy
-from distced.policies.distribution.reading import Stream
 from distced.policies.distribution.request import Request
-from distced.policies.distribution.situation import Situation
-from distced.policies.distribution.suggesting import Suggestion, suggest
-from distced.policies.distribution.ways import running_plan, ways
+from distced.policies.distribution.situation.readers import Stream
+from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
 
 

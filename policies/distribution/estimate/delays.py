@@ -19,9 +19,9 @@ from math import inf
 from typing import Final, NamedTuple
 
 from distced.middleware.model.timestamps import SECOND
-from distced.policies.distribution import sizes
-from distced.policies.distribution.measures import DEEPEST
-from distced.policies.distribution.situation import Situation
+from distced.policies.distribution.situation import message_sizes as sizes
+from distced.policies.distribution.situation.rates import DEEPEST
+from distced.policies.distribution.situation.situation import Situation
 
 STEPS: Final = 8
 """In how many steps the integral is taken."""

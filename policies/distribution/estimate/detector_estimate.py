@@ -39,10 +39,10 @@ from distced.detectors.cutting.graph import DetectorPlan
 from distced.middleware.model.timestamps import DAY, SECOND
 from distced.middleware.patterns.tree import Delegated, Relative
 from distced.middleware.wire.directory_entries import Hints, Measured
-from distced.policies.distribution import sizes
-from distced.policies.distribution.reading import Stream, inputs
-from distced.policies.distribution.selectivity import share_of, shares
-from distced.policies.distribution.situation import Situation
+from distced.policies.distribution.estimate.selectivity import share_of, shares
+from distced.policies.distribution.situation import message_sizes as sizes
+from distced.policies.distribution.situation.readers import Stream, inputs
+from distced.policies.distribution.situation.situation import Situation
 
 KEYS: Final = 10.0
 """How many values a key has."""

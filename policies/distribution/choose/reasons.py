@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from distced.middleware.model.timestamps import MICROSECOND, MILLISECOND, SECOND
-from distced.policies.distribution.candidates import Candidate
+from distced.policies.distribution.candidate import Candidate
 
 
 def reason_of(

@@ -27,15 +27,15 @@ from msgspec.structs import replace
 
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.middleware.wire.directory_entries import Hints
-from distced.policies.distribution.candidates import Candidate, Rank
-from distced.policies.distribution.delays import mean
-from distced.policies.distribution.figures import Figures
-from distced.policies.distribution.hints import allowed_nodes
+from distced.policies.distribution.candidate import Candidate, Rank
+from distced.policies.distribution.choose.hints import allowed_nodes
+from distced.policies.distribution.choose.reasons import figures as figures_in_words
+from distced.policies.distribution.choose.reasons import show_rate, show_time, show_use
+from distced.policies.distribution.estimate.costs import Figures
+from distced.policies.distribution.estimate.delays import mean
 from distced.policies.distribution.policy import Policy
-from distced.policies.distribution.reading import Stream
-from distced.policies.distribution.reasons import figures as figures_in_words
-from distced.policies.distribution.reasons import show_rate, show_time, show_use
-from distced.policies.distribution.situation import Situation
+from distced.policies.distribution.situation.readers import Stream
+from distced.policies.distribution.situation.situation import Situation
 from distced.policies.distribution.ties import lot
 from distced.policies.topology.model import Place
 

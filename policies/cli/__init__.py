@@ -1,0 +1,1 @@
+"""Verbs of this package: `explain`, `test`, `topology`."""

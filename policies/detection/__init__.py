@@ -1,0 +1,1 @@
+"""Detection policies: when an event may be consumed."""

@@ -1,0 +1,1 @@
+"""Choice of a distribution policy: alternatives, ranking, suggestion, reconsideration, reasons."""

@@ -1,0 +1,1 @@
+"""Estimates of a detector that does not run yet: rates, selectivity, delays, costs."""

@@ -1,0 +1,1 @@
+"""Situation a distribution policy decides in: network, readers, link traffic, rates, node load."""
