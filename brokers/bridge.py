@@ -22,9 +22,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from distced.brokers.dead_letters import DeadLetters
-from distced.brokers.directory import Directory
-from distced.brokers.effects import Effect, Note, Publish, Subscribe
+from distced.brokers.core.dead_letters import DeadLetters
+from distced.brokers.core.directory import Directory
+from distced.brokers.core.effects import Effect, Note, Publish, Subscribe
 from distced.middleware.bus.routes import matches
 from distced.middleware.mapping import Mapping
 from distced.middleware.model.errors import DistcedError, TypeRegistryError

@@ -46,8 +46,8 @@ def demo(
     """
     from contextlib import ExitStack
 
-    from distced.brokers.ray_nodes import LocalNodes, RayNodes
-    from distced.brokers.server import start_server
+    from distced.brokers.live.mqtt_server import start_server
+    from distced.brokers.ray.nodes import LocalNodes, RayNodes
     from distced.middleware.client.client import Client
     from distced.simulations.benchmarks.live import quieten
     from distced.simulations.demo import report as reports

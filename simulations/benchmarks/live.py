@@ -19,8 +19,8 @@ from typing import Any, Final
 
 import structlog
 
-from distced.brokers.live import LiveNode
-from distced.brokers.server import start_server
+from distced.brokers.live.mqtt_server import start_server
+from distced.brokers.live.node import LiveNode
 from distced.middleware.client.client import Client
 from distced.middleware.client.quality import QualityOfService
 from distced.middleware.model.event_types import event_type

@@ -27,9 +27,9 @@ from random import Random
 from statistics import median
 from typing import Any, Final
 
-from distced.brokers.seats import Seat
-from distced.brokers.server import start_server
-from distced.brokers.sites_here import SitesHere
+from distced.brokers.cli.node_locations import Seat
+from distced.brokers.live.mqtt_server import start_server
+from distced.brokers.ray.local_sites import SitesHere
 from distced.middleware.bus import Bus
 from distced.middleware.cli.logs import configure_logging
 from distced.middleware.client.client import Client
@@ -233,7 +233,7 @@ def _evaluate(figures: MigrateFigures, stretches: list[tuple[_Seen, int, int]]) 
 
 def _start(stack: ExitStack, names: list[str], sites: int, ray: bool) -> tuple[str, str]:
     """Start servers and nodes; the server of the directory, and that of the source."""
-    from distced.brokers.ray_nodes import LocalNodes, RayNodes
+    from distced.brokers.ray.nodes import LocalNodes, RayNodes
 
     address = ""
     if sites == 1:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Final
 
-from distced.brokers.deciding import Deciding, Decision
-from distced.brokers.delegating import Delegating
-from distced.brokers.directory import Directory
-from distced.brokers.policy_settings import PolicySettings
+from distced.brokers.core.directory import Directory
+from distced.brokers.node.placement import Deciding, Decision
+from distced.brokers.node.planning import Delegating
+from distced.brokers.node.policy_settings import PolicySettings
 from distced.middleware.model.event_types import EventType
 from distced.middleware.wire.directory import Change, Entries
 from distced.middleware.wire.directory_entries import ClientEntry, LoadEntry, SubscriptionEntry, TopologyEntry

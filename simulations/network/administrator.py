@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from distced.brokers.effects import Publish
-from distced.brokers.policy_settings import EVERYBODY
+from distced.brokers.core.effects import Publish
+from distced.brokers.node.policy_settings import EVERYBODY
 from distced.middleware.model.event_types import EventType
 from distced.middleware.wire.directory_entries import (
     DetectorEntry,

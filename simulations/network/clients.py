@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from distced.brokers.effects import Publish, Subscribe
+from distced.brokers.core.effects import Publish, Subscribe
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import ClientEntry, encode
 from distced.middleware.wire.topics import Area, administration_topic, area_filter, directory_topic, parse_topic

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from distced.brokers.effects import Publish, Subscribe, Unsubscribe
+from distced.brokers.core.effects import Publish, Subscribe, Unsubscribe
 from distced.middleware.bus.backoff import Backoff
 from distced.middleware.model.timestamps import SECOND
 from distced.simulations.network.sessions import Control, Session

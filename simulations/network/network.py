@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import IO
 
-from distced.brokers.effects import Note
+from distced.brokers.core.effects import Note
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import DeadLetter, decode
 from distced.middleware.wire.topics import ROOT, Area, parse_topic

@@ -1,4 +1,4 @@
-"""A broker node in the simulation: the driver of `brokers.node.Node`, as `brokers.live` is on MQTT.
+"""A broker node in the simulation: the driver of `brokers.node.node.Node`, as `brokers.live.node` is on MQTT.
 
 Nothing is decided here; the node does not know which driver it has.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from distced.brokers.effects import Publish
-from distced.brokers.node import Node
+from distced.brokers.core.effects import Publish
+from distced.brokers.node.node import Node
 from distced.middleware.model.timestamps import MILLISECOND
 from distced.policies.topology.model import Place
 from distced.simulations.network.participants import Participant

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from distced.brokers.effects import Note
+from distced.brokers.core.effects import Note
 from distced.middleware.model.events import Event
 from distced.middleware.wire.directory_entries import DeadLetter, DetectorEntry, LoadEntry
 from distced.simulations.network.scenario import Scenario

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from distced.brokers.effects import Effect, Note, Publish, Subscribe, Unsubscribe
+from distced.brokers.core.effects import Effect, Note, Publish, Subscribe, Unsubscribe
 from distced.policies.topology.model import Place
 from distced.simulations.network.connections import Connection
 

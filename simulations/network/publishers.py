@@ -11,7 +11,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from distced.brokers.effects import Effect, Publish, Subscribe
+from distced.brokers.core.effects import Effect, Publish, Subscribe
 from distced.middleware.client.source import FRAME
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from paho.mqtt.matcher import MQTTMatcher
 
-from distced.brokers.effects import Publish, Subscribe, Unsubscribe
+from distced.brokers.core.effects import Publish, Subscribe, Unsubscribe
 from distced.middleware.bus.routes import matches
 from distced.simulations.network.sessions import Control, Session
 from distced.simulations.network.sizes import ACKNOWLEDGEMENT, message_size

@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from distced.brokers.effects import Publish
+from distced.brokers.core.effects import Publish
 from distced.simulations.network.channels import Channel
 from distced.simulations.network.ways import Way
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from distced.brokers.effects import Publish, Subscribe
+from distced.brokers.core.effects import Publish, Subscribe
 from distced.middleware.model.events import CompositeEvent, EventId
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import Answer, SubscriptionEntry, decode

@@ -20,7 +20,7 @@ from heapq import merge
 from random import Random
 from typing import Final, NamedTuple, Protocol
 
-from distced.brokers.node import STATUS_EVERY
+from distced.brokers.node.node import STATUS_EVERY
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import DetectorEntry, parts_key

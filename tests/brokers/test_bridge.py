@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from distced.brokers import bridge as bridge_module
 from distced.brokers.bridge import Bridge
-from distced.brokers.effects import Effect, Note, Publish, Subscribe
+from distced.brokers.core.effects import Effect, Note, Publish, Subscribe
 from distced.middleware.mapping import parse_mapping
 from distced.middleware.model.errors import TypeRegistryError
 from distced.middleware.model.event_types import EventType, event_type

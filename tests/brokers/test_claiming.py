@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from distced.brokers.claiming import Claim, Claimed
-from distced.brokers.effects import Effect, Note, Publish
-from distced.brokers.node import Node
+from distced.brokers.core.effects import Effect, Note, Publish
+from distced.brokers.node.claiming import Claim, Claimed
+from distced.brokers.node.node import Node
 from distced.middleware.wire.directory_entries import NodeEntry, decode, encode
 from distced.middleware.wire.topics import directory_topic
 

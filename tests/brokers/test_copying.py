@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distced.brokers.policy_settings import EVERYBODY
+from distced.brokers.node.policy_settings import EVERYBODY
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import DetectorEntry, Move, SetPolicy, decode, encode
 from distced.middleware.wire.topics import administration_topic, directory_topic

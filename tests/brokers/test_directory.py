@@ -7,7 +7,7 @@ from random import Random
 import msgspec
 import pytest
 
-from distced.brokers.directory import Directory
+from distced.brokers.core.directory import Directory
 from distced.middleware.model.errors import DistcedError, FrameError, PatternError, TypeRegistryError
 from distced.middleware.model.event_types import Derivation, EventType, derive, event_type
 from distced.middleware.wire.directory_entries import (

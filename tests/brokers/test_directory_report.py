@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
-from distced.brokers.directory import Directory
-from distced.brokers.directory_nodes import nodes_report
-from distced.brokers.directory_nodes_text import lasting, nodes_text
-from distced.brokers.directory_report import SHORTEST, Related, check_node, detectors_report, find_detector, short_ids
-from distced.brokers.directory_text import detectors_text
+from distced.brokers.core.directory import Directory
+from distced.brokers.inspect.detectors import SHORTEST, Related, check_node, detectors_report, find_detector, short_ids
+from distced.brokers.inspect.detectors_text import detectors_text
+from distced.brokers.inspect.nodes import nodes_report
+from distced.brokers.inspect.nodes_text import lasting, nodes_text
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import DAY, HOUR, MILLISECOND, MINUTE, SECOND
 from distced.middleware.wire.directory_entries import (

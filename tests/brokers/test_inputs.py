@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distced.brokers.inputs import fitting, what_is_wrong
+from distced.brokers.core.topic_routes import fitting, what_is_wrong
 from distced.middleware.model.errors import EventError
 from distced.middleware.model.event_types import EventType, event_type
 from distced.middleware.model.events import Event

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distced.brokers.placement import chosen
+from distced.brokers.core.rendezvous import chosen
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import DetectorEntry, Hints, Move, decode, encode
 from distced.middleware.wire.topics import administration_topic, directory_topic

@@ -8,8 +8,8 @@ from typing import Any
 import structlog
 from structlog.testing import capture_logs
 
-from distced.brokers.effects import Note, Publish, Subscribe, Unsubscribe
-from distced.brokers.live import LiveNode, Outlet
+from distced.brokers.core.effects import Note, Publish, Subscribe, Unsubscribe
+from distced.brokers.live.node import LiveNode, Outlet
 from distced.middleware.model.errors import BusError
 
 NOWHERE = "mqtt://127.0.0.1:9"

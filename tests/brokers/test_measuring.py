@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distced.brokers.measuring import (
+from distced.brokers.node.metering import (
     CHANGE,
     READ_EVERY,
     TELL_EVERY,

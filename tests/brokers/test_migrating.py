@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from distced.brokers.migrating import PATIENCE
+from distced.brokers.node.migration import PATIENCE
 from distced.detectors.compiler import compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import PatternError

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from distced.brokers.serving import GRACE
+from distced.brokers.node.hosting import GRACE
 from distced.middleware.model.event_types import Derivation, EventType, derive, event_type
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import INSTANT_MAX, SECOND

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distced.brokers.effects import Note
+from distced.brokers.core.effects import Note
 from distced.detectors.runtime.engine_switch import Engines
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.events import Event

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from distced.brokers.directory import Directory
-from distced.brokers.recording.journal import Journal
-from distced.brokers.recording.verb import Rate, check_types, few, status_line, summarise
+from distced.brokers.cli.record import Rate, check_types, few, status_line, summarise
+from distced.brokers.core.directory import Directory
+from distced.brokers.live.recorder_journal import Journal
 from distced.middleware.model.errors import HistoryError, TypeRegistryError
 from distced.middleware.model.event_types import derive, event_type
 from distced.middleware.model.timestamps import SECOND
@@ -191,7 +191,7 @@ def test_what_could_not_be_written_is_written_once_later(tmp_path: Path, monkeyp
         journal.sync()
         # That a folder could not be synced does not make what follows go into the file that was there before.
         with monkeypatch.context() as patched:
-            patched.setattr("distced.brokers.recording.journal.sync_path", full)
+            patched.setattr("distced.brokers.live.recorder_journal.sync_path", full)
             with pytest.raises(HistoryError, match="no space left"):
                 journal.renew(b"two")
         journal.append(b"b")

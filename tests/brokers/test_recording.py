@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distced.brokers.effects import Effect, Note, Publish, Subscribe, Unsubscribe
-from distced.brokers.recording.keeping import Batch, Keeper, decode_operation
-from distced.brokers.recording.recorder import Recorder
-from distced.brokers.recording.runs import Runs
-from distced.brokers.recording.wishes import Append, Write
+from distced.brokers.core.effects import Effect, Note, Publish, Subscribe, Unsubscribe
+from distced.brokers.recorder.effects import Append, Write
+from distced.brokers.recorder.recorder import Recorder
+from distced.brokers.recorder.sequence_runs import Runs
+from distced.brokers.recorder.state import Batch, Keeper, decode_operation
 from distced.middleware.bus.routes import matches
 from distced.middleware.history import History, HistoryWriter, events_of_history
 from distced.middleware.history.layout import RecorderNote
@@ -573,7 +573,7 @@ def test_what_was_written_and_comes_again_after_a_restart_is_no_late_event() -> 
 
 
 def test_what_comes_again_after_many_others_is_no_late_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("distced.brokers.recording.keeping.REMEMBERED", 3)
+    monkeypatch.setattr("distced.brokers.recorder.state.REMEMBERED", 3)
     network, recorder, client = started(flush_every=SECOND)
     for name in ("s", "t"):
         client.source(name, ["A"], watermark=0)
@@ -607,7 +607,7 @@ def test_runs_hold_what_was_added(given: list[tuple[str, int]]) -> None:
 
 
 def test_runs_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("distced.brokers.recording.runs.SOURCES", 2)
+    monkeypatch.setattr("distced.brokers.recorder.sequence_runs.SOURCES", 2)
     runs = Runs()
     for n in range(0, 100, 2):
         runs.add(("s", n))

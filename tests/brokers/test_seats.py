@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distced.brokers.seats import Described, Seat, _without_logins, seats
+from distced.brokers.cli.node_locations import Described, Seat, _without_logins, seats
 from distced.middleware.model.errors import DistcedError
 from distced.policies.topology.errors import TopologyError
 from distced.policies.topology.topology_file import parse_topology
@@ -85,7 +85,7 @@ def test_passwords_are_not_for_everybody(described: Described) -> None:
 def test_a_broken_topology_is_refused_before_anything_is_done() -> None:
     from pathlib import Path
 
-    from distced.brokers.seats import read_described
+    from distced.brokers.cli.node_locations import read_described
 
     with pytest.raises(TopologyError, match="cannot read the topology"):
         read_described(Path("nowhere.toml"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distced.brokers.streams import Streams
+from distced.brokers.core.replica_streams import Streams
 
 
 def test_one_home() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from distced.brokers.effects import Note
-from distced.brokers.watch import PERIOD, SHOWN, Watch
+from distced.brokers.core.effects import Note
+from distced.brokers.inspect.activity import PERIOD, SHOWN, Watch
 from distced.middleware.model.event_types import event_type
 from distced.middleware.wire.directory_entries import (
     ClientEntry,

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
-from distced.brokers.effects import Effect, Isolate, Note, Publish, Release, Subscribe, Unsubscribe
-from distced.brokers.node import Node
+from distced.brokers.core.effects import Effect, Isolate, Note, Publish, Release, Subscribe, Unsubscribe
+from distced.brokers.node.node import Node
 from distced.middleware.bus.routes import matches
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import CompositeEvent, Event

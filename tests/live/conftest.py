@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import pytest
 
-from distced.brokers.server import Server, find_mosquitto, start_server
+from distced.brokers.live.mqtt_server import Server, find_mosquitto, start_server
 from distced.middleware.bus import Bus
 
 NO_MOSQUITTO = "mosquitto is neither on the PATH nor in /usr/sbin"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from distced.brokers.live import LiveNode
-from distced.brokers.server import Server
+from distced.brokers.live.mqtt_server import Server
+from distced.brokers.live.node import LiveNode
 from distced.middleware.client.aio import AsyncClient, AsyncSubscription
 from distced.middleware.client.quality import QualityOfService
 from distced.middleware.client.source import Source

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from distced.brokers.server import find_mosquitto
+from distced.brokers.live.mqtt_server import find_mosquitto
 from distced.middleware.model.timestamps import MILLISECOND
 from distced.simulations.benchmarks import migrate
 from distced.simulations.benchmarks.console import bench

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from distced.brokers.server import Server
+from distced.brokers.live.mqtt_server import Server
 from distced.middleware.bus import Bus, BusState, Failure
 from distced.middleware.model.errors import BusError
 

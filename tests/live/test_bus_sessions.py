@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from distced.brokers.server import Server
+from distced.brokers.live.mqtt_server import Server
 from distced.middleware.bus import Bus, BusState, Message
 from distced.middleware.model.errors import BusError
 

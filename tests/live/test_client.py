@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from distced.brokers.live import LiveNode
-from distced.brokers.server import Server
+from distced.brokers.live.mqtt_server import Server
+from distced.brokers.live.node import LiveNode
 from distced.middleware.bus import Bus
 from distced.middleware.client.client import Client
 from distced.middleware.client.quality import QualityOfService

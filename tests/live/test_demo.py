@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 import distced.simulations.demo.session as session
-from distced.brokers.server import Server
+from distced.brokers.live.mqtt_server import Server
 from distced.middleware.client.subscription import Subscription
 from distced.middleware.event_files import read_events
 from distced.middleware.model.errors import DistcedError

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from distced.brokers.directory import Directory
-from distced.brokers.directory_reading import Reading
-from distced.brokers.live import LiveNode
-from distced.brokers.server import Server, find_mosquitto, start_server
+from distced.brokers.core.directory import Directory
+from distced.brokers.inspect.directory_reader import Reading
+from distced.brokers.live.mqtt_server import Server, find_mosquitto, start_server
+from distced.brokers.live.node import LiveNode
 from distced.middleware.bus import Bus
 from distced.middleware.cli.command import main
 from distced.middleware.client.client import Client

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from distced.brokers.console import broker as broker_verb
-from distced.brokers.ray_nodes import LocalNodes
-from distced.brokers.server import find_mosquitto
-from distced.brokers.sites_here import SitesHere
+from distced.brokers.cli.verbs import broker as broker_verb
+from distced.brokers.live.mqtt_server import find_mosquitto
+from distced.brokers.ray.local_sites import SitesHere
+from distced.brokers.ray.nodes import LocalNodes
 
 FOLDER = Path(__file__).parents[2] / "docker"
 SITES = ("cellar", "attic", "street")
@@ -31,7 +31,7 @@ def services() -> dict[str, Any]:
 def test_each_site_has_a_server_and_a_node(services: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(services) == {f"server-{site}" for site in SITES} | {f"node-{site}" for site in SITES} | {"application"}
     wanted: list[Any] = []
-    monkeypatch.setattr("distced.brokers.broker_verb.host", lambda given, log: wanted.append(given) or 0)
+    monkeypatch.setattr("distced.brokers.cli.broker.host", lambda given, log: wanted.append(given) or 0)
     monkeypatch.setattr("distced.middleware.cli.logs.configure_logging", lambda **_: None)
     app = _application(broker_verb)
     for site in SITES:

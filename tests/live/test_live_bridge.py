@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from distced.brokers.live import LiveNode
-from distced.brokers.live_bridge import LiveBridge
-from distced.brokers.server import Server
+from distced.brokers.live.bridge import LiveBridge
+from distced.brokers.live.mqtt_server import Server
+from distced.brokers.live.node import LiveNode
 from distced.middleware.bus import Bus
 from distced.middleware.client.client import Client
 from distced.middleware.client.quality import QualityOfService

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from distced.brokers.live import LiveNode
-from distced.brokers.server import Server
+from distced.brokers.live.mqtt_server import Server
+from distced.brokers.live.node import LiveNode
 from distced.detectors.compiler import compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.client.client import Client

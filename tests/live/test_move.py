@@ -10,8 +10,8 @@ from random import Random
 
 import pytest
 
-from distced.brokers.live import LiveNode
-from distced.brokers.server import find_mosquitto, start_server
+from distced.brokers.live.mqtt_server import find_mosquitto, start_server
+from distced.brokers.live.node import LiveNode
 from distced.detectors.compiler import compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.cli.command import main

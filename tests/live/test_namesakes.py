@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from distced.brokers.live import LiveNode
-from distced.brokers.server import Server
+from distced.brokers.live.mqtt_server import Server
+from distced.brokers.live.node import LiveNode
 from distced.middleware.client.client import Client
 
 pytestmark = pytest.mark.live

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from distced.brokers.broker_verb import Wanted, host
-from distced.brokers.directory_reading import Reading
-from distced.brokers.hinting import publish_hints
-from distced.brokers.live import LiveNode
-from distced.brokers.server import Server
+from distced.brokers.cli.broker import Wanted, host
+from distced.brokers.cli.hints import publish_hints
+from distced.brokers.inspect.directory_reader import Reading
+from distced.brokers.live.mqtt_server import Server
+from distced.brokers.live.node import LiveNode
 from distced.detectors.compiler import compile_pattern
 from distced.middleware.client.client import Client
 from distced.middleware.model.errors import DistcedError

@@ -10,9 +10,9 @@ import pytest
 import structlog
 import typer
 
-from distced.brokers.console_policy import policy
-from distced.brokers.live import LiveNode
-from distced.brokers.server import Server, find_mosquitto, start_server
+from distced.brokers.cli.policy_verbs import policy
+from distced.brokers.live.mqtt_server import Server, find_mosquitto, start_server
+from distced.brokers.live.node import LiveNode
 from distced.middleware.bus import Bus
 from distced.middleware.client.client import Client
 from distced.middleware.model.errors import DistcedError, PatternError

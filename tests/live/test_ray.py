@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from distced.brokers.ray_nodes import LocalNodes, RayNodes
-from distced.brokers.server import Server
+from distced.brokers.live.mqtt_server import Server
+from distced.brokers.ray.nodes import LocalNodes, RayNodes
 from distced.middleware.client.client import Client
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import event_type

@@ -21,10 +21,10 @@ from typing import Any
 import pytest
 import structlog
 
-from distced.brokers.ray_nodes import RayNodes
-from distced.brokers.seats import Seat
-from distced.brokers.server import find_mosquitto
-from distced.brokers.sites_here import SitesHere
+from distced.brokers.cli.node_locations import Seat
+from distced.brokers.live.mqtt_server import find_mosquitto
+from distced.brokers.ray.local_sites import SitesHere
+from distced.brokers.ray.nodes import RayNodes
 from distced.detectors.compiler import Compiled
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.bus import Bus

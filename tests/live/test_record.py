@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="a history needs the extra distced[tables]")
 
-from distced.brokers.server import Server
+from distced.brokers.live.mqtt_server import Server
 from distced.detectors.batch_run.runner import run
 from distced.detectors.pattern_files import PatternSource, compile_source
 from distced.middleware.cli.command import main
@@ -140,7 +140,7 @@ def test_it_ends_by_itself(server: Server, client: Client, tmp_path: Path, capsy
 def test_that_sources_do_not_wait_for_it_is_said(
     server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("distced.brokers.recording.live.LiveRecorder.wait_announced", lambda *_: False)
+    monkeypatch.setattr("distced.brokers.live.recorder.LiveRecorder.wait_announced", lambda *_: False)
     assert main(["record", "--all", "--history", str(tmp_path / "h"), "--server", server.url, "--for", "100ms"]) == 0
     assert "sources do not wait for it so far" in capsys.readouterr().err
 

@@ -17,10 +17,10 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="a history needs the extra distced[tables]")
 
-from distced.brokers.live import LiveNode
-from distced.brokers.recording.journal import Journal
-from distced.brokers.recording.live import LiveRecorder
-from distced.brokers.server import Server
+from distced.brokers.live.mqtt_server import Server
+from distced.brokers.live.node import LiveNode
+from distced.brokers.live.recorder import LiveRecorder
+from distced.brokers.live.recorder_journal import Journal
 from distced.middleware.bus import Bus
 from distced.middleware.client.client import Client
 from distced.middleware.history import History, events_of_history
@@ -41,7 +41,7 @@ Eventually = Callable[[Callable[[], bool]], None]
 
 RECORD = """
 import sys, time
-from distced.brokers.recording.live import LiveRecorder
+from distced.brokers.live.recorder import LiveRecorder
 url, history, root, every = sys.argv[1:]
 recorder = LiveRecorder(url, history, "r", types=["A", "B"], root=root, flush_every=int(every))
 recorder.start()
@@ -251,7 +251,7 @@ def test_a_journal_that_is_damaged_is_said_and_not_taken_for_none(mosquitto: Ser
 def test_what_cannot_be_written_is_tried_again(
     mosquitto: Server, root: str, client: Client, history: Path, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("distced.brokers.recording.live.AGAIN_EVERY", SECOND // 10)
+    monkeypatch.setattr("distced.brokers.live.recorder.AGAIN_EVERY", SECOND // 10)
     with LiveRecorder(mosquitto.url, history, "r", types=["A"], root=root, flush_every=SECOND // 10) as recorder:
         assert recorder.wait_announced(10)
         source = client.source("s", ["A"], watermark=0)
@@ -297,7 +297,7 @@ def test_it_goes_on_when_the_journal_can_be_written_again(
     mosquitto: Server, root: str, client: Client, history: Path, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More than the server sends before something is acknowledged; and it is the history that is written first."""
-    monkeypatch.setattr("distced.brokers.recording.live.AGAIN_EVERY", 3600 * SECOND)
+    monkeypatch.setattr("distced.brokers.live.recorder.AGAIN_EVERY", 3600 * SECOND)
     sync, full = Journal.sync, threading.Event()
 
     def sync_or_fail(journal: Journal) -> None:

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from distced.brokers.live import LiveNode
-from distced.brokers.recording.live import LiveRecorder
-from distced.brokers.server import Server
+from distced.brokers.live.mqtt_server import Server
+from distced.brokers.live.node import LiveNode
+from distced.brokers.live.recorder import LiveRecorder
 from distced.detectors.batch_run.runner import replay
 from distced.detectors.compiler import compile_pattern
 from distced.middleware.client.client import Client

@@ -12,8 +12,8 @@ from pathlib import Path
 import paho.mqtt.client as paho
 import pytest
 
-from distced.brokers import server as server_module
-from distced.brokers.server import Server, find_mosquitto, start_server
+from distced.brokers.live import mqtt_server as server_module
+from distced.brokers.live.mqtt_server import Server, find_mosquitto, start_server
 from distced.middleware.model.errors import BusError
 
 pytestmark = pytest.mark.live
@@ -127,7 +127,7 @@ def test_many_servers_at_once_have_ports_of_their_own() -> None:
 def test_it_ends_with_the_interpreter_that_started_it(kind: str) -> None:
     needs(kind)
     code = (
-        "from distced.brokers.server import start_server\n"
+        "from distced.brokers.live.mqtt_server import start_server\n"
         f"server = start_server({kind!r}); print(server.pid, server.port)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from distced.brokers.live import LiveNode
-from distced.brokers.server import Server, find_mosquitto, start_server
+from distced.brokers.live.mqtt_server import Server, find_mosquitto, start_server
+from distced.brokers.live.node import LiveNode
 from distced.detectors.compiler import compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.bus import Bus

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import structlog
 
-from distced.brokers.live import LiveNode
-from distced.brokers.server import Server
+from distced.brokers.live.mqtt_server import Server
+from distced.brokers.live.node import LiveNode
 from distced.middleware.cli.command import main
 from distced.middleware.client.client import Client
 from distced.middleware.model.event_types import event_type

@@ -15,8 +15,8 @@ from typing import Any, Self
 import pytest
 import structlog
 
-from distced.brokers.live import LiveNode
-from distced.brokers.server import Server, find_mosquitto, start_server
+from distced.brokers.live.mqtt_server import Server, find_mosquitto, start_server
+from distced.brokers.live.node import LiveNode
 from distced.detectors.batch_run.runner import run
 from distced.middleware.bus import Bus
 from distced.middleware.cli.command import main

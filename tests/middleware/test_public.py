@@ -27,7 +27,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         ("distced.middleware.model.events", ("paho", "rich", "typer", "ray", "pyarrow")),
         ("distced", ("paho", "rich", "typer", "ray", "pyarrow")),
         ("distced.detectors.stepwise.engine", ("paho", "rich", "typer", "ray", "pyarrow", "numpy")),
-        ("distced.brokers.node", ("paho", "ray", "pyarrow", "amqtt", "numpy")),
+        ("distced.brokers.node.node", ("paho", "ray", "pyarrow", "amqtt", "numpy")),
         ("distced.simulations.console", ("ray", "pyarrow", "amqtt", "numpy")),
         ("distced.simulations.benchmarks.console", ("ray", "pyarrow", "amqtt", "numpy")),
     ],

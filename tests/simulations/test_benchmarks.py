@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from typer.testing import CliRunner
 
-from distced.brokers.server import find_mosquitto
+from distced.brokers.live.mqtt_server import find_mosquitto
 from distced.simulations.benchmarks import live
 from distced.simulations.benchmarks.console import bench
 from distced.simulations.benchmarks.live_report import as_dict, plots

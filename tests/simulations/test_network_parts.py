@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distced.brokers.effects import Publish, Subscribe, Unsubscribe
+from distced.brokers.core.effects import Publish, Subscribe, Unsubscribe
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.policies.topology.model import Link, Place, Site, Subscriber
 from distced.policies.topology.topology import Topology

@@ -1,0 +1,1 @@
+"""Sans-I/O parts that every participant shares: directory, barriers, rendezvous hashing, routes, effects."""

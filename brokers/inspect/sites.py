@@ -1,0 +1,55 @@
+"""Where homes are: entries name servers, people think of sites, and the topology of the directory knows both."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import msgspec
+
+from distced.brokers.core.directory import Directory
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.server_address import parse_address
+from distced.policies.topology.topology import Topology
+from distced.policies.topology.topology_file import parse_topology
+
+
+class At(msgspec.Struct, frozen=True):
+    """Where something is.
+
+    Attributes:
+        home: the server of its site, as entries name it; empty for that of the directory.
+        site: the name of the site; None where no topology tells.
+    """
+
+    home: str
+    site: str | None
+
+    def __str__(self) -> str:
+        """As people say it: the name of the site, else its server."""
+        if self.site is not None:
+            return self.site
+        with suppress(DistcedError):
+            return str(parse_address(self.home)) if self.home else "directory"
+        return self.home
+
+
+class Sites:
+    """The sites of a directory.
+
+    Attributes:
+        topology: the network as the directory describes it; None where it does not, or nobody can read it.
+    """
+
+    def __init__(self, directory: Directory) -> None:
+        self.topology: Topology | None = None
+        # As nodes take it: the first by name.
+        for name in sorted(directory.topologies)[:1]:
+            with suppress(DistcedError):
+                self.topology = parse_topology(directory.topologies[name].text, name=f"topology {name}")
+
+    def at(self, home: str) -> At:
+        """Where a home server is."""
+        if self.topology is not None:
+            with suppress(DistcedError):
+                return At(home, self.topology.site_of_home(home).name)
+        return At(home, None)

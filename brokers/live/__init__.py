@@ -1,0 +1,1 @@
+"""Drivers on MQTT and the wall clock: broker node, bridge, recorder, MQTT servers."""

@@ -1,0 +1,239 @@
+"""An MQTT server for first steps and tests: mosquitto where it is installed, else the embedded amqtt.
+
+distced works with any MQTT broker; this starts one where there is none yet. It listens on loopback only and lets
+everybody in, so it is not for production. mosquitto is taken where it can be had, because amqtt is good for some 2,000
+messages a second and for MQTT 3.1.1 only. Both run as a process of their own with a log file, and their end is noticed
+(`alive`).
+
+A free port is reserved by binding a socket that never listens: nobody else is given it, while the server, which binds
+with SO_REUSEADDR as they all do, may listen there. Asking for a free port and letting it go again was rejected, for
+another process may take it in between.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import ipaddress
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Literal, Self, TypeAlias
+
+from distced.middleware.model.errors import BusError
+
+Kind: TypeAlias = Literal["auto", "mosquitto", "amqtt"]
+
+MOSQUITTO_PATHS: Final = ("/usr/sbin", "/usr/local/sbin", "/opt/homebrew/sbin")
+"""Where mosquitto is, besides the PATH, which often lacks the folders for administrators."""
+
+_CONFIGURATION: Final = """\
+# Written by distced for one run.
+listener {port} {host}
+allow_anonymous {anonymous}
+persistence false
+log_dest stderr
+log_type error
+log_type warning
+log_type notice
+# Without it, small frames wait for the acknowledgement of the one before.
+set_tcp_nodelay true
+# The stock limits, 1000 and 20, lose messages as soon as a subscriber falls behind.
+max_queued_messages 1000000
+max_inflight_messages 1000
+"""
+
+_START_SECONDS: Final = 20.0
+_STOP_SECONDS: Final = 5.0
+
+
+class Server:
+    """A running MQTT server; use it as a context manager, or call `stop`. It is stopped when the interpreter ends.
+
+    Attributes:
+        kind: "mosquitto" or "amqtt".
+        host, port: where it listens.
+    """
+
+    def __init__(self, kind: str, host: str, port: int, process: subprocess.Popen[bytes], folder: Path) -> None:
+        self.kind = kind
+        self.host = host
+        self.port = port
+        self._process = process
+        self._log = folder / "log"
+        self._end = weakref.finalize(self, _end, process, folder)
+
+    @property
+    def url(self) -> str:
+        """What a `Bus` connects to."""
+        return f"mqtt://{_in_url(self.host)}:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """The server's process."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether the server still runs."""
+        return self._process.poll() is None
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait up to so many seconds for the server to end by itself; whether it has."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout)
+        return not self.alive
+
+    def log(self, lines: int = 10) -> str:
+        """The last lines of the server's log; empty once it is stopped."""
+        return _tail(self._log, lines)
+
+    def stop(self) -> None:
+        """End the server and remove its folder. Doing so again changes nothing."""
+        self._end()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} at {self.url}{'' if self.alive else ', ended'}>"
+
+
+def start_server(
+    kind: Kind = "auto", host: str = "127.0.0.1", port: int = 0, *, settings: Sequence[str] = ()
+) -> Server:
+    """Start an MQTT server and wait until it can be connected to.
+
+    Args:
+        kind: "mosquitto", "amqtt", or "auto" for mosquitto where it is installed and amqtt otherwise.
+        host: a loopback address.
+        port: 0 for a free one.
+        settings: further lines for mosquitto's configuration, such as a password file or certificates.
+
+    Raises:
+        BusError: where it cannot be started, with the last lines of its log.
+    """
+    program = find_mosquitto()
+    if kind not in ("auto", "mosquitto", "amqtt"):
+        raise BusError("not a kind of MQTT server", given=kind, allowed="auto, mosquitto, amqtt")
+    if kind == "auto":
+        kind = "mosquitto" if program else "amqtt"
+    if kind == "mosquitto" and program is None:
+        raise BusError(
+            "mosquitto is not installed",
+            given=f"PATH and {', '.join(MOSQUITTO_PATHS)}",
+            advice="install the package mosquitto, or take the embedded server, kind amqtt",
+        )
+    if kind == "amqtt" and importlib.util.find_spec("amqtt") is None:
+        raise BusError(
+            "no MQTT server to start", advice="install mosquitto, or amqtt with pip install 'distced[broker]'"
+        )
+    if kind == "amqtt" and settings:
+        raise BusError("settings for a server that takes none", given=settings[0], allowed="kind mosquitto")
+    _check_loopback(host)
+    with _reserve(host, port) as reserved:
+        port = reserved.getsockname()[1]
+        folder = Path(tempfile.mkdtemp(prefix="distced-server-"))
+        if program is not None and kind == "mosquitto":
+            command = [program, "-c", str(_configure(folder, host, port, settings))]
+        else:
+            command = [sys.executable, "-m", "distced.brokers.live.amqtt_process", host, str(port)]
+        with (folder / "log").open("wb") as log:
+            # A session of its own: an interrupt from the keyboard is for the application, which then stops the server.
+            process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        server = Server(kind, host, port, process, folder)
+        _await_listening(server)
+    return server
+
+
+def find_mosquitto() -> str | None:
+    """The path of mosquitto, or None where it is not installed."""
+    return shutil.which("mosquitto") or shutil.which("mosquitto", path=os.pathsep.join(MOSQUITTO_PATHS))
+
+
+def _check_loopback(host: str) -> None:
+    with contextlib.suppress(ValueError):
+        if host == "localhost" or ipaddress.ip_address(host).is_loopback:
+            return
+    raise BusError(
+        "a server that lets everybody in listens on loopback only", given=host, allowed="127.0.0.1, ::1, localhost",
+        advice="for other machines run an MQTT server of your own, with passwords, and name it with --server",
+    )  # fmt: skip
+
+
+def _reserve(host: str, port: int) -> socket.socket:
+    """A socket bound to the port, or to a free one, which does not listen."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    reserved = socket.socket(family, socket.SOCK_STREAM)
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        reserved.bind((host, port))
+    except (OSError, OverflowError) as error:
+        reserved.close()
+        raise BusError(
+            f"no server can listen at {_in_url(host)}:{port}", given=str(error),
+            advice="name another port, 0 for a free one, or use what listens there already",
+        ) from None  # fmt: skip
+    return reserved
+
+
+def _configure(folder: Path, host: str, port: int, settings: Sequence[str]) -> Path:
+    path = folder / "mosquitto.conf"
+    anonymous = "false" if any(line.startswith("password_file") for line in settings) else "true"
+    path.write_text(_CONFIGURATION.format(host=host, port=port, anonymous=anonymous) + "\n".join([*settings, ""]))
+    return path
+
+
+def _await_listening(server: Server) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while server.alive and time.monotonic() < deadline:
+        with contextlib.suppress(OSError), socket.create_connection((server.host, server.port), timeout=1):
+            if server.alive:
+                return
+        time.sleep(0.01)
+    problem = "does not answer" if server.alive else f"ended with code {server._process.returncode}"
+    log = server.log()
+    server.stop()
+    raise BusError(
+        f"the MQTT server {problem}", given=server.kind, where=f"{_in_url(server.host)}:{server.port}",
+        advice=f"its log ends with:\n{log or '(nothing)'}",
+    )  # fmt: skip
+
+
+def _end(process: subprocess.Popen[bytes], folder: Path) -> None:
+    if process.stdin is not None:
+        process.stdin.close()
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _tail(path: Path, lines: int) -> str:
+    try:
+        return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+    except OSError:
+        return ""
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

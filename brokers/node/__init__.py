@@ -1,0 +1,1 @@
+"""Broker node, sans-I/O: admission, placement, planning, hosting, the path of events, migration, replication."""

@@ -1,0 +1,71 @@
+"""Detectors that want a process of their own: a node is started for each, and ends with it.
+
+Design, section 4: a broker node hosts many detectors, and one that asks for isolation is given an actor of its own.
+That is a node like any other, which hosts nothing else and decides nothing; so detectors, moves and the directory know
+nothing of isolation. The node on which the policy has placed the detector has it started, hands the detector on to it,
+and has it ended when the detector is gone.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from distced.brokers.core.directory import Directory
+from distced.brokers.core.effects import Effect, Isolate, Publish, Release
+from distced.middleware.wire.topics import administration_topic
+
+_BETWEEN: Final = "+"
+"""Between the name of a node and the detector, in the names of nodes that were started for one."""
+
+
+class Isolating:
+    """The nodes that were started for detectors, on behalf of one node.
+
+    Attributes:
+        started: by detector, the node that was started for it.
+    """
+
+    def __init__(self, name: str, root: str, directory: Directory) -> None:
+        self.name = name
+        self.root = root
+        self.directory = directory
+        self.started: dict[str, str] = {}
+        # By detector, what its node is told: by subscription, the message.
+        self._asked: dict[str, dict[str, bytes]] = {}
+        # The detectors that have been seen on their nodes.
+        self._arrived: set[str] = set()
+
+    def hand_on(self, detector: str, subscription: str, hosting: bytes) -> list[Effect]:
+        """A detector was placed here that is to be isolated: have it hosted by a node of its own.
+
+        Args:
+            hosting: what that node is told, a `Hosting`.
+        """
+        self._asked.setdefault(detector, {})[subscription] = hosting
+        node = self.started.get(detector)
+        if node is None:
+            node = self.started[detector] = f"{self.name}{_BETWEEN}{detector}"
+            return [Isolate(node, detector)]
+        return [self._tell(node, subscription, hosting)] if node in self.directory.nodes else []
+
+    def node_up(self, node: str) -> list[Effect]:
+        """A node has come up, perhaps again, and then without what it hosted."""
+        asked = [self._asked[detector] for detector, each in self.started.items() if each == node]
+        known = self.directory.subscriptions
+        return [self._tell(node, name, hosting) for each in asked for name, hosting in each.items() if name in known]
+
+    def tidy(self) -> list[Effect]:
+        """Detectors or subscriptions have come or gone: end the nodes that nobody needs any more."""
+        effects: list[Effect] = []
+        for detector, node in list(self.started.items()):
+            entry = self.directory.detectors.get(detector)
+            if entry is not None and (entry.node == node or node in entry.copies):
+                self._arrived.add(detector)
+            elif detector in self._arrived or not self._asked[detector].keys() & self.directory.subscriptions.keys():
+                del self.started[detector], self._asked[detector]
+                self._arrived.discard(detector)
+                effects.append(Release(node))
+        return effects
+
+    def _tell(self, node: str, subscription: str, hosting: bytes) -> Publish:
+        return Publish(administration_topic("node", node, "host", subscription, root=self.root), hosting)

@@ -1,0 +1,248 @@
+"""Where a detector is to stand, and what of its pattern is left to others: policies suggest it, a node decides.
+
+composite-event-framework-2004, "Distribution Policies"; design, section 3. Decided is what a policy suggests, as long
+as it can be done; the node says why in its log. That nodes weigh suggestions of several policies against one another
+was rejected: a subscription has one policy, and what is good for everybody is a policy of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from msgspec.structs import replace as replace_hints
+
+from distced.brokers.core.directory import Change, Directory
+from distced.brokers.core.effects import Effect, Note
+from distced.brokers.node.event_path import Hosted
+from distced.brokers.node.planning import Delegating, Found, Planned
+from distced.brokers.node.policy_settings import PolicySettings
+from distced.detectors.cutting import decomposition
+from distced.detectors.cutting.catalogue import Catalogue
+from distced.detectors.cutting.graph import DetectorGraph, cut
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.wire.directory_entries import Hints, Measured, SubscriptionEntry
+from distced.policies.distribution.choose.alternatives import ways
+from distced.policies.distribution.choose.hints import check_hints
+from distced.policies.distribution.choose.reconsider import Move, reconsider
+from distced.policies.distribution.choose.suggest import suggest
+from distced.policies.distribution.policy import DistributionPolicy, Policy
+from distced.policies.distribution.request import Request
+from distced.policies.distribution.situation.situation import Situation
+from distced.policies.topology.model import Place
+from distced.policies.topology.topology import Topology
+from distced.policies.topology.topology_file import parse_topology
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is to be done for a subscription.
+
+    Attributes:
+        node: the node that is to host the detector.
+        home: the home server of its topic.
+        planned: the detector, and what is left to others.
+        reason: why, one sentence for people.
+        expected: what the detector is expected to do.
+    """
+
+    node: str
+    home: str
+    planned: Planned
+    reason: str
+    expected: Measured | None
+
+
+class Deciding:
+    """Decides for a node, as the registrar of detectors and as their host.
+
+    Attributes:
+        situation: what policies look at; kept up to date with the directory.
+    """
+
+    def __init__(self, directory: Directory, delegating: Delegating, policies: PolicySettings) -> None:
+        self.directory = directory
+        self.delegating = delegating
+        self.policies = policies
+        self.situation = Situation()
+        self._topologies: dict[str, Topology] = {}
+
+    def changed(self, change: Change) -> list[Effect]:
+        """The directory has changed."""
+        if change.kind != "topology":
+            self.situation.changed(change.kind, change.name, change.entry)
+            if change.kind == "detector" and change.entry is not None and change.before is None:
+                # Somebody else has placed it, who knows its pattern.
+                self.situation.expect(change.name, change.entry.expected)
+            return []
+        if change.entry is None:
+            self._topologies.pop(change.name, None)
+        else:
+            try:
+                self._topologies[change.name] = parse_topology(change.entry.text, name=f"topology {change.name}")
+            except DistcedError:
+                # What cannot be read is not known.
+                self.directory.topologies.pop(change.name)
+                raise
+        # What was expected of detectors was expected in another network.
+        first = min(self._topologies, default="")
+        self.situation = Situation.of(self.directory, self._topologies.get(first))
+        return [Note("info", "topology", {"name": change.name, "known": change.entry is not None})]
+
+    def decide(
+        self, found: Found, entry: SubscriptionEntry, registry: TypeRegistry, *, again: bool = False
+    ) -> Decision:
+        """Where the detector that a subscription asks for is to stand; `DistcedError` where it cannot be.
+
+        Args:
+            again: whether the subscription was served before; then as many replicas as there are nodes will do.
+        """
+        policy = self._policy(entry, found.id)
+        if again and isinstance(policy, DistributionPolicy):
+            policy = replace(policy, replicas=max(1, min(policy.replicas, len(self.directory.common_nodes))))
+        if not again:
+            check_hints(entry.hints, self.directory.nodes, where="hints")
+        request = self._request(found, entry, self._graphs(found, entry, policy, registry), policy)
+        suggestion = suggest(policy, self.situation, request)
+        self.situation.expect(found.id, suggestion.expected)
+        planned = self.delegating.planned(found, suggestion.graph, entry)
+        return Decision(suggestion.node, suggestion.home, planned, suggestion.reason, suggestion.expected)
+
+    def near(self, hosted: Hosted, found: Found, entry: SubscriptionEntry, *, again: bool = False) -> str:
+        """The node that has a copy for a subscription to a detector that is here, or is to have one; empty for none.
+
+        Args:
+            again: whether the subscription was served before.
+        """
+        policy = self._policy(entry, hosted.detector.id)
+        if not again:
+            check_hints(entry.hints, self.directory.nodes, where="hints")
+        if policy.replicas > 1:
+            if not again and len(self.directory.common_nodes) < policy.replicas:
+                # The same error as for a new detector.
+                suggest(policy, self._without(found.id), self._request(found, entry, self._whole(found, entry), policy))
+            return ""
+        if found.id not in self.situation.detectors:
+            return ""
+        suggestion = suggest(policy, self.situation, self._request(found, entry, self._whole(found, entry), policy))
+        # Of the copies that are there already it listens to the one from which it hears the soonest.
+        return suggestion.node if suggestion.action == "copy" or suggestion.node in hosted.copies else ""
+
+    def reconsider(self, hosted: Hosted, now: int, *, copies_only: bool = False) -> Move | None:
+        """What should change about a detector that is here; None where nothing should.
+
+        Args:
+            copies_only: whether it is asked for copies that are missing, and not for a better place.
+        """
+        entries = [self.directory.subscriptions.get(name) for name in hosted.subscriptions if name not in hosted.near]
+        known = [each for each in entries if each is not None]
+        if not known:
+            return None
+        places = [self.situation.place_of(each.client) for each in known]
+        try:
+            policy = max((self._policy(each, hosted.detector.id) for each in known), key=lambda each: each.replicas)
+            since = now if copies_only else hosted.since
+            hints = self._hints(known[0].hints, hosted.detector.id, policy)
+            return reconsider(policy, self.situation, hosted.detector.id, places, hints, since, now)
+        except DistcedError:
+            # The hints leave no node any more; it stays where it is.
+            return None
+
+    def _policy(self, entry: SubscriptionEntry, detector: str) -> Policy:
+        policy = self.policies.of(entry, detector)
+        if entry.decomposition and isinstance(policy, DistributionPolicy):
+            return replace(policy, decomposition=entry.decomposition)
+        return policy
+
+    def _graphs(
+        self, found: Found, entry: SubscriptionEntry, policy: Policy, registry: TypeRegistry
+    ) -> tuple[DetectorGraph, ...]:
+        # What is found by best effort is complete at no time, so it is no part of anything.
+        whole = found.policy.name != "guaranteed" or found.id in self.delegating.whole
+        catalogue = Catalogue() if whole or policy.reuse == "none" else self.delegating.catalogue(registry)
+        graphs = ways(
+            found.compiled,
+            policy,
+            catalogue,
+            frozenset(entry.exports),
+            situation=self.situation,
+            subscribers=self._subscribers(entry),
+            hints=self._hints(entry.hints, found.id, policy),
+            whole=whole,
+        )
+        # Who says how to cut it has it cut so, whatever that costs.
+        if entry.decomposition:
+            return tuple(graphs[-1:])
+        hint = self.situation.hints.get(found.id)
+        if hint is None or hint.parts is None or whole:
+            return tuple(graphs)
+        return self._as_hinted(graphs, hint.parts, found, entry, catalogue)
+
+    def _as_hinted(
+        self,
+        graphs: list[DetectorGraph],
+        parts: tuple[str, ...],
+        found: Found,
+        entry: SubscriptionEntry,
+        catalogue: Catalogue,
+    ) -> tuple[DetectorGraph, ...]:
+        """The ways that read these parts; all the policy has where there is none, for a part may be yet to come."""
+        widest = DistributionPolicy("hinted", "full", "maximum", "none")
+        more = ways(
+            found.compiled,
+            widest,
+            catalogue,
+            frozenset(entry.exports),
+            situation=self.situation,
+            subscribers=self._subscribers(entry),
+        )
+        wanted = set(parts)
+        hinted = [each for each in (*graphs, *more) if set(each.plans[each.roots[0]].parts) == wanted]
+        return tuple(hinted[:1] or graphs)
+
+    def _whole(self, found: Found, entry: SubscriptionEntry) -> tuple[DetectorGraph, ...]:
+        return (cut([found.compiled], decomposition.none, exports=frozenset(entry.exports)),)
+
+    def _request(
+        self, found: Found, entry: SubscriptionEntry, graphs: tuple[DetectorGraph, ...], policy: Policy
+    ) -> Request:
+        return Request(
+            found.id,
+            graphs,
+            self._subscribers(entry),
+            self._hints(entry.hints, found.id, policy),
+            found.policy.name,
+            entry.records,
+            entry.constituents,
+        )
+
+    def _hints(self, hints: Hints, detector: str, policy: Policy) -> Hints:
+        """The hints; with the nodes of placement analysis, where the application names none and they are all there; for
+        a detector that is to be isolated with the nodes that can do that."""
+        known = self.situation.hints.get(detector)
+        if known is not None and not hints.nodes and len(known.nodes) >= policy.replicas:
+            common = self.directory.common_nodes
+            if all(node in common and node not in hints.avoid for node in known.nodes):
+                hints = replace_hints(hints, nodes=known.nodes)
+        if not hints.isolated:
+            return hints
+        common = self.directory.common_nodes
+        wanted = sorted(set(hints.nodes or common))
+        able = [name for name in wanted if name in common and self.directory.nodes[name].isolates]
+        if not able and common:
+            raise DistcedError(
+                "no node can give a detector a process of its own",
+                given=", ".join(wanted),
+                allowed="nodes that run as Ray actors",
+                where="hints, isolated",
+                advice="start nodes with Ray, or take the hint back",
+            )
+        return replace_hints(hints, nodes=tuple(able))
+
+    def _subscribers(self, entry: SubscriptionEntry) -> tuple[Place, ...]:
+        return (self.situation.place_of(entry.client),)
+
+    def _without(self, detector: str) -> Situation:
+        situation = self.situation.copy()
+        situation.changed("detector", detector, None)
+        return situation

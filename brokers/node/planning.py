@@ -1,0 +1,209 @@
+"""What a subscription asks for, planned: one detector, and what of its pattern is left to others.
+
+composite-event-framework-2004, "Mobile Composite Event Detectors": a detector decomposes its expression and delegates
+the detection of subexpressions to other detectors, existing ones or new ones, with whom it speaks through the
+publish/subscribe system and in no other way. So a node subscribes to a part for its detector as a client would, in
+canonical form, and whoever hosts the part cuts it further in its turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final, get_args
+
+from msgspec.structs import replace as replace_entry
+
+from distced.brokers.core.directory import Directory
+from distced.detectors.canonical.form import canonical_id
+from distced.detectors.compiler import Compiled, compile_pattern
+from distced.detectors.cutting.catalogue import Catalogue
+from distced.detectors.cutting.graph import DetectorGraph, DetectorPlan, Place, cut_at
+from distced.detectors.language.names import all_registers, all_variables
+from distced.detectors.runtime.detection_policy import DetectionPolicy
+from distced.detectors.runtime.detector import detector_id
+from distced.middleware.client.quality import Decomposition
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.patterns.printer import format_publication
+from distced.middleware.patterns.tree import Delegated
+from distced.middleware.wire.directory_entries import NODE_CLIENT, Hints, SubscriptionEntry
+from distced.policies.detection.guaranteed import detection_policy
+from distced.policies.distribution.choose.alternatives import running_plan
+
+DECOMPOSITIONS: Final = get_args(Decomposition)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a subscription asks for.
+
+    Attributes:
+        id: the name of the detector in the directory.
+        compiled: its pattern as it was written.
+    """
+
+    id: str
+    compiled: Compiled
+    policy: DetectionPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A detector that a subscription asks for.
+
+    Attributes:
+        id: its name in the directory.
+        compiled: its pattern, with parts of it delegated.
+        parts: what is to be subscribed to for it, by the id of the part's detector.
+        exports: what its records hand on, by canonical name.
+        asked: the subscription that asked for it first.
+        places: where its pattern was cut.
+    """
+
+    id: str
+    compiled: Compiled
+    policy: DetectionPolicy
+    parts: dict[str, SubscriptionEntry]
+    exports: tuple[str, ...]
+    asked: SubscriptionEntry
+    places: tuple[tuple[Place, Delegated], ...] = ()
+
+
+class Delegating:
+    """Plans subscriptions of a node.
+
+    Attributes:
+        client: the node as a client of other nodes.
+        whole: the ids of detectors whose patterns are not to be cut: a part of theirs was refused.
+    """
+
+    def __init__(self, name: str, directory: Directory) -> None:
+        self.client = node_client(name)
+        self.directory = directory
+        self.whole: set[str] = set()
+        self._reusable = Catalogue()
+        # What the directory has said of the detectors that were looked at.
+        self._known: dict[str, tuple[str, str, tuple[str, ...]]] = {}
+
+    def identify(self, entry: SubscriptionEntry, registry: TypeRegistry) -> Found:
+        """What a subscription asks for; raises `DistcedError` where that cannot be."""
+        if entry.decomposition and entry.decomposition not in DECOMPOSITIONS:
+            raise DistcedError("unknown decomposition", given=entry.decomposition, allowed=", ".join(DECOMPOSITIONS))
+        compiled = self._compiled(entry, registry)
+        policy = detection_policy(entry.policy)
+        if entry.exports and (compiled.automaton.epochs or policy.name != "guaranteed"):
+            raise DistcedError(
+                "a part that is found by epochs or by best effort hands nothing on",
+                given=", ".join(entry.exports),
+                allowed="no exports, or ordered consumption with guaranteed detection",
+            )
+        if compiled.publishes.name:
+            self.directory.check_published(compiled.publishes, compiled.names())
+        self.directory.check_read(compiled.names(), policy.name)
+        identity = detector_id(compiled, policy.name)
+        if entry.exports:
+            identity = canonical_id(compiled.plain, exports=frozenset(entry.exports))
+        return Found(identity, compiled, policy)
+
+    def planned(self, found: Found, graph: DetectorGraph, entry: SubscriptionEntry) -> Planned:
+        """The detector, cut at the top as a way of detecting it has it."""
+        root = graph.plans[graph.roots[0]]
+        cut_here = bool(root.parts) and root.id not in graph.reused
+        if not entry.exports and not cut_here:
+            # Left whole, or there already: as it was written.
+            return Planned(found.id, found.compiled, found.policy, {}, (), entry)
+        parts = {part: self._wanted(graph.plans[part], entry) for part in (root.parts if cut_here else ())}
+        # To people it is the pattern as it was written.
+        shown = replace(root.compiled, publication=found.compiled.publication)
+        places = root.places if cut_here else ()
+        return Planned(root.id, shown, found.policy, parts, tuple(sorted(root.exports)), entry, places)
+
+    def plan_again(
+        self,
+        entry: SubscriptionEntry,
+        registry: TypeRegistry,
+        places: Mapping[Place, Delegated],
+        parts: dict[str, SubscriptionEntry],
+    ) -> Planned:
+        """A detector that is on its way here, cut as it was where it comes from."""
+        compiled = self._compiled(entry, registry)
+        policy = detection_policy(entry.policy)
+        own = {part: replace_entry(wanted, client=self.client) for part, wanted in parts.items()}
+        if not places and not entry.exports:
+            return Planned(detector_id(compiled, policy.name), compiled, policy, {}, (), entry)
+        plan = cut_at(compiled, places, frozenset(entry.exports))
+        shown = replace(plan.compiled, publication=compiled.publication)
+        return Planned(plan.id, shown, policy, own, tuple(sorted(plan.exports)), entry, plan.places)
+
+    def _compiled(self, entry: SubscriptionEntry, registry: TypeRegistry) -> Compiled:
+        if entry.consumption not in ("ordered", "epoch"):
+            raise DistcedError("unknown kind of consumption", given=entry.consumption, allowed="ordered, epoch")
+        compiled = compile_pattern(
+            entry.pattern,
+            registry,
+            definitions=entry.definitions,
+            consumption="epoch" if entry.consumption == "epoch" else "ordered",
+        )
+        made = {*all_variables(compiled.plain.pattern), *all_registers(compiled.plain.pattern)}
+        if not made.issuperset(entry.exports):
+            raise DistcedError(
+                "the records of a pattern cannot hand on what it does not make",
+                given=", ".join(sorted(set(entry.exports) - made)),
+                allowed=", ".join(sorted(made)) or "nothing: it has no variables and no registers",
+            )
+        return compiled
+
+    def _wanted(self, part: DetectorPlan, entry: SubscriptionEntry) -> SubscriptionEntry:
+        return SubscriptionEntry(
+            self.client,
+            format_publication(part.compiled.plain),
+            policy=entry.policy,
+            constituents=True,
+            decomposition=entry.decomposition,
+            records=True,
+            exports=tuple(sorted(part.exports)),
+            distribution=entry.distribution,
+            hints=_for_parts(entry.hints),
+        )
+
+    def catalogue(self, registry: TypeRegistry) -> Catalogue:
+        """The detectors of the directory that may be read as parts."""
+        detectors = self.directory.detectors
+        for name in [each for each in self._known if each not in detectors]:
+            del self._known[name]
+            self._reusable.remove(name)
+        for name, entry in detectors.items():
+            shown = (entry.pattern, entry.policy, entry.exports)
+            if self._known.get(name) != shown:
+                self._known[name] = shown
+                plan = running_plan(entry, registry)
+                if plan is not None:
+                    self._reusable.add(plan)
+        return self._reusable
+
+
+def node_client(name: str) -> str:
+    """A node as a client of other nodes."""
+    return NODE_CLIENT + name
+
+
+def is_there(client: str, directory: Directory) -> bool:
+    """Whether who subscribes is there."""
+    if client.startswith(NODE_CLIENT):
+        return client.removeprefix(NODE_CLIENT) in directory.nodes
+    return client in directory.clients
+
+
+def home_of(client: str, directory: Directory) -> str:
+    """The server of the site of who subscribes; that of the directory where nobody knows."""
+    if client.startswith(NODE_CLIENT):
+        node = directory.nodes.get(client.removeprefix(NODE_CLIENT))
+        return "" if node is None else node.home
+    known = directory.clients.get(client)
+    return "" if known is None else known.home
+
+
+def _for_parts(hints: Hints) -> Hints:
+    """What hints for a pattern say of its parts: nothing of how often they are found."""
+    return replace_entry(hints, selectivity=None)

@@ -1,0 +1,1 @@
+"""Broker nodes as Ray actors: placement on machines, supervision, restart."""

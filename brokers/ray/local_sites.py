@@ -1,0 +1,132 @@
+"""Several sites on one machine: an MQTT server for each, and a Ray cluster with a Ray node for each, on loopback.
+
+For demos, benchmarks and tests; in earnest each site has machines of its own (`docker/`). The cluster is that of
+`ray.cluster_utils`, whose Ray nodes are processes of their own, so that one can be lost and come back. The directory is
+at the first site, and so is the Ray node that the process which started all this speaks through.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final, Self
+
+from distced.brokers.cli.node_locations import Seat
+from distced.brokers.live.mqtt_server import Kind, Server, start_server
+from distced.brokers.ray.runtime import check_loopback, import_ray, resources
+from distced.middleware.model.errors import DistcedError
+
+_STORE: Final = 80 * 1024 * 1024
+"""Bytes of the store for objects of each Ray node, which nodes have no use for."""
+
+
+class SitesHere:
+    """Sites on this machine; a context manager, or `start` and `stop`.
+
+    Attributes:
+        names: of the sites; the directory is at the first.
+        servers: the MQTT server of each.
+        address: of the Ray cluster; empty where there is none.
+    """
+
+    def __init__(self, names: Sequence[str], *, ray: bool = True, kind: Kind = "auto") -> None:
+        """Describe sites; nothing happens before `start`.
+
+        Args:
+            ray: whether there is to be a Ray cluster.
+            kind: of the MQTT servers.
+        """
+        if len(set(names)) != len(names) or not all(names) or not names:
+            raise DistcedError("not the names of sites", given=", ".join(names), allowed="one or more, each once")
+        self.names = tuple(names)
+        self.servers: dict[str, Server] = {}
+        self.address = ""
+        self._ray = ray
+        self._kind = kind
+        self._cluster: Any = None
+        self._nodes: dict[str, Any] = {}
+        self._folder = ""
+        self._stack = ExitStack()
+
+    @property
+    def url(self) -> str:
+        """The MQTT server of the directory."""
+        return self.servers[self.names[0]].url
+
+    def seat(self, site: str, capacity: float = 0.0) -> Seat:
+        """Where a node at a site is."""
+        return Seat(self.servers[site].url, capacity, site)
+
+    def start(self) -> Self:
+        """Start the servers and the cluster, and wait until all are there."""
+        try:
+            for name in self.names:
+                self.servers[name] = self._stack.enter_context(start_server(self._kind))
+            if self._ray:
+                self._start_cluster()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """End all. Who has joined the cluster is to have left it."""
+        self._stack.close()
+
+    def lose(self, site: str) -> None:
+        """Lose the Ray node of a site, not the first, with everything that runs on it, as when its machine fails."""
+        self._cluster.remove_node(self._nodes.pop(site), allow_graceful=False)
+
+    def bring_back(self, site: str) -> None:
+        """Give a site a Ray node again."""
+        self._nodes[site] = self._add(site)
+        self._cluster.wait_for_nodes()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _start_cluster(self) -> None:
+        import_ray(loopback=True)
+        from ray.cluster_utils import Cluster
+
+        self._folder = tempfile.mkdtemp(prefix="ced-ray-")
+        self._stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
+        # It leaves its address in a folder that all clusters of the machine have in common, unless told otherwise.
+        before = os.environ.get("RAY_TMPDIR")
+        os.environ["RAY_TMPDIR"] = self._folder
+        try:
+            Path(self._folder, "ray").mkdir()
+            # The Ray nodes end with this process, also where it is killed.
+            self._cluster = Cluster(shutdown_at_exit=True)
+            self._stack.callback(self._shut_down)
+            self._nodes = {name: self._add(name) for name in self.names}
+            self._cluster.wait_for_nodes()
+        finally:
+            if before is None:
+                del os.environ["RAY_TMPDIR"]
+            else:
+                os.environ["RAY_TMPDIR"] = before
+        self.address = self._cluster.address
+        check_loopback(self.address.rpartition(":")[0])
+
+    def _add(self, site: str) -> Any:
+        return self._cluster.add_node(
+            wait=False,
+            node_ip_address="127.0.0.1",
+            temp_dir=str(Path(self._folder, "ray")),
+            include_dashboard=False,
+            object_store_memory=_STORE,
+            num_cpus=1,
+            resources=resources([site]),
+        )
+
+    def _shut_down(self) -> None:
+        self._nodes = {}
+        self._cluster.shutdown()

@@ -1,0 +1,161 @@
+"""Broker nodes as Ray actors: Ray places, starts, supervises and restarts the hosts; MQTT carries events.
+
+No Ray call stands on the path of an event (design, section 4). Each host is one actor with one node on a thread of its
+own (`brokers.ray.actor`), pinned to its site (`brokers.ray.runtime`); when its process dies Ray starts it again there,
+and the node comes back under its name. Ray is imported when nodes are started, and not before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Self, TypeAlias
+
+from distced.brokers.cli.node_locations import Seat
+from distced.brokers.ray.runtime import Runtime, host_options, last_line
+from distced.detectors.runtime.engines import EngineName
+from distced.middleware.model.errors import DistcedError
+
+Names: TypeAlias = Sequence[str] | Mapping[str, Seat]
+"""The names of nodes, all at home at the server of the directory; or where each is."""
+
+
+class RayNodes:
+    """Broker nodes on a Ray cluster; a context manager, or `start` and `stop`.
+
+    Attributes:
+        names: the nodes.
+        seats: where each is.
+        url: the MQTT server of the directory.
+    """
+
+    def __init__(self, url: str, nodes: Names, *, address: str = "", engine: EngineName = "auto") -> None:
+        """Describe nodes; nothing happens before `start`.
+
+        Args:
+            address: of a Ray cluster that runs, `host:port` or `auto`; empty for one of its own on this machine.
+            engine: which one runs the detectors; `auto` for the one that costs less.
+        """
+        self.seats = _seats(nodes)
+        self.url = url
+        self.names = tuple(self.seats)
+        self._runtime = Runtime(address)
+        self._engine = engine
+        self._actors: dict[str, Any] = {}
+
+    def start(self, timeout: float = 60.0) -> Self:
+        """Start or join Ray, start the hosts, and wait until every node is connected.
+
+        Raises:
+            DistcedError: where that does not come about in so many seconds; at once for a site that no Ray node offers.
+        """
+        from distced.brokers.ray.actor import Host
+
+        try:
+            ray = self._runtime.start(len(self.names), {seat.site for seat in self.seats.values() if seat.site})
+            for name, seat in self.seats.items():
+                actor = ray.remote(Host).options(**host_options(name, seat.site))
+                self._actors[name] = actor.remote(self.url, name, seat, engine=self._engine)
+            ray.get([each.process.remote() for each in self._actors.values()], timeout=timeout)
+        except DistcedError:
+            self.stop()
+            raise
+        except Exception as error:
+            self.stop()
+            raise DistcedError(
+                "the broker nodes have not come up as Ray actors",
+                given=last_line(error),
+                where=self.url,
+                advice="run them in this process instead, without Ray",
+            ) from error
+        return self
+
+    def stop(self) -> None:
+        """End the nodes, then Ray, or what this process has to do with it."""
+        if self._runtime.started and self._actors:
+            import ray
+
+            if ray.is_initialized():
+                with contextlib.suppress(Exception):
+                    ray.get([each.stop.remote() for each in self._actors.values()], timeout=15)
+                for each in self._actors.values():
+                    with contextlib.suppress(Exception):
+                        ray.kill(each)
+        self._actors = {}
+        self._runtime.stop()
+
+    def statistics(self) -> dict[str, dict[str, int]]:
+        """The counters of each node."""
+        return self._ask("statistics")
+
+    def processes(self) -> dict[str, int]:
+        """The process id of each host."""
+        return self._ask("process")
+
+    def isolated_processes(self) -> dict[str, int]:
+        """The process id of each node that was started for a detector that is to be isolated, by the node's name."""
+        return {name: process for each in self._ask("isolated_processes").values() for name, process in each.items()}
+
+    def _ask(self, what: str) -> dict[str, Any]:
+        import ray
+
+        told = ray.get([getattr(each, what).remote() for each in self._actors.values()], timeout=30)
+        return dict(zip(self._actors, told, strict=True))
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+class LocalNodes:
+    """The same nodes in this process, without Ray: for tests, small machines and debuggers.
+
+    They cannot give a detector a process of its own.
+
+    Attributes:
+        names, seats, url: as in `RayNodes`.
+    """
+
+    def __init__(self, url: str, nodes: Names, *, engine: EngineName = "auto") -> None:
+        from distced.brokers.live.node import LiveNode
+
+        self.seats = _seats(nodes)
+        self.url = url
+        self.names = tuple(self.seats)
+        self._nodes = [
+            LiveNode(url, name, home=seat.home, capacity=seat.capacity, engine=engine)
+            for name, seat in self.seats.items()
+        ]
+
+    def start(self) -> Self:
+        """Connect every node."""
+        try:
+            for node in self._nodes:
+                node.start()
+        except Exception:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """End the nodes."""
+        for node in self._nodes:
+            node.stop()
+
+    def statistics(self) -> dict[str, dict[str, int]]:
+        """The counters of each node."""
+        return {each.node.name: each.statistics() for each in self._nodes}
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def _seats(nodes: Names) -> dict[str, Seat]:
+    if len(set(nodes)) != len(nodes) or not nodes:
+        raise DistcedError("not the names of broker nodes", given=", ".join(nodes), allowed="one or more, each once")
+    return dict(nodes) if isinstance(nodes, Mapping) else {name: Seat() for name in nodes}

@@ -1,0 +1,360 @@
+"""What a recorder remembers: which events are stable, which came late, for whom it waits.
+
+Design, sections 3 and 4. It consumes as guaranteed detection does, with the same policy, so what it gives to be written
+is what a detector would have consumed, in that order. Everything that changes it is an *operation*, a plain value; its
+state together with the operations since makes it anew, to the last event. That is what a recorder's journal holds
+(`brokers.live.recorder_journal`), and why a restart neither loses events nor writes any twice: a `Cut` is an operation,
+too, and made again it gives the same events, of which the history makes the same files.
+
+Journalling the messages themselves was rejected: what a message means depends on what is known of the directory and on
+markers that are under way, which are not to be had again after a restart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from distced.brokers.recorder.sequence_runs import Runs
+from distced.detectors.runtime.detection_policy import Released
+from distced.detectors.snapshot_format import unpack_event
+from distced.middleware.history.late_events import LateEvent
+from distced.middleware.model.errors import HistoryError
+from distced.middleware.model.event_types import EventType
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import INSTANT_MIN
+from distced.middleware.wire.directory_entries import DetectorEntry, decode
+from distced.policies.detection.guaranteed import Guaranteed, Recent
+
+REMEMBERED: Final = 50_000
+"""How many ids tell events that are delivered again from late ones; those of detectors are in no order (`Runs`)."""
+
+
+class _Operation(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
+    pass
+
+
+class Wanted(_Operation, frozen=True):
+    """From now on these types are recorded; None for all."""
+
+    types: tuple[str, ...] | None
+
+
+class Entered(_Operation, frozen=True):
+    """An entry of the directory, of a type, a source or a detector; without a payload it was cleared."""
+
+    kind: str
+    name: str
+    payload: bytes
+
+
+class Met(_Operation, frozen=True):
+    """A connection to a home stands.
+
+    Attributes:
+        missing: since when what was published there may be missing, ns; None where the server has kept it.
+    """
+
+    home: str
+    missing: int | None
+    now: int
+
+
+class Listening(_Operation, frozen=True):
+    """What was subscribed to anew over a connection is in force.
+
+    Attributes:
+        began: when the connection stood, ns.
+    """
+
+    began: int
+    now: int
+
+
+class Begun(_Operation, frozen=True):
+    """Nothing with `hi` at or before this is taken any more; None for no bound.
+
+    Attributes:
+        since, gaps: what an earlier life has noted in the history, of which nothing else is left.
+        heard: how far it had come, ns; what was published since may be missing. None where there was none.
+    """
+
+    watermark: int | None
+    since: int | None = None
+    gaps: tuple[tuple[int, int], ...] = ()
+    heard: int | None = None
+
+
+class Joined(_Operation, frozen=True):
+    """A source is waited for, or a detector whose composite events are recorded.
+
+    Attributes:
+        home: where the source publishes; None of a detector.
+    """
+
+    source: str
+    home: str | None
+    watermark: int
+    lease: int
+    now: int
+
+
+class Left(_Operation, frozen=True):
+    """It is done."""
+
+    source: str
+    now: int
+
+
+class Fenced(_Operation, frozen=True):
+    """It is not waited for any more."""
+
+    source: str
+    now: int
+
+
+class Heard(_Operation, frozen=True):
+    """Events of a source have come, packed."""
+
+    source: str
+    rows: list[Any]
+    watermark: int | None
+    now: int
+
+
+class Beat(_Operation, frozen=True):
+    """Sources are beyond a watermark."""
+
+    sources: tuple[str, ...]
+    watermark: int
+    now: int
+
+
+class Cut(_Operation, frozen=True):
+    """What is stable is to be written."""
+
+    now: int
+
+
+Operation: TypeAlias = Wanted | Entered | Met | Listening | Begun | Joined | Left | Fenced | Heard | Beat | Cut
+
+encode_operation = msgspec.msgpack.Encoder().encode
+_operations = msgspec.msgpack.Decoder(Operation)
+
+
+def decode_operation(packed: bytes) -> Operation:
+    """The inverse of `encode_operation`."""
+    decoded: Operation = _operations.decode(packed)
+    return decoded
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """What is to be written at once.
+
+    Attributes:
+        events: in the order of consumption, all beyond those of the batch before.
+        late: what came behind the watermark, and when.
+        watermark: every event with `hi` at or before it is in this batch or in one before; None where nobody can say.
+        types: the types of the events, as far as they are known.
+        names: the types that are recorded.
+        since: when the recorder began, ns.
+        gaps: from when to when it heard nothing, ns.
+    """
+
+    events: list[Event]
+    late: list[LateEvent]
+    watermark: int | None
+    types: list[EventType]
+    names: tuple[str, ...]
+    since: int | None
+    gaps: tuple[tuple[int, int], ...]
+
+
+class _State(msgspec.Struct, array_like=True):
+    wants: tuple[str, ...] | None
+    policy: Any
+    entries: list[tuple[str, str, bytes]]
+    joined: dict[str, str | None]
+    met: list[str]
+    since: int | None
+    heard: int
+    gaps: list[tuple[int, int]]
+    runs: dict[str, list[list[int]]] = {}
+
+
+class Keeper:
+    """What a recorder remembers.
+
+    Attributes:
+        wants: the types it records; None for all.
+        policy: decides what is stable.
+        runs: which events have come, however long ago.
+        entries: of the directory, those that matter, by kind and name, as they came.
+        joined: whom it waits for because it was announced: sources with their homes, detectors with None.
+        met: the homes it was ever connected to.
+        since: when it began, ns.
+        heard: when it heard something last, ns.
+        gaps: from when to when it heard nothing, ns.
+        stable, late: what is to be written.
+        counts: since it was made: events that came, those written, late ones, duplicates.
+    """
+
+    def __init__(self) -> None:
+        self.wants: tuple[str, ...] | None = ()
+        self.policy = Guaranteed()
+        self.policy.recent = Recent(REMEMBERED)
+        self.runs = Runs()
+        self.entries: dict[tuple[str, str], bytes] = {}
+        self.joined: dict[str, str | None] = {}
+        self.met: set[str] = set()
+        self.since: int | None = None
+        self.heard = 0
+        self.gaps: list[tuple[int, int]] = []
+        self.stable: list[Event] = []
+        self.late: list[LateEvent] = []
+        self.counts = {"events": 0, "written": 0, "late": 0, "duplicates": 0}
+
+    @property
+    def floor(self) -> int:
+        """The watermark, the least instant there is before anything was released."""
+        return INSTANT_MIN if self.policy.watermark is None else self.policy.watermark
+
+    def wants_type(self, name: str) -> bool:
+        """Whether events of a type are recorded."""
+        return self.wants is None or name in self.wants
+
+    def expired(self, now: int) -> list[str]:
+        """The sources whose leases have run out."""
+        return [name for name, each in self.policy.sources.items() if each.lease and now - each.heard > each.lease]
+
+    def state(self) -> bytes:
+        """Everything to remember, when everything stable is written."""
+        assert not self.stable and not self.late
+        *policy, _ = self.policy.state()
+        entries = [(kind, name, payload) for (kind, name), payload in self.entries.items()]
+        state = _State(
+            self.wants, [*policy, self.policy.recent.ids()], entries, self.joined, sorted(self.met), self.since,
+            self.heard, self.gaps, self.runs.state(),
+        )  # fmt: skip
+        return msgspec.msgpack.encode(state)
+
+    def resume(self, state: bytes) -> None:
+        """Go on from what `state` gave."""
+        try:
+            read = msgspec.msgpack.decode(state, type=_State)
+            self.policy.resume(read.policy)
+        except (msgspec.DecodeError, TypeError, ValueError) as error:
+            raise HistoryError("what a recorder remembered cannot be read", advice=str(error)) from None
+        self.wants = read.wants
+        self.entries = {(kind, name): payload for kind, name, payload in read.entries}
+        self.joined, self.met, self.since = read.joined, set(read.met), read.since
+        self.heard, self.gaps, self.runs = read.heard, read.gaps, Runs(read.runs)
+
+    # Operations.
+
+    def apply(self, operation: Operation) -> Batch | None:
+        """Do again what was done; of a `Cut` what was written."""
+        match operation:
+            case Heard(source=source, rows=rows, watermark=watermark, now=now):
+                self.hear(source, [unpack_event(each) for each in rows], watermark, now)
+            case Beat(sources=sources, watermark=watermark, now=now):
+                self.beat(sources, watermark, now)
+            case Joined():
+                self.join(operation)
+            case Left(source=source, now=now):
+                self.joined.pop(source, None)
+                self._took(self.policy.leave(source, now), now)
+            case Fenced(source=source, now=now):
+                self._took(self.policy.fence(source, now), now)
+            case Entered(kind=kind, name=name, payload=payload):
+                if payload:
+                    self.entries[kind, name] = payload
+                else:
+                    self.entries.pop((kind, name), None)
+            case Wanted(types=types):
+                self.wants = types
+            case Met():
+                self.meet(operation)
+            case Listening(began=began, now=now):
+                self.gaps = [(begin, now if end == began else end) for begin, end in self.gaps]
+                self.since = now if self.since == began else self.since
+            case Begun():
+                self.begin(operation)
+            case Cut():
+                return self.cut()
+        return None
+
+    def hear(self, source: str, events: list[Event], watermark: int | None, now: int) -> Released:
+        """Events of a source have come."""
+        self.counts["events"] += len(events)
+        released = self.policy.receive(source, events, watermark, now)
+        again = {each.id for each in released.late if each.id in self.runs}
+        if again:
+            late = [each for each in released.late if each.id not in again]
+            released = replace(released, late=late, duplicates=released.duplicates + len(again))
+        for each in events:
+            self.runs.add(each.id)
+        return self._took(released, now)
+
+    def beat(self, sources: tuple[str, ...], watermark: int, now: int) -> Released:
+        """Sources are beyond a watermark."""
+        return self._took(self.policy.heartbeat(sources, watermark, now), now)
+
+    def join(self, joined: Joined) -> int:
+        """Somebody is waited for; how far everybody is."""
+        self.joined[joined.source] = joined.home
+        return self.policy.join(joined.source, joined.watermark, joined.now, joined.lease)
+
+    def begin(self, begun: Begun) -> None:
+        """It takes the place of one of which only the history is left."""
+        self.policy.watermark = begun.watermark
+        if begun.heard is not None:
+            self.since, self.gaps, self.heard = begun.since, list(begun.gaps), begun.heard
+            # That it was there before makes a gap of what it has not heard since.
+            self.met.add("")
+
+    def meet(self, met: Met) -> None:
+        """A connection stands."""
+        if met.missing is not None:
+            self.gaps.append((met.missing, met.now))
+        self.met.add(met.home)
+        self.since = met.now if self.since is None else self.since
+        self.heard = max(self.heard, met.now)
+        # Nobody could be heard meanwhile.
+        for each in self.policy.sources.values():
+            each.heard = max(each.heard, met.now)
+
+    def cut(self) -> Batch:
+        """What is stable, to be written."""
+        events, self.stable = self.stable, []
+        late, self.late = self.late, []
+        self.counts["written"] += len(events)
+        known = self._types()
+        used = {each.type for each in events}
+        names = tuple(sorted(known if self.wants is None else self.wants))
+        types = [each for name, each in known.items() if name in used]
+        return Batch(events, late, self.policy.watermark, types, names, self.since, tuple(self.gaps))
+
+    def _took(self, released: Released, now: int) -> Released:
+        self.heard = max(self.heard, now)
+        self.stable += released.events
+        self.late += [LateEvent(each, now) for each in released.late]
+        self.counts["late"] += len(released.late)
+        self.counts["duplicates"] += released.duplicates
+        return released
+
+    def _types(self) -> dict[str, EventType]:
+        """The types that events are published under, by name."""
+        found: dict[str, EventType] = {}
+        for (kind, name), payload in self.entries.items():
+            if kind == "detector":
+                entry = decode(payload, DetectorEntry, where=name)
+                if entry.publishes:
+                    found.setdefault(entry.publishes, EventType(entry.publishes, entry.attributes))  # type: ignore[arg-type]
+            elif kind == "type":
+                registered = decode(payload, EventType, where=name)
+                if registered.derived is None:
+                    found[name] = registered
+        return found
