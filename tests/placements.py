@@ -14,10 +14,10 @@ from distced.middleware.wire.directory_entries import DetectorEntry
 from distced.policies.topology.model import BrokerNode, Place
 from distced.policies.topology.random_topology import RANDOM_KINDS, random_topology
 from distced.policies.topology.topology import Topology
-from distced.simulations.network.scenarios import random_patterns
-from distced.simulations.network.streams import streams_by_rates
-from distced.simulations.placement.instance import Instance, expected_figures
-from distced.simulations.placement.space import Asked, Space, space_of
+from distced.simulations.network.scenario.event_streams import streams_by_rates
+from distced.simulations.network.scenario.random_scenario import random_patterns
+from distced.simulations.placement.optimum.search_space import Asked, Space, space_of
+from distced.simulations.placement.problem import Instance, expected_figures
 
 TYPES = tuple(event_type(name, {"k": "number", "v": "number"}) for name in "ABCDE")
 VALUES = {each.name: {"k": tuple(range(5)), "v": tuple(range(10))} for each in TYPES}

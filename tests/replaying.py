@@ -18,13 +18,13 @@ from distced.middleware.event_files.writer import Columns
 from distced.middleware.history import History, HistoryWriter
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import CompositeEvent, Event
-from distced.simulations.replay.dealing import slots_of
-from distced.simulations.replay.detecting import detect
+from distced.simulations.replay.column_names import columns_read, names_in
+from distced.simulations.replay.detection_task import detect
 from distced.simulations.replay.groups import groups_of, key_of_group
-from distced.simulations.replay.names import columns_read, names_in
+from distced.simulations.replay.partitioning import slots_of
 from distced.simulations.replay.plan import Slice, Way
 from distced.simulations.replay.reach import reach_of
-from distced.simulations.replay.replaying import HistoryReplay
+from distced.simulations.replay.replay import HistoryReplay
 from distced.simulations.replay.runners import Inline
 from tests.columnar import _patterns
 from tests.generate import TYPES, make_events

@@ -21,13 +21,13 @@ from distced.detectors.compiler import compile_pattern
 from distced.policies.distribution.policy import NAMED
 from distced.policies.topology.model import Place
 from distced.policies.topology.random_topology import RANDOM_KINDS, random_topology
-from distced.simulations.network.scenarios import random_patterns
+from distced.simulations.network.scenario.random_scenario import random_patterns
 from distced.simulations.placement.by_policy import place_all, settle
-from distced.simulations.placement.evaluating import METRICS, OWN, Metric, evaluate, gap
-from distced.simulations.placement.instance import Instance, expected_figures
-from distced.simulations.placement.optimum import optimum
+from distced.simulations.placement.evaluation import METRICS, OWN, Metric, evaluate, gap
+from distced.simulations.placement.optimum.optimum import optimum
+from distced.simulations.placement.optimum.search_space import Asked, space_of
+from distced.simulations.placement.problem import Instance, expected_figures
 from distced.simulations.placement.replanning import replan
-from distced.simulations.placement.space import Asked, space_of
 
 NODES: Final = (5, 10, 20, 50, 100, 200)
 """How many nodes instances have, at the most as many as are asked for."""

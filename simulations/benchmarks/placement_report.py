@@ -11,7 +11,7 @@ from rich.table import Table
 
 from distced.policies.distribution.policy import NAMED
 from distced.simulations.benchmarks.placement import REPLANNED, SETTLED, WITHIN, GapFigures
-from distced.simulations.placement.evaluating import OWN
+from distced.simulations.placement.evaluation import OWN
 from distced.simulations.plots import bars
 
 

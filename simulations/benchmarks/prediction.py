@@ -20,18 +20,18 @@ from distced.policies.distribution.policy import NAMED
 from distced.policies.topology.model import BrokerNode, Place
 from distced.policies.topology.random_topology import RANDOM_KINDS, TYPES, random_topology
 from distced.policies.topology.topology import Topology
-from distced.simulations.benchmarks.presenting import Tell
-from distced.simulations.network.scenario import START
-from distced.simulations.network.scenarios import random_patterns
-from distced.simulations.network.streams import streams_by_rates
-from distced.simulations.placement.analysing import hints_of
+from distced.simulations.benchmarks.report import Tell
+from distced.simulations.network.scenario.event_streams import streams_by_rates
+from distced.simulations.network.scenario.random_scenario import random_patterns
+from distced.simulations.network.scenario_model import START
+from distced.simulations.placement.analysis import hints_of
 from distced.simulations.placement.by_policy import place_all
-from distced.simulations.placement.counting import count
-from distced.simulations.placement.evaluating import Detectors
-from distced.simulations.placement.instance import Instance
-from distced.simulations.placement.measuring import instance_of, located, types_of
-from distced.simulations.placement.optimum import optimum
-from distced.simulations.placement.space import Asked, Space, space_of
+from distced.simulations.placement.evaluation import Detectors
+from distced.simulations.placement.history_figures.counting import count
+from distced.simulations.placement.history_figures.measuring import instance_of, located, types_of
+from distced.simulations.placement.optimum.optimum import optimum
+from distced.simulations.placement.optimum.search_space import Asked, Space, space_of
+from distced.simulations.placement.problem import Instance
 from distced.simulations.placement.what_if import LEAST, LOOK, SETTLE, LinkCompared, Recorded, replay
 
 POLICIES: Final = ("min-latency", "min-bandwidth", "min-load")

@@ -29,7 +29,7 @@ from distced.middleware.history.layout import day_text
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.timestamps import DAY
-from distced.simulations.replay.replaying import HistoryReplay
+from distced.simulations.replay.replay import HistoryReplay
 from distced.simulations.replay.runners import LOG, Spark, session_of
 
 KEYS: Final = 1000

@@ -24,10 +24,10 @@ from typing import Final
 from distced.middleware.model.events import EventId
 from distced.middleware.model.timestamps import SECOND
 from distced.simulations.network.network import Network
-from distced.simulations.network.outcome import Outcome
-from distced.simulations.network.running import Simulation
-from distced.simulations.network.scenario import Asked, Crash, Scenario
-from distced.simulations.network.sizes import ACKNOWLEDGEMENT
+from distced.simulations.network.scenario.outcome import Outcome
+from distced.simulations.network.scenario.run import Simulation
+from distced.simulations.network.scenario_model import Asked, Crash, Scenario
+from distced.simulations.network.transport.packet_sizes import ACKNOWLEDGEMENT
 
 COUNTED: Final = ("e", "c", "a")
 """The areas of topics whose bytes count."""

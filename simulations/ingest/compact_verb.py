@@ -40,7 +40,7 @@ def compact(
     from distced.detectors.batch_run.output import progress_bars
     from distced.middleware.cli.output import messages, print_json
     from distced.middleware.history.layout import check_history
-    from distced.simulations.ingest.compacting import Compaction
+    from distced.simulations.ingest.compaction import Compaction
     from distced.simulations.ingest.recordings import alone, writing
     from distced.simulations.replay.runners import LOG, TASKS, Inline, Spark, check_master, session_of
 

@@ -21,7 +21,7 @@ from distced.middleware.history.writer import check_recorder
 from distced.middleware.mapping import load_mapping
 from distced.middleware.model.errors import EventError
 from distced.middleware.model.timestamps import format_duration, format_instant
-from distced.simulations.ingest.ingesting import Ingest, Outcome
+from distced.simulations.ingest.ingestion import Ingest, Outcome
 from distced.simulations.ingest.recordings import alone
 from distced.simulations.replay.runners import LOG, TASKS, Inline, Runner, Spark, check_master, session_of
 

@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 
 from distced.middleware.model.errors import EventError, HistoryError
-from distced.simulations.ingest.seen import ClockJump
+from distced.simulations.ingest.sequence_state import ClockJump
 
 INGESTED: Final = "ingested"
 REJECTED: Final = "rejected"

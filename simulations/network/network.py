@@ -17,14 +17,14 @@ from distced.middleware.wire.directory_entries import DeadLetter, decode
 from distced.middleware.wire.topics import ROOT, Area, parse_topic
 from distced.policies.topology.model import Place
 from distced.policies.topology.topology import Topology
-from distced.simulations.network.channels import Channel, Channels
-from distced.simulations.network.engine import Engine
-from distced.simulations.network.nodes import TICK, SimulatedNode
-from distced.simulations.network.publishers import SimulatedPublisher
-from distced.simulations.network.servers import Server
-from distced.simulations.network.sessions import Session
-from distced.simulations.network.subscribers import SimulatedSubscriber
-from distced.simulations.network.trace import Trace
+from distced.simulations.network.participants.broker_node import TICK, SimulatedNode
+from distced.simulations.network.participants.publisher import SimulatedPublisher
+from distced.simulations.network.participants.subscriber import SimulatedSubscriber
+from distced.simulations.network.transport.links import Channel, Channels
+from distced.simulations.network.transport.mqtt_server import Server
+from distced.simulations.network.transport.sessions import Session
+from distced.simulations.network.transport.trace import Trace
+from distced.simulations.network.transport.virtual_time import Engine
 
 _AREA = len(ROOT) + 1
 

@@ -26,8 +26,8 @@ from distced.policies.distribution.policy import Policy
 from distced.policies.distribution.situation.readers import Stream
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
-from distced.simulations.placement.instance import Instance
-from distced.simulations.placement.space import Asked
+from distced.simulations.placement.optimum.search_space import Asked
+from distced.simulations.placement.problem import Instance
 
 ROUNDS: Final = 20
 """How often all detectors are asked at the most whether they would rather be elsewhere."""

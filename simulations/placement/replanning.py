@@ -21,8 +21,8 @@ from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.directory_entries import DetectorEntry
 from distced.policies.distribution.situation.rates import hosting
 from distced.simulations.placement.by_policy import Placed, place_more
-from distced.simulations.placement.evaluating import Metric, evaluate
-from distced.simulations.placement.instance import Instance
+from distced.simulations.placement.evaluation import Metric, evaluate
+from distced.simulations.placement.problem import Instance
 
 ROUNDS: Final = 10
 """How often all patterns are looked at, at the most."""

@@ -23,17 +23,17 @@ from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import DetectorEntry, HintEntry, SourceEntry
 from distced.policies.topology.model import Subscriber
 from distced.policies.topology.topology import Topology
-from distced.simulations.network.channels import Channels
-from distced.simulations.network.running import Simulation
-from distced.simulations.network.scenario import Asked as AskedFor
-from distced.simulations.network.scenario import Scenario, Send, Stream
-from distced.simulations.network.sizes import ACKNOWLEDGEMENT
-from distced.simulations.placement.counting import Counting
-from distced.simulations.placement.evaluating import evaluate
-from distced.simulations.placement.following import followed_by
-from distced.simulations.placement.measuring import instance_of, types_of
-from distced.simulations.placement.space import Space
-from distced.simulations.placement.telling import HEARTBEAT, Promises
+from distced.simulations.network.scenario.run import Simulation
+from distced.simulations.network.scenario_model import Asked as AskedFor
+from distced.simulations.network.scenario_model import Scenario, Send, Stream
+from distced.simulations.network.transport.links import Channels
+from distced.simulations.network.transport.packet_sizes import ACKNOWLEDGEMENT
+from distced.simulations.placement.evaluation import evaluate
+from distced.simulations.placement.history_figures.counting import Counting
+from distced.simulations.placement.history_figures.heartbeat_rates import HEARTBEAT, Promises
+from distced.simulations.placement.history_figures.measuring import instance_of, types_of
+from distced.simulations.placement.optimum.search_space import Space
+from distced.simulations.placement.output_traffic import followed_by
 
 COUNTED: Final = ("e", "c", "a")
 """The areas of topics whose bytes count."""

@@ -23,7 +23,7 @@ from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.timestamps import format_instant
 from distced.simulations.replay.plan import Way
-from distced.simulations.replay.replaying import HistoryReplay, Progress
+from distced.simulations.replay.replay import HistoryReplay, Progress
 from distced.simulations.replay.runners import LOG, Inline, Runner, Spark, session_of
 
 INLINE: Final = "inline"

@@ -25,10 +25,10 @@ import pyarrow as pa
 
 from distced.detectors.compiler import Compiled
 from distced.detectors.runtime.engines import EngineName
-from distced.simulations.replay.detecting import Counts, detect
-from distced.simulations.replay.found import unreadable, write_found
+from distced.simulations.replay.detection_task import Counts, detect
+from distced.simulations.replay.file_ranges import Trouble, Unit, appearing, days_of, deal, dealt, read
 from distced.simulations.replay.plan import Slice
-from distced.simulations.replay.units import Trouble, Unit, appearing, days_of, deal, dealt, read
+from distced.simulations.replay.result_files import unreadable, write_found
 
 DEALT: Final = "dealt"
 FOUND: Final = "found"

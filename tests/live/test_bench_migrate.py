@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from distced.brokers.live.mqtt_server import find_mosquitto
 from distced.middleware.model.timestamps import MILLISECOND
 from distced.simulations.benchmarks import migrate
-from distced.simulations.benchmarks.console import bench
+from distced.simulations.benchmarks.cli import bench
 from distced.simulations.benchmarks.migrate import Arrivals, MigrateFigures
 from distced.simulations.benchmarks.migrate_report import as_dict, plots, show
 

@@ -18,7 +18,7 @@ from distced.brokers.live.mqtt_server import Server
 from distced.middleware.client.subscription import Subscription
 from distced.middleware.event_files import read_events
 from distced.middleware.model.errors import DistcedError
-from distced.simulations.console import demo
+from distced.simulations.cli import demo
 
 pytestmark = pytest.mark.live
 

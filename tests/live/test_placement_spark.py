@@ -13,10 +13,10 @@ from distced.middleware.history.writer import HistoryWriter
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import DAY, HOUR, MINUTE, SECOND
-from distced.simulations.placement.counts import Counts
-from distced.simulations.placement.days import DayTask, count_days, on_spark
-from distced.simulations.placement.measuring import located, measured, registry_of, types_of
-from distced.simulations.placement.space import Asked, space_of
+from distced.simulations.placement.history_figures.counts import Counts
+from distced.simulations.placement.history_figures.days import DayTask, count_days, on_spark
+from distced.simulations.placement.history_figures.measuring import located, measured, registry_of, types_of
+from distced.simulations.placement.optimum.search_space import Asked, space_of
 from tests.placements import START
 from tests.simulations.test_placement_counting import HERE, ROOMS
 

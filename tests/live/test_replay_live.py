@@ -22,7 +22,7 @@ from distced.middleware.history import History, events_of_history
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.simulations.replay.plan import Way
-from distced.simulations.replay.replaying import HistoryReplay
+from distced.simulations.replay.replay import HistoryReplay
 from distced.simulations.replay.runners import Inline
 from tests.replaying import seen
 

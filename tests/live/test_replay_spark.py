@@ -25,7 +25,7 @@ from distced.middleware.history import History, HistoryWriter
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import HOUR, MINUTE
-from distced.simulations.replay.replaying import HistoryReplay
+from distced.simulations.replay.replay import HistoryReplay
 from distced.simulations.replay.runners import LOG, Inline, Spark, session_of
 from distced.simulations.replay.tasks import Detecting, Done
 from tests.replaying import seen

@@ -28,8 +28,8 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         ("distced", ("paho", "rich", "typer", "ray", "pyarrow")),
         ("distced.detectors.stepwise.engine", ("paho", "rich", "typer", "ray", "pyarrow", "numpy")),
         ("distced.brokers.node.node", ("paho", "ray", "pyarrow", "amqtt", "numpy")),
-        ("distced.simulations.console", ("ray", "pyarrow", "amqtt", "numpy")),
-        ("distced.simulations.benchmarks.console", ("ray", "pyarrow", "amqtt", "numpy")),
+        ("distced.simulations.cli", ("ray", "pyarrow", "amqtt", "numpy")),
+        ("distced.simulations.benchmarks.cli", ("ray", "pyarrow", "amqtt", "numpy")),
     ],
 )
 def test_what_is_heavy_is_imported_where_it_is_needed(module: str, heavy: tuple[str, ...]) -> None:

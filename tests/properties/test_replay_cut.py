@@ -11,7 +11,8 @@ from collections import Counter
 from pathlib import Path
 
 from distced.middleware.history import layout
-from distced.simulations.replay import parts, tasks
+from distced.simulations.replay import sub_patterns as parts
+from distced.simulations.replay import tasks
 from tests.conftest import runs_long
 from tests.replaying import disk_differs, replay_differs
 

@@ -21,8 +21,8 @@ from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import MILLISECOND
 from distced.simulations.streaming.columns import EventColumns
 from distced.simulations.streaming.key_state import due_at, passed
-from distced.simulations.streaming.keys import stream_key
 from distced.simulations.streaming.processor import Detection
+from distced.simulations.streaming.stream_key import stream_key
 from tests.replaying import whole
 from tests.streamed import arriving, at, stream_events, stream_patterns
 

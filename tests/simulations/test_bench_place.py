@@ -17,7 +17,7 @@ from distced.policies.distribution.choose.suggest import Request, suggest
 from distced.policies.distribution.policy import NAMED
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
-from distced.simulations.benchmarks.console import bench
+from distced.simulations.benchmarks.cli import bench
 from distced.simulations.benchmarks.place import deploy, fresh_pattern, measure
 from distced.simulations.benchmarks.place_node import DecidingNode
 from distced.simulations.benchmarks.place_report import as_dict, plots, show

@@ -19,7 +19,7 @@ from distced.detectors.canonical.form import canonical_form
 from distced.detectors.cutting.candidates import size_of, views
 from distced.detectors.cutting.catalogue import Catalogue
 from distced.simulations.benchmarks import plan as bench_plan
-from distced.simulations.benchmarks.console import bench
+from distced.simulations.benchmarks.cli import bench
 from distced.simulations.benchmarks.plan import (
     FILLS,
     LEAST,

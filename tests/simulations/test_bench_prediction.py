@@ -12,7 +12,7 @@ pytest.importorskip("scipy", reason="the optimum needs the extra distced[place]"
 
 from typer.testing import CliRunner
 
-from distced.simulations.benchmarks.console import bench
+from distced.simulations.benchmarks.cli import bench
 from distced.simulations.benchmarks.prediction import OPTIMUM, POLICIES, Predicted, PredictionFigures
 from distced.simulations.placement.what_if import LinkCompared
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from distced.brokers.live.mqtt_server import find_mosquitto
 from distced.simulations.benchmarks import live
-from distced.simulations.benchmarks.console import bench
+from distced.simulations.benchmarks.cli import bench
 from distced.simulations.benchmarks.live_report import as_dict, plots
 from distced.simulations.benchmarks.seq3 import EXPECTED, every_by_hand, first_by_hand, make_events, measure
 

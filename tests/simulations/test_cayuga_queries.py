@@ -21,7 +21,7 @@ from distced.detectors.compiler import compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.events import CompositeEvent
 from distced.simulations.benchmarks.cayuga_queries import Parameters, Template, automata, queries, stream, text_of
-from distced.simulations.benchmarks.console import bench
+from distced.simulations.benchmarks.cli import bench
 from distced.simulations.benchmarks.patterns import WITHOUT, measure
 from distced.simulations.benchmarks.patterns_report import show, sound
 

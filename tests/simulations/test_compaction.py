@@ -22,7 +22,7 @@ from distced.middleware.history import History, HistoryWriter
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.simulations.ingest.compact_verb import compact
-from distced.simulations.ingest.compacting import Compaction
+from distced.simulations.ingest.compaction import Compaction
 from distced.simulations.ingest.history_verbs import history
 from distced.simulations.ingest.recordings import alone
 from distced.simulations.replay.runners import Inline

@@ -19,8 +19,8 @@ from distced.middleware.mapping import load_mapping
 from distced.middleware.model.errors import DistcedError, HistoryError, MappingError
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import DAY, HOUR, SECOND
-from distced.simulations.ingest.console import ingest as verb
-from distced.simulations.ingest.ingesting import Ingest
+from distced.simulations.ingest.cli import ingest as verb
+from distced.simulations.ingest.ingestion import Ingest
 from distced.simulations.replay.runners import Inline
 from tests.faults import Broken, Faults
 from tests.history_form import in_order, seen, without_nulls

@@ -11,7 +11,7 @@ pytest.importorskip("pyarrow", reason="a history needs the extra distced[tables]
 
 from distced.middleware.history import HistoryWriter
 from distced.middleware.model.errors import DistcedError, HistoryError
-from distced.simulations.ingest.console import ingest
+from distced.simulations.ingest.cli import ingest
 from distced.simulations.ingest.recordings import alone
 
 EVENTS = b"type,time,source,seq\nA,2,s,1\n"

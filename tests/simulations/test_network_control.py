@@ -12,11 +12,11 @@ from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.middleware.wire.directory_entries import Hints
 from distced.policies.topology.model import BrokerNode, Link, Publisher, Site, Subscriber
 from distced.policies.topology.topology import Topology
-from distced.simulations.network.checking import compare
-from distced.simulations.network.files import parse_scenario
-from distced.simulations.network.outcome import Outcome
-from distced.simulations.network.running import simulate
-from distced.simulations.network.scenario import START, Asked, Policy, Scenario, ScenarioError, Send, Stream
+from distced.simulations.network.scenario.checking import compare
+from distced.simulations.network.scenario.outcome import Outcome
+from distced.simulations.network.scenario.run import simulate
+from distced.simulations.network.scenario.toml import parse_scenario
+from distced.simulations.network.scenario_model import START, Asked, Policy, Scenario, ScenarioError, Send, Stream
 
 PAIR = "[A] ; [B] within 5s"
 

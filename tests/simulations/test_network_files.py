@@ -10,8 +10,9 @@ import pytest
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.middleware.wire.directory_entries import Hints
-from distced.simulations.network.files import load_scenario, parse_scenario
-from distced.simulations.network.scenario import (
+from distced.simulations.network.cli import simulate_file
+from distced.simulations.network.scenario.toml import load_scenario, parse_scenario
+from distced.simulations.network.scenario_model import (
     START,
     Asked,
     Crash,
@@ -22,7 +23,6 @@ from distced.simulations.network.scenario import (
     ScenarioError,
     ServerRestart,
 )
-from distced.simulations.network.simulate_verb import simulate_file
 
 EXAMPLE = Path(__file__).parents[2] / "simulations/network/examples/cold-rooms.toml"
 

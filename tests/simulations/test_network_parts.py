@@ -6,10 +6,16 @@ from distced.brokers.core.effects import Publish, Subscribe, Unsubscribe
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.policies.topology.model import Link, Place, Site, Subscriber
 from distced.policies.topology.topology import Topology
-from distced.simulations.network.engine import Engine
 from distced.simulations.network.network import Network
-from distced.simulations.network.participants import Participant
-from distced.simulations.network.sizes import ACKNOWLEDGEMENT, SEGMENT, SEGMENT_HEADERS, message_size, segmented
+from distced.simulations.network.participants.participant import Participant
+from distced.simulations.network.transport.packet_sizes import (
+    ACKNOWLEDGEMENT,
+    SEGMENT,
+    SEGMENT_HEADERS,
+    message_size,
+    segmented,
+)
+from distced.simulations.network.transport.virtual_time import Engine
 
 
 class Listener(Participant):

@@ -18,10 +18,12 @@ from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.policies.distribution.policy import NAMED
 from distced.policies.topology.model import BrokerNode, Link, Publisher, Site, Subscriber
 from distced.policies.topology.topology import Topology
-from distced.simulations.network.checking import compare
-from distced.simulations.network.outcome import Outcome
-from distced.simulations.network.running import simulate
-from distced.simulations.network.scenario import (
+from distced.simulations.network.scenario.checking import compare
+from distced.simulations.network.scenario.event_streams import streams_by_rates
+from distced.simulations.network.scenario.outcome import Outcome
+from distced.simulations.network.scenario.random_scenario import random_scenario
+from distced.simulations.network.scenario.run import simulate
+from distced.simulations.network.scenario_model import (
     START,
     Asked,
     Crash,
@@ -36,8 +38,6 @@ from distced.simulations.network.scenario import (
     ServerRestart,
     Stream,
 )
-from distced.simulations.network.scenarios import random_scenario
-from distced.simulations.network.streams import streams_by_rates
 
 A_THEN_B = "[A] ; [B] within 900ms"
 TYPES = (event_type("A", {}), event_type("B", {}))
@@ -238,8 +238,8 @@ def test_the_same_seed_is_the_same_run() -> None:
 def test_a_run_is_the_same_in_every_process() -> None:
     """Whatever order sets have there."""
     program = (
-        "from distced.simulations.network.running import simulate\n"
-        "from distced.simulations.network.scenarios import random_scenario\n"
+        "from distced.simulations.network.scenario.run import simulate\n"
+        "from distced.simulations.network.scenario.random_scenario import random_scenario\n"
         f"for policy in {['', *NAMED]}:\n"
         "    scenario = random_scenario(11, policy=policy, subscriptions=5, moves=3, duration=1_000_000_000)\n"
         "    print(policy, simulate(scenario).digest)\n"

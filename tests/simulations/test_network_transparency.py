@@ -21,9 +21,9 @@ from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.policies.distribution.policy import NAMED
 from distced.policies.topology.random_topology import RANDOM_KINDS, random_topology
 from distced.policies.topology.topology import Topology
-from distced.simulations.network.outcome import Outcome
-from distced.simulations.network.running import simulate
-from distced.simulations.network.scenario import (
+from distced.simulations.network.scenario.outcome import Outcome
+from distced.simulations.network.scenario.run import simulate
+from distced.simulations.network.scenario_model import (
     Asked,
     Crash,
     Fault,

@@ -24,10 +24,11 @@ from distced.policies.topology.errors import TopologyError
 from distced.policies.topology.model import Place
 from distced.policies.topology.random_topology import random_topology
 from distced.policies.topology.topology_file import parse_topology
-from distced.simulations.network.scenarios import random_patterns
-from distced.simulations.placement.counting import Counting, count, frame_size
-from distced.simulations.placement.counts import Counts, add, total
-from distced.simulations.placement.measuring import (
+from distced.simulations.network.scenario.random_scenario import random_patterns
+from distced.simulations.placement.history_figures.counting import Counting, count, frame_size
+from distced.simulations.placement.history_figures.counts import Counts, add, total
+from distced.simulations.placement.history_figures.heartbeat_rates import Step, spoken, steps
+from distced.simulations.placement.history_figures.measuring import (
     foreseen_of,
     instance_of,
     located,
@@ -38,8 +39,7 @@ from distced.simulations.placement.measuring import (
     types_of,
     wanted_types,
 )
-from distced.simulations.placement.space import Asked, Space, space_of
-from distced.simulations.placement.telling import Step, spoken, steps
+from distced.simulations.placement.optimum.search_space import Asked, Space, space_of
 from tests.placements import START, TYPES, kinds, published, random_events, space_of_texts
 
 HERE = Place("site", "here")

@@ -22,16 +22,16 @@ from distced.policies.topology.model import BrokerNode, Place
 from distced.policies.topology.topology import Topology
 from distced.policies.topology.topology_file import parse_topology
 from distced.simulations.benchmarks.placement import random_instance
-from distced.simulations.placement import report
-from distced.simulations.placement.analysing import analyse
+from distced.simulations.placement import analysis_report as report
+from distced.simulations.placement.analysis import analyse
 from distced.simulations.placement.by_policy import place_all, settle
-from distced.simulations.placement.counts import Counts
-from distced.simulations.placement.evaluating import METRICS, Cost, Metric, evaluate, gap, parse_metrics
-from distced.simulations.placement.instance import Instance, expected_figures
-from distced.simulations.placement.optimum import optimum
-from distced.simulations.placement.programme import OutOfTimeError
+from distced.simulations.placement.evaluation import METRICS, Cost, Metric, evaluate, gap, parse_metrics
+from distced.simulations.placement.history_figures.counts import Counts
+from distced.simulations.placement.optimum.optimum import optimum
+from distced.simulations.placement.optimum.programme import OutOfTimeError
+from distced.simulations.placement.optimum.search_space import Asked, space_of
+from distced.simulations.placement.problem import Instance, expected_figures
 from distced.simulations.placement.replanning import replan
-from distced.simulations.placement.space import Asked, space_of
 from tests.placements import all_placements, instance_of_texts, small_instance
 
 seeds = st.integers(0, 10_000)

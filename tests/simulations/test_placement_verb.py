@@ -34,18 +34,18 @@ from distced.policies.topology.random_topology import random_topology
 from distced.policies.topology.topology import Topology
 from distced.policies.topology.topology_file import load_topology, parse_topology
 from distced.policies.topology.topology_writer import topology_as_toml
-from distced.simulations.benchmarks.console import bench
+from distced.simulations.benchmarks.cli import bench
 from distced.simulations.benchmarks.placement import measure
 from distced.simulations.benchmarks.placement_report import as_dict, plots, show
-from distced.simulations.console import place
-from distced.simulations.experiments.comparing import scenario_of
-from distced.simulations.network.running import Simulation
-from distced.simulations.network.scenarios import random_patterns
-from distced.simulations.placement import report
-from distced.simulations.placement.analysing import hints_of
+from distced.simulations.cli import place
+from distced.simulations.experiments.comparison import scenario_of
+from distced.simulations.network.scenario.random_scenario import random_patterns
+from distced.simulations.network.scenario.run import Simulation
+from distced.simulations.placement import analysis_report as report
+from distced.simulations.placement.analysis import hints_of
 from distced.simulations.placement.by_policy import place_all
-from distced.simulations.placement.counting import count
-from distced.simulations.placement.measuring import instance_of, located, types_of
+from distced.simulations.placement.history_figures.counting import count
+from distced.simulations.placement.history_figures.measuring import instance_of, located, types_of
 from distced.simulations.placement.what_if import LinkCompared, Recorded, Replayed, replay
 from tests.placements import START, TYPES, kinds, published, random_events, space_of_texts, used
 

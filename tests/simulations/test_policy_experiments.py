@@ -24,12 +24,12 @@ from distced.middleware.wire.topics import composite_topic, event_topic
 from distced.policies.distribution.policy import NAMED
 from distced.policies.topology.model import LOCAL_LATENCY
 from distced.policies.topology.topology_file import parse_topology
-from distced.simulations.benchmarks.console import bench
-from distced.simulations.experiments.comparing import METRICS, Compared, compare, impact_scenario_of
+from distced.simulations.benchmarks.cli import bench
+from distced.simulations.experiments.comparison import METRICS, Compared, compare, impact_scenario_of
+from distced.simulations.experiments.comparison_report import as_dict, parse_metrics, plots, show, standings
 from distced.simulations.experiments.metrics import RunFigures, figures_of, impact_of, reliability_of
-from distced.simulations.experiments.report import as_dict, parse_metrics, plots, show, standings
-from distced.simulations.network.scenario import START, Asked, Scenario, Send, Stream
-from distced.simulations.network.sizes import ACKNOWLEDGEMENT, message_size
+from distced.simulations.network.scenario_model import START, Asked, Scenario, Send, Stream
+from distced.simulations.network.transport.packet_sizes import ACKNOWLEDGEMENT, message_size
 
 LASTS, SINCE = 8, 2
 """Seconds; an A comes in the middle of each, and a B a quarter of a second later."""

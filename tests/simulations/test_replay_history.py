@@ -27,7 +27,7 @@ from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import DAY, HOUR, MINUTE
 from distced.simulations.replay.plan import WAYS, Way
-from distced.simulations.replay.replaying import PLAN, HistoryReplay, Progress
+from distced.simulations.replay.replay import PLAN, HistoryReplay, Progress
 from distced.simulations.replay.runners import Inline, Task
 from tests.replaying import made_of, seen
 
@@ -349,7 +349,7 @@ def test_killed_and_gone_on_with(tmp_path: Path) -> None:
 import os, signal, sys
 from pathlib import Path
 from tests.simulations.test_replay_history import HistoryReplay, History, Inline, patterns
-from distced.simulations.replay import units
+from distced.simulations.replay import file_ranges as units
 left = int(sys.argv[1])
 def writes(self, *given, real=Path.open, **named):
     global left

@@ -26,8 +26,8 @@ from distced.middleware.model.timestamps import HOUR, MILLISECOND, SECOND
 from distced.simulations.streaming import detect_stream, rejected_rows
 from distced.simulations.streaming.columns import attribute_of, columns_of, key_column, with_times
 from distced.simulations.streaming.key_state import passed
-from distced.simulations.streaming.keys import stream_key
 from distced.simulations.streaming.stream import METRICS
+from distced.simulations.streaming.stream_key import stream_key
 from tests.history_form import without_nulls
 from tests.replaying import whole
 from tests.streamed import arriving, stream_events, stream_patterns

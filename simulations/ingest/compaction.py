@@ -1,0 +1,197 @@
+"""Small files of a history put together: planned, performed on Spark or here, the old ones removed.
+
+A new file names those it replaces, so that readers never see an event twice or not at all, whenever it is broken off:
+before the new file is there the old ones count, from then on the new one, though the old ones are still there. What an
+earlier run has left is removed first; a file that replaces others goes only after them, or they would be seen again.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from distced.middleware.event_files.tables import import_pyarrow
+from distced.middleware.history import History, HistoryWriter
+from distced.middleware.history.layout import NOTE_KEY, FileNote, folder_of, write_whole
+from distced.middleware.history.reader import read_table
+from distced.middleware.model.errors import DistcedError, HistoryError
+from distced.middleware.model.event_types import EventType, Kind, event_type
+from distced.simulations.ingest.compact_plan import BYTES, ROWS, Merger, form_of, mergers_of
+from distced.simulations.ingest.table_union import joined
+from distced.simulations.replay.runners import Runner
+
+WORK: Final = ".compact"
+COMPACTION: Final = "compaction"
+"""Who has written what comes from several recorders."""
+
+
+class Compacted(msgspec.Struct, frozen=True):
+    """What became of files that were put together.
+
+    Attributes:
+        day, type: what they hold.
+        files, bytes: how many there were, and how large.
+        rows: how many events there are now.
+        repeated: how many came again in several files.
+        size: of the new file.
+        trouble: why they are as they were; empty where they are not.
+    """
+
+    day: str
+    type: str
+    files: int
+    bytes: int
+    rows: int = 0
+    repeated: int = 0
+    size: int = 0
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Compacting:
+    """The task: some files become one.
+
+    Attributes:
+        note: where it is noted what came of it.
+        keep: leave the old files to the next run.
+    """
+
+    root: Path
+    note: Path
+    merger: Merger
+    keep: bool = False
+
+    def perform(self, clock: Callable[[], float]) -> None:
+        """Do it, unless it is done."""
+        if self.note.exists():
+            return
+        files = self.merger.files
+        done = Compacted(files[0].day, files[0].type, len(files), sum(each.bytes for each in files))
+        try:
+            path, repeated = self._written()
+            if not self.keep:
+                for each in files:
+                    remove(each.path)
+            rows = import_pyarrow().parquet.read_metadata(path).num_rows
+            done = msgspec.structs.replace(done, rows=rows, repeated=repeated, size=path.stat().st_size)
+        except (DistcedError, OSError) as error:
+            done = msgspec.structs.replace(done, trouble=str(error))
+        write_whole(self.note, msgspec.json.encode(done))
+
+    def _written(self) -> tuple[Path, int]:
+        files = self.merger.files
+        names = tuple(each.path.name for each in files)
+        folder = folder_of(self.root, files[0].day, files[0].type)
+        # A task that was lost and runs again may find its file.
+        for path in folder.glob("*.parquet"):
+            note = note_in(path)
+            if note is not None and note.replaces == names:
+                return path, 0
+        recorders = {each.note.recorder for each in files}
+        noted = _noted(self.merger)
+        # Readers take the files by their names, and the first event of an id.
+        tables = [read_table(each) for each in sorted(files, key=lambda file: file.path)]
+        made = joined(tables, self.merger.form.kinds, noted, composite=self.merger.form.composite)
+        if len(made.table) + made.repeated != sum(each.rows for each in files):
+            raise HistoryError("files that have changed", given=", ".join(names), where=str(folder))
+        watermarks = [each.note.watermark for each in files if each.note.watermark is not None]
+        writer = HistoryWriter(self.root, recorders.pop() if len(recorders) == 1 else COMPACTION)
+        path = writer.write_table(files[0].day, noted, made.table, max(watermarks, default=None), names)
+        return path, made.repeated
+
+
+class Compaction:
+    """A history whose small files are put together.
+
+    Attributes:
+        history: as it was before.
+        mergers: which files become one.
+        left: how many files an earlier run had left, and were removed.
+        done: what came of it.
+    """
+
+    def __init__(self, root: Path, *, rows: int = ROWS, size: int = BYTES) -> None:
+        """
+        Args:
+            rows, size: how large a file should be.
+        """
+        self.root = root
+        self.left = self._clean(History(root))
+        self.history = History(root)
+        self.mergers = mergers_of(self.history.files, form_of, rows=rows, size=size)
+        self.done: list[Compacted] = []
+
+    @property
+    def work(self) -> Path:
+        """The folder for what is under way."""
+        return self.root / WORK
+
+    @property
+    def rows(self) -> int:
+        """How many events are in files that are put together."""
+        return sum(each.rows for each in self.mergers)
+
+    def perform(self, runner: Runner, watch: Callable[[int], None] = lambda _: None, *, keep: bool = False) -> None:
+        """Put them together; `watch` is told how many events are done.
+
+        Args:
+            keep: leave the old files to the next run, for those who read the history at the moment.
+        """
+        # Notes of a run that was broken off are about files that may be gone.
+        shutil.rmtree(self.work / "done", ignore_errors=True)
+        (self.work / "done").mkdir(parents=True)
+        tasks = [
+            Compacting(self.root, self.work / "done" / f"{number}.json", each, keep)
+            for number, each in enumerate(self.mergers)
+        ]
+
+        def look() -> None:
+            watch(sum(each.merger.rows for each in tasks if each.note.exists()))
+
+        runner.perform(tasks, look)
+        look()
+        self.done = [msgspec.json.decode(each.note.read_bytes(), type=Compacted) for each in tasks]
+        shutil.rmtree(self.work / "done")
+
+    def clear(self) -> None:
+        """Remove the folder for what is under way."""
+        with suppress(OSError):
+            self.work.rmdir()
+
+    @staticmethod
+    def _clean(history: History) -> int:
+        return sum(remove(each.path.parent / name) for each in history.files for name in each.note.replaces)
+
+
+def remove(path: Path) -> int:
+    """Remove a file that is replaced, after those that it replaces itself; how many there were."""
+    if not path.exists():
+        return 0
+    note = note_in(path)
+    count = sum(remove(path.parent / name) for name in (note.replaces if note is not None else ()))
+    path.unlink(missing_ok=True)
+    return count + 1
+
+
+def note_in(path: Path) -> FileNote | None:
+    """What a file notes of itself; None where it cannot be read."""
+    pyarrow = import_pyarrow()
+    try:
+        noted: Any = (pyarrow.parquet.read_schema(path).metadata or {}).get(NOTE_KEY)
+        return None if noted is None else msgspec.json.decode(noted, type=FileNote)
+    except (OSError, pyarrow.ArrowException, msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def _noted(merger: Merger) -> EventType:
+    declared: dict[str, Kind] = {}
+    for each in merger.files:
+        declared |= each.event_type.attributes
+    kinds = {name: merger.form.kinds.get(name) or kind for name, kind in declared.items()}
+    return event_type(merger.files[0].type, kinds)

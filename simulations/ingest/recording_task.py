@@ -1,0 +1,203 @@
+"""A recording is read into history of its own, beside the one it is for: the task that runs in parallel.
+
+One task for a recording. Pieces of one would not be exact: every mapping counts the events of a source, unless they
+bring a number, which then has to grow; many keep more (second deliveries, the year, what a clock showed before). In the
+native form, too, an attribute has the kind it had first.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from distced.detectors.batch_run.runner import declared_types
+from distced.middleware.event_files import EventReader, read_events
+from distced.middleware.history import History, HistoryWriter
+from distced.middleware.history.layout import write_whole
+from distced.middleware.mapping import Mapping, Rejected, load_mapping
+from distced.middleware.mapping.rejected import rejected_line
+from distced.middleware.model.errors import DistcedError, HistoryError
+from distced.middleware.model.event_types import EventType
+from distced.middleware.model.events import Event, EventId
+from distced.simulations.ingest.dedup import events_of, overlapping, sift, taken_id
+from distced.simulations.ingest.recordings import Ingested, Recording, writing
+from distced.simulations.ingest.sequence_state import ClockWatch, SeenIds
+
+READ: Final = "read"
+AGAIN: Final = "again"
+REJECTED: Final = "rejected.jsonl"
+NOTE: Final = "read.json"
+PROGRESS: Final = "progress"
+
+CHUNK: Final = 500_000
+"""Events that are held in memory, and become a file for each day and type."""
+
+_TELL: Final = 20_000
+"""Events after which it is said how far it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A recording is read.
+
+    Attributes:
+        chunk: how many events are held at once.
+    """
+
+    recording: Recording
+    chunk: int = CHUNK
+
+    @property
+    def note(self) -> Path:
+        """What came of it; where it is there, this is done."""
+        return self.recording.work / NOTE
+
+    @property
+    def read(self) -> int:
+        """How many events have been read so far."""
+        with suppress(OSError, ValueError):
+            return int((self.recording.work / PROGRESS).read_text())
+        return 0
+
+    def perform(self, clock: Callable[[], float], watch: Callable[[int], None] = lambda _: None) -> None:
+        """Do it, unless it is done; `watch` is told how many events have been read."""
+        with writing(self.recording.root):
+            if not self.note.exists():
+                self._perform(watch)
+
+    def _perform(self, watch: Callable[[int], None]) -> None:
+        work = self.recording.work
+        # What is half done says nothing of how far it was.
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir(parents=True)
+        with (work / REJECTED).open("wb") as rejected:
+            pass_ = _Pass(self.recording, self.chunk, rejected)
+
+            def tell() -> None:
+                (work / PROGRESS).write_text(str(pass_.events))
+                watch(pass_.events)
+
+            note = pass_.ingested(tell)
+        write_whole(self.note, msgspec.json.encode(note))
+        tell()
+
+
+class _Pass:
+    """One reading of a recording.
+
+    Attributes:
+        events: how many there were so far.
+    """
+
+    def __init__(self, recording: Recording, chunk: int, rejected: Any) -> None:
+        self.events = 0
+        self._recording = recording
+        self._chunk = chunk
+        self._rejected = rejected
+        self._reasons: Counter[str] = Counter()
+        self._trouble = ""
+
+    def ingested(self, tell: Callable[[], None]) -> Ingested:
+        """Read it, and say what came of it."""
+        recording = self._recording
+        seen, clocks = SeenIds(), ClockWatch()
+        fresh: list[Event] = []
+        added = 0
+        again: list[Event] = []
+        rounds = 0
+        reader, types = self._opened()
+        writer = HistoryWriter(recording.work / READ, recording.recorder, types)
+        try:
+            for event in reader or ():
+                self.events += 1
+                if seen.add(event):
+                    clocks.see(event)
+                    fresh.append(event)
+                    added += 1
+                    if len(fresh) >= self._chunk:
+                        writer.write(fresh)
+                        fresh = []
+                else:
+                    again.append(event)
+                    if len(again) >= self._chunk:
+                        self._keep_again(again, rounds)
+                        again, rounds = [], rounds + 1
+                if self.events % _TELL == 0:
+                    tell()
+        except HistoryError:
+            # That it cannot be written is no fault of the recording.
+            raise
+        except DistcedError as error:
+            # What could be read until then is good.
+            self._trouble = str(error)
+        writer.write(fresh)
+        self._keep_again(again, rounds)
+        taken = self._compare()
+        remarks: Counter[str] = Counter()
+        if reader is not None and reader.mapping is not None:
+            for (_, what), count in reader.mapping.counts.items():
+                if what != "event" and not what.startswith("rejected"):
+                    remarks[what] += count
+        return Ingested(
+            str(recording.path),
+            0 if reader is None else reader.counts["row"],
+            self.events,
+            added,
+            self.events - added - taken,
+            dict(sorted(self._reasons.items())),
+            dict(sorted(remarks.items())),
+            jumps=clocks.jumps(),
+            trouble=self._trouble,
+        )
+
+    def _opened(self) -> tuple[EventReader | None, tuple[EventType, ...]]:
+        recording = self._recording
+        try:
+            mapping: Mapping | None = None if recording.mapping is None else load_mapping(recording.mapping)
+            reader = read_events(recording.path, mapping)
+            types = declared_types(recording.path, mapping)
+        except DistcedError as error:
+            self._trouble = str(error)
+            return None, ()
+        reader.on_rejected = self._reject
+        return reader, types or ()
+
+    def _reject(self, rejected: Rejected) -> None:
+        self._reasons[rejected.reason] += 1
+        self._rejected.write(rejected_line(rejected))
+
+    def _keep_again(self, events: list[Event], number: int) -> None:
+        # In a history of its own, because what is equal would be one file; each id once.
+        waiting = events
+        part = 0
+        while waiting:
+            now: list[Event] = []
+            later: list[Event] = []
+            ids: set[EventId] = set()
+            for event in waiting:
+                (later if event.id in ids else now).append(event)
+                ids.add(event.id)
+            HistoryWriter(self._recording.work / AGAIN / f"{number}-{part}", self._recording.recorder).write(now)
+            waiting, part = later, part + 1
+
+    def _compare(self) -> int:
+        """Compare what came again with what came first, and reject what is something else; how many."""
+        folders = sorted((self._recording.work / AGAIN).glob("*"))
+        if not folders:
+            return 0
+        first = History(self._recording.work / READ).files
+        count = 0
+        for folder in folders:
+            for file in History(folder).files:
+                for event, other in sift(list(events_of(file)), overlapping(file.note.sources, first)).taken:
+                    count += 1
+                    self._reject(taken_id(event, other, f"{self._recording.path}, event {event.source} {event.seq}"))
+        shutil.rmtree(self._recording.work / AGAIN)
+        return count

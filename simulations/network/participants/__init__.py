@@ -1,0 +1,1 @@
+"""Participants of the simulated network: broker nodes, clients, publishers, subscribers, administrator."""

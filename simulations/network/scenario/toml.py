@@ -1,0 +1,403 @@
+"""Files of scenarios, read.
+
+    topology = "building.toml"            # beside this file; or tables as in one: [topology.sites.floor-1] ...
+    seed = 1
+    duration = "5min"                     # how long it lasts; 1min where it is left out
+    policy = "min-bandwidth"              # of subscriptions that do not name one
+
+    [types.Temp]                          # the event types, as in files of types
+    room = "string"
+    temp = "number"
+
+    [values.Temp]                         # what attributes are drawn from, where events come by rates
+    room = ["FE02", "FE03"]
+    temp = { from = 10, to = 25 }         # whole numbers, both included
+
+    [streams]                             # where publishers publish by the rates of the topology, as they do unless
+    heartbeat = "250ms"                   # there are events: how often they promise, and a rate for types without one
+    rate = 1.0
+
+    [[events]]                            # in place of rates: events one by one
+    publisher = "thermometers"
+    event = "Temp 2s room='FE02' temp=14.5"   # type lo [hi] attributes, times after the start; sent at hi
+
+    [[subscriptions]]
+    name = "cold"
+    subscriber = "facility"
+    pattern = "[Temp where temp < 15]"    # or file = "cold.pattern", with one publication
+    policy = "min-latency"                # optional, as are: at, until, detection, consumption, decomposition,
+    hints = { nodes = ["floor-1-a"] }     # constituents, definitions
+
+    [[policies]]
+    at = "20s"
+    policy = "min-bandwidth"          # the administration sets it; empty takes it back
+    detector = "cold"                 # of this subscription's detector; of everybody where it is left out
+
+    [[moves]]
+    at = "30s"
+    detector = "cold"                     # a subscription, a pattern or an id; any where it is left out
+    node = "floor-2"                      # any where it is left out
+
+    [[faults]]
+    kind = "crash"                        # or leave, join: a node; partition: between or site; server-restart: a site
+    node = "floor-1-a"
+    at = "20s"
+    until = "40s"
+
+Durations are written as in patterns. Whatever is misspelled or missing is an error that names the file and the place.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+from random import Random
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from distced.detectors.conformance.event_text import parse_event
+from distced.middleware.mapping.schema_check import shape
+from distced.middleware.model.errors import DistcedError, MappingError
+from distced.middleware.model.event_types import EventType, event_type
+from distced.middleware.model.events import Attribute, Event
+from distced.middleware.model.timestamps import parse_duration
+from distced.middleware.wire.directory_entries import Hints
+from distced.policies.distribution.policy import parse_policy
+from distced.policies.topology.topology import Topology
+from distced.policies.topology.topology_file import load_topology, parse_topology
+from distced.simulations.network.scenario.event_streams import HEARTBEAT, streams_by_rates
+from distced.simulations.network.scenario_model import (
+    START,
+    Asked,
+    Crash,
+    Fault,
+    Join,
+    Leave,
+    Move,
+    Partition,
+    Policy,
+    Scenario,
+    ScenarioError,
+    Send,
+    ServerRestart,
+    Stream,
+)
+
+_T = TypeVar("_T", bound=msgspec.Struct)
+
+
+class _Streams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    heartbeat: str = ""
+    rate: float | None = None
+
+
+class _Event(msgspec.Struct, forbid_unknown_fields=True):
+    publisher: str
+    event: str
+
+
+class _Subscription(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    subscriber: str
+    pattern: str = ""
+    file: str = ""
+    at: str | None = None
+    until: str | None = None
+    policy: str = ""
+    detection: Literal["guaranteed", "best-effort"] = "guaranteed"
+    consumption: Literal["ordered", "epoch"] = "ordered"
+    decomposition: Literal["", "none", "full", "for-reuse"] = ""
+    constituents: bool = False
+    definitions: dict[str, str] = {}
+    hints: dict[str, Any] = {}
+
+
+class _Move(msgspec.Struct, forbid_unknown_fields=True):
+    at: str
+    detector: str = ""
+    node: str = ""
+
+
+class _Policy(msgspec.Struct, forbid_unknown_fields=True):
+    at: str
+    policy: str
+    detector: str = ""
+
+
+class _Fault(msgspec.Struct, forbid_unknown_fields=True):
+    kind: Literal["join", "leave", "crash", "partition", "server-restart"]
+    at: str
+    until: str | None = None
+    node: str = ""
+    site: str = ""
+    between: tuple[str, str] | None = None
+    silent: bool = True
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    topology: Any
+    types: dict[str, Any]
+    seed: int = 0
+    duration: str = "1min"
+    lead: str = "10s"
+    patience: str = "1min"
+    keepalive: str = "30s"
+    again: float = 0.0
+    one_home: bool = False
+    policy: str = ""
+    values: dict[str, dict[str, Any]] = {}
+    streams: _Streams = _Streams()
+    events: list[Any] = []
+    subscriptions: list[Any] = []
+    moves: list[Any] = []
+    policies: list[Any] = []
+    faults: list[Any] = []
+
+
+def load_scenario(path: Path | str, *, seed: int | None = None) -> Scenario:
+    """The scenario of a file; a `ScenarioError` or `TopologyError` that names file and place where it is wrong.
+
+    Args:
+        seed: in place of that of the file.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ScenarioError("cannot read the scenario", given=str(path), advice=str(error)) from None
+    return parse_scenario(text, name=str(path), folder=Path(path).parent, seed=seed)
+
+
+def parse_scenario(
+    text: str, *, name: str = "scenario", folder: Path | None = None, seed: int | None = None
+) -> Scenario:
+    """The scenario that a TOML text describes.
+
+    Args:
+        name: what errors call it.
+        folder: where the files are that it names.
+        seed: in place of that of the text.
+    """
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ScenarioError("not TOML", where=name, advice=str(error)) from None
+    with _at(name):
+        return _scenario(_shape(raw, _File, ""), folder or Path(), seed)
+
+
+def _scenario(file: _File, folder: Path, seed: int | None) -> Scenario:
+    seed = file.seed if seed is None else seed
+    topology = _topology(file.topology, folder)
+    types = tuple(_type(name, attributes) for name, attributes in file.types.items())
+    duration = _duration(file.duration, "duration")
+    listed = bool(file.events)
+    streams = _listed(file.events, types, duration) if listed else _by_rates(file, topology, types, seed, duration)
+    if file.policy:
+        parse_policy(file.policy, where="policy")
+    return Scenario(
+        topology,
+        types,
+        streams,
+        tuple(_subscription(number, raw, folder) for number, raw in enumerate(file.subscriptions, 1)),
+        tuple(_move(number, raw) for number, raw in enumerate(file.moves, 1)),
+        tuple(_fault(number, raw) for number, raw in enumerate(file.faults, 1)),
+        seed=seed,
+        lead=_duration(file.lead, "lead"),
+        duration=duration,
+        patience=_duration(file.patience, "patience"),
+        keepalive=_duration(file.keepalive, "keepalive"),
+        again=file.again,
+        one_home=file.one_home,
+        distribution=file.policy,
+        policies=tuple(_policy(number, raw) for number, raw in enumerate(file.policies, 1)),
+    )
+
+
+def _topology(raw: Any, folder: Path) -> Topology:
+    if isinstance(raw, str):
+        return load_topology(folder / raw)
+    if isinstance(raw, dict):
+        return parse_topology(_as_toml(raw), name="topology")
+    raise ScenarioError("not a topology", given=raw, allowed="the name of a file, or its tables", where="topology")
+
+
+def _as_toml(tables: Mapping[str, Any]) -> str:
+    """Tables as text again, for whoever reads topologies."""
+    return "".join(f"{json.dumps(key)} = {_as_value(value)}\n" for key, value in tables.items())
+
+
+def _as_value(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{json.dumps(key)} = {_as_value(each)}' for key, each in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_as_value, value))}]"
+    # What is left, numbers, truth values and text, JSON writes as TOML does.
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _type(name: str, attributes: Any) -> EventType:
+    with _at(f"types.{name}"):
+        if not isinstance(attributes, dict):
+            raise ScenarioError("not the attributes of a type", given=attributes, allowed="name = kind")
+        return event_type(name, attributes)
+
+
+def _by_rates(
+    file: _File, topology: Topology, types: tuple[EventType, ...], seed: int, duration: int
+) -> tuple[Stream, ...]:
+    known = {each.name: each for each in types}
+    values: dict[str, dict[str, list[Attribute]]] = {}
+    for name, attributes in file.values.items():
+        if name not in known:
+            raise ScenarioError("values of an unknown type", given=name, allowed=", ".join(known), where="values")
+        for attribute, raw in attributes.items():
+            where = f"values.{name}.{attribute}"
+            if attribute not in known[name].attributes:
+                allowed = ", ".join(known[name].attributes)
+                raise ScenarioError("values of an unknown attribute", given=attribute, allowed=allowed, where=where)
+            values.setdefault(name, {})[attribute] = _values(raw, where)
+    heartbeat = _duration(file.streams.heartbeat, "streams, heartbeat") if file.streams.heartbeat else HEARTBEAT
+    return streams_by_rates(
+        topology, types, Random(seed), start=START, duration=duration, values=values, heartbeat=heartbeat,
+        rate=file.streams.rate,
+    )  # fmt: skip
+
+
+def _values(raw: Any, where: str) -> list[Attribute]:
+    if isinstance(raw, list) and raw:
+        return raw
+    match raw:
+        case {"from": int(least), "to": int(most), **rest} if least <= most and not rest:
+            return list(range(least, most + 1))
+    raise ScenarioError(
+        "nothing to draw values from", given=raw, allowed="a list, or { from = 10, to = 25 }", where=where
+    )
+
+
+def _listed(events: list[Any], types: tuple[EventType, ...], duration: int) -> tuple[Stream, ...]:
+    """Events one by one; each publisher promises along with them, and at the end that nothing more will come."""
+    known = {each.name: each for each in types}
+    by_publisher: dict[str, list[Event]] = {}
+    for number, raw in enumerate(events, 1):
+        with _at(f"events {number}"):
+            spec = _shape(raw, _Event, "")
+            event = parse_event(spec.event, 0)
+            if event.type not in known:
+                raise ScenarioError("an event of an unknown type", given=event.type, allowed=", ".join(known))
+            whole = {**dict.fromkeys(known[event.type].attributes), **event.attributes}
+            shifted = Event(event.type, START + event.lo, START + event.hi, spec.publisher, 0, whole)
+            known[event.type].check(shifted)
+            by_publisher.setdefault(spec.publisher, []).append(shifted)
+    last = max(duration, max(each.hi - START for own in by_publisher.values() for each in own))
+    return tuple(_stream(publisher, own, last) for publisher, own in by_publisher.items())
+
+
+def _stream(publisher: str, events: list[Event], last: int) -> Stream:
+    ordered = sorted(events, key=lambda event: event.key)
+    sends = []
+    for place, event in enumerate(ordered):
+        numbered = msgspec.structs.replace(event, seq=place)
+        later = ordered[place + 1].hi if place + 1 < len(ordered) else None
+        sends.append(Send(event.hi - START, (numbered,), event.hi if later is None or later > event.hi else None))
+    types = tuple(dict.fromkeys(event.type for event in ordered))
+    # Between events it promises as time goes by, so that detectors do not wait for it.
+    beats = [Send(at, (), START + at) for at in range(HEARTBEAT, last, HEARTBEAT)]
+    whole = sorted([*sends, *beats], key=lambda send: send.at)
+    return Stream(publisher, publisher, types, (*whole, Send(last, (), START + last)))
+
+
+def _subscription(number: int, raw: Any, folder: Path) -> Asked:
+    with _at(f"subscriptions {number}"):
+        spec = _shape(raw, _Subscription, "")
+        if bool(spec.pattern) == bool(spec.file):
+            raise ScenarioError("a subscription needs a pattern or a file", given=spec.name, allowed="one of them")
+        if spec.policy:
+            parse_policy(spec.policy)
+        pattern, definitions = spec.pattern, spec.definitions
+        if spec.file:
+            try:
+                pattern = (folder / spec.file).read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                raise ScenarioError("cannot read the pattern", given=spec.file, advice=str(error)) from None
+        return Asked(
+            spec.name,
+            spec.subscriber,
+            pattern.strip(),
+            None if spec.at is None else _duration(spec.at, "at"),
+            None if spec.until is None else _duration(spec.until, "until"),
+            definitions,
+            spec.consumption,
+            spec.detection,
+            spec.constituents,
+            spec.decomposition,
+            spec.policy,
+            _shape(spec.hints, Hints, "hints"),
+        )
+
+
+def _policy(number: int, raw: Any) -> Policy:
+    with _at(f"policies {number}"):
+        spec = _shape(raw, _Policy, "")
+        if spec.policy:
+            parse_policy(spec.policy)
+        return Policy(_duration(spec.at, "at"), spec.policy, spec.detector)
+
+
+def _move(number: int, raw: Any) -> Move:
+    with _at(f"moves {number}"):
+        spec = _shape(raw, _Move, "")
+        return Move(_duration(spec.at, "at"), spec.detector, spec.node)
+
+
+def _fault(number: int, raw: Any) -> Fault:
+    with _at(f"faults {number}"):
+        spec = _shape(raw, _Fault, "")
+        at = _duration(spec.at, "at")
+        until = None if spec.until is None else _duration(spec.until, "until")
+        match spec.kind:
+            case "join":
+                return Join(at, spec.node)
+            case "leave":
+                return Leave(at, spec.node)
+            case "crash":
+                return Crash(at, spec.node, until, spec.silent)
+        if until is None:
+            raise ScenarioError("a key is missing", given="until", allowed="when the fault is over, such as 40s")
+        if spec.kind == "server-restart":
+            return ServerRestart(at, until, spec.site)
+        return Partition(at, until, spec.between, spec.site)
+
+
+def _duration(text: str, where: str) -> int:
+    with _at(where):
+        return parse_duration(text)
+
+
+def _shape(raw: Any, wanted: type[_T], where: str) -> _T:
+    try:
+        return shape(raw, wanted, where)
+    except MappingError as error:
+        given = error.given if isinstance(error.given, str) else ""
+        near = get_close_matches(given, (error.allowed or "").split(", "), n=1)
+        advice = f"did you mean {near[0]}?" if error.problem == "unknown key" and near else None
+        place = (error.where or "").removeprefix(", ")
+        raise ScenarioError(
+            error.problem, given=error.given, allowed=error.allowed, where=place or None, advice=advice
+        ) from None
+
+
+@contextmanager
+def _at(where: str) -> Iterator[None]:
+    """Errors from inside are about this place."""
+    try:
+        yield
+    except DistcedError as error:
+        place = f"{where}, {error.where}" if error.where else where
+        raise ScenarioError(
+            error.problem, given=error.given, allowed=error.allowed, where=place, advice=error.advice
+        ) from None

@@ -1,0 +1,1 @@
+"""Transport of the simulated network: virtual time, links, MQTT servers, connections, trace."""

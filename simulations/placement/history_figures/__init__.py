@@ -1,0 +1,1 @@
+"""Figures of a history: counts of streams and detectors, rates, heartbeat rates."""

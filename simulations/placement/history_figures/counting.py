@@ -1,0 +1,207 @@
+"""Counting a history: how much there is of each stream, and what every detector that patterns may be made of would do.
+
+Each detector runs on an engine of its own over the events, and those that others may read as parts say how each
+composite event came about; what reads parts is given their composite events. So the counts are those of the engines
+that run live, and nothing is estimated. What one does is the same however it is cut (design, section 2), so of a
+detector that reads parts only the instances it touches are counted.
+
+The engine is the stepwise one, unless it is said. The columnar one finds the same, and looks instances up by their
+values, so that it looks at fewer of them where there are guards, and at as many where it also says how composite events
+came about: loads of parts and of wholes would not compare.
+
+A `Counting` takes the events of a history in the order of consumption, in stretches: all days one after the other, or
+one day with some time before it that is not counted (`lead`), so that what began before midnight is found. Counts of
+days are added up (`counts`). Days apart from one another miss what lasts longer than the lead; a pattern without a
+window may (`days`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from msgspec.structs import replace
+
+from distced.detectors.cutting.graph import DetectorPlan
+from distced.detectors.runtime.engines import EngineName, Kinds, make_engine
+from distced.middleware.model.events import CompositeEvent, Event, EventId
+from distced.middleware.wire.frames import encode
+from distced.middleware.wire.topics import event_topic
+from distced.simulations.placement.history_figures.counts import Counts
+from distced.simulations.placement.history_figures.heartbeat_rates import promises_of, spoken, steps
+from distced.simulations.placement.optimum.search_space import Space
+
+TICK = 5_000
+"""About so many events are consumed at once."""
+
+Watch = Callable[[int], None]
+"""Told how many events have been read."""
+
+
+@dataclass(slots=True)
+class _Run:
+    """A way of a detector at work.
+
+    Attributes:
+        touched: by its engine, when counting began.
+        seen: ids of composite events that were found.
+        found: the `hi` of those that were counted.
+    """
+
+    key: str
+    plan: DetectorPlan
+    engine: Any
+    reads: frozenset[str] | None
+    touched: int = 0
+    seen: set[EventId] = field(default_factory=set)
+    found: list[int] = field(default_factory=list)
+
+
+class Counting:
+    """Counts stretches of a history, one after the other.
+
+    Attributes:
+        counts: of all that was counted so far.
+        found: by detector, the `hi` of what it found in the last stretch, ns, sorted.
+    """
+
+    def __init__(
+        self, space: Space, sources: Mapping[str, Sequence[str]], kinds: Kinds = lambda _: None,
+        *, engine: EngineName = "stepwise",
+    ) -> None:  # fmt: skip
+        """
+        Args:
+            sources: the types that each source publishes.
+            kinds: of the attributes of a type.
+            engine: which one detects.
+        """
+        self.space = space
+        self.sources = sources
+        self.counts = Counts()
+        self.found: dict[str, list[int]] = {}
+        self._parts = space.parts
+        self._runs = [
+            _Run(key, plan, make_engine([plan.compiled], kinds, engine=engine, records=not key and name in self._parts),
+                 plan.compiled.automaton.type_names())
+            for name in space.ordered()
+            for key, plan in sorted(space.ways[name].items())
+        ]  # fmt: skip
+
+    def take(self, events: Sequence[Event], begin: int, end: int, *, counted: bool = True) -> None:
+        """Consume a stretch: all events with `begin < hi <= end`, in the order of consumption.
+
+        Args:
+            counted: whether it counts, or only comes before what does.
+        """
+        for run in self._runs:
+            run.touched = run.engine.touched
+            run.found = []
+        place = 0
+        while place < len(events) or not place:
+            stop = min(place + TICK, len(events))
+            # An instant is not torn apart.
+            while 0 < stop < len(events) and events[stop].hi == events[stop - 1].hi:
+                stop += 1
+            self._step(events[place:stop], end if stop >= len(events) else events[stop - 1].hi, counted)
+            place = max(stop, 1)
+        if not counted:
+            return
+        self.found = {}
+        for run in self._runs:
+            count = self.counts.detector(run.plan.id)
+            count.touched[run.key] = count.touched.get(run.key, 0) + run.engine.touched - run.touched
+            if not run.key:
+                self.found[run.plan.id] = sorted(run.found)
+        self._count_streams(events)
+        self._count_telling(events, begin, end)
+        self.counts.duration += end - begin
+        self.counts.events += len(events)
+
+    def _step(self, events: Sequence[Event], until: int, counted: bool) -> None:
+        told: dict[str, tuple[list[CompositeEvent], list[Any]]] = {}
+        for run in self._runs:
+            inputs = [event for event in events if run.reads is None or event.type in run.reads]
+            read = [*run.plan.parts, *self.space.named(run.plan)]
+            if read:
+                inputs += [event for part in read for event in told[part][0]]
+                inputs.sort(key=_order)
+            found = run.engine.feed(inputs) + run.engine.advance(until)
+            for part in run.plan.parts:
+                run.engine.hear_open(part, told[part][1])
+            if not run.key:
+                opens = run.engine.open_gaps() if run.plan.id in self._parts else []
+                told[run.plan.id] = (found, opens)
+                self._found(run, found, counted)
+
+    def _found(self, run: _Run, found: Iterable[CompositeEvent], counted: bool) -> None:
+        count = self.counts.detector(run.plan.id)
+        as_part = run.plan.id in self._parts
+        empty = _size(run.plan.id, [])
+        for event in found:
+            if counted and as_part:
+                count.part += _size(run.plan.id, [event]) - empty
+            if event.id in run.seen:
+                continue
+            run.seen.add(event.id)
+            if counted:
+                count.found += 1
+                count.plain += _size(run.plan.id, [replace(event, events=(), records=())]) - empty
+                run.found.append(event.hi)
+
+    def _count_streams(self, events: Iterable[Event]) -> None:
+        topics: dict[tuple[str, str], int] = {}
+        for event in events:
+            key = (event.type, event.source)
+            if key not in topics:
+                topics[key] = len(event_topic(*key).encode())
+            # With one type the promise travels along.
+            alone = len(self.sources.get(event.source, ())) == 1
+            frame = encode([event], type=event.type, source=event.source, watermark=event.hi if alone else None,
+                           check=False)  # fmt: skip
+            count = self.counts.stream(*key)
+            count.events += 1
+            count.bytes += len(frame) + topics[key]
+
+    def _count_telling(self, events: Sequence[Event], begin: int, end: int) -> None:
+        promises, duration = promises_of(events, self.sources, begin, end, Random(begin))
+        for name, each in steps(self.space, promises, self.sources).items():
+            count = self.counts.detector(name)
+            loud, quiet = spoken(each, self.found[name], duration)
+            count.listened += duration
+            count.loud += loud
+            count.quiet += quiet
+
+
+def count(
+    space: Space,
+    events: Sequence[Event],
+    sources: Mapping[str, Sequence[str]],
+    begin: int,
+    end: int,
+    kinds: Kinds = lambda _: None,
+    *,
+    engine: EngineName = "stepwise",
+) -> Counts:
+    """Count events at hand, all with `begin < hi <= end`, in the order of consumption."""
+    counting = Counting(space, sources, kinds, engine=engine)
+    counting.take(events, begin, end)
+    return counting.counts
+
+
+def frame_size(name: str) -> int:
+    """Bytes of a frame of a detector without events, that says how far it is, and its topic."""
+    from distced.middleware.wire.topics import composite_topic
+
+    return _size(name, []) + len(composite_topic(name).encode())
+
+
+def _size(name: str, events: Sequence[CompositeEvent]) -> int:
+    type_name = events[0].type if events else name
+    # An instant of the present takes nine bytes.
+    return len(encode(events, type=type_name, source=name, watermark=2**62, kind="c", check=False))
+
+
+def _order(event: Event) -> tuple[int, int, int, str, int]:
+    return event.key

@@ -1,0 +1,1 @@
+"""Optimal placement as a mixed-integer programme for HiGHS: search space, rows, solution."""

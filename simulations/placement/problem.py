@@ -1,0 +1,211 @@
+"""A placement problem: a network, patterns and who wants them, and what each detector would do.
+
+Where the figures come from makes no difference: from a history (`measuring`), or from what policies themselves expect
+where nothing was measured (`expected_figures`), as in benchmarks. Policies, the optimum and the evaluation all look at
+the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from msgspec.structs import replace as replace_entry
+
+from distced.detectors.cutting.graph import DetectorPlan
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.patterns.printer import format_publication
+from distced.middleware.wire.directory import Entries
+from distced.middleware.wire.directory_entries import DetectorEntry, Foreseen, HintEntry, Measured, SourceEntry, Told
+from distced.policies.distribution.choose.hints import NO_HINTS
+from distced.policies.distribution.estimate.detector_estimate import Part, Rates, expected, streams_of
+from distced.policies.distribution.situation import message_sizes as sizes
+from distced.policies.distribution.situation.rates import hosting
+from distced.policies.distribution.situation.readers import Stream
+from distced.policies.distribution.situation.situation import Situation
+from distced.policies.explaining.deployment import entries_of
+from distced.policies.topology.model import Place
+from distced.policies.topology.topology import Topology
+from distced.simulations.placement.optimum.search_space import Space
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A placement problem.
+
+    Attributes:
+        topology: the network.
+        space: the patterns, and what they may be made of.
+        foreseen: what each detector would do, by id.
+        streams: how much there is of each stream of primitive events and heartbeats, as far as it is known.
+        sources: who publishes, by name; None for the publishers of the topology.
+    """
+
+    topology: Topology
+    space: Space
+    foreseen: Mapping[str, Foreseen]
+    streams: Mapping[Stream, Told]
+    sources: Mapping[str, SourceEntry] | None = None
+
+    @cached_property
+    def empty(self) -> Situation:
+        """Nodes and sources, and no detector yet; not to be changed."""
+        return self.situation({})
+
+    def situation(self, detectors: Mapping[str, DetectorEntry]) -> Situation:
+        """The situation with these detectors, of which is foreseen what they do."""
+        entries = entries_of(self.topology)
+        if self.sources is not None:
+            entries.sources = dict(self.sources)
+        entries.detectors = dict(detectors)
+        situation = Situation.of(entries, self.topology)
+        situation.measures.foreseen.update(self.foreseen)
+        situation.measures.streams.update(self.streams)
+        return situation
+
+    def entry(self, plan: DetectorPlan, nodes: tuple[str, ...], *, distribution: str = "") -> DetectorEntry:
+        """The entry of a detector on these nodes, the primary first, without anybody who listens."""
+        home = self.empty.home_of_node
+        types = plan.compiled.automaton.type_names()
+        return DetectorEntry(
+            nodes[0],
+            format_publication(plan.compiled.plain),
+            "guaranteed",
+            None if types is None else tuple(sorted(types)),
+            publishes=plan.compiled.publishes.name if plan.compiled.automaton.output is not None else "",
+            parts=plan.parts,
+            exports=tuple(sorted(plan.exports)),
+            home=home(nodes[0]),
+            copies={node: home(node) for node in nodes[1:]},
+            distribution=distribution,
+        )
+
+    def with_ways(self, plans: Mapping[str, DetectorPlan]) -> Instance:
+        """The same, with these ways to detect patterns among those there are.
+
+        How much one has to do that nobody has tried is what is expected of it, by what is expected of the whole.
+        """
+        if not self.space.add(plans):
+            return self
+        foreseen = dict(self.foreseen)
+        situation = self.situation({})
+        parts = {
+            name: Part(Measured(rate=each.rate, size=each.part.size), each.part.often)
+            for name, each in foreseen.items()
+        }
+        situation.measures.foreseen.clear()
+        for name, ways in self.space.ways.items():
+            for key, plan in ways.items():
+                known = foreseen.get(name)
+                if known is None:
+                    known = foreseen[name] = _expected(name, self.space, situation, parts)[0]
+                if key not in known.loads:
+                    load = expected(plan, situation, NO_HINTS, records=True, parts=parts).load
+                    whole = expected(self.space.whole(name), situation, NO_HINTS, records=True).load
+                    factor = known.loads[""] / whole if whole else 1.0
+                    foreseen[name] = replace_entry(known, loads={**known.loads, key: load * factor})
+        return replace(self, foreseen=foreseen)
+
+    def heard(self, detectors: Mapping[str, DetectorEntry], *, but: str = "") -> dict[str, DetectorEntry]:
+        """The entries, with who listens to each: subscribers, and the nodes that read it as a part.
+
+        Args:
+            but: a pattern that nobody subscribes to for now.
+        """
+        reading: dict[str, set[str]] = {}
+        for entry in detectors.values():
+            for part in entry.parts:
+                reading.setdefault(part, set()).update(hosting(entry))
+        found = {}
+        for name, entry in detectors.items():
+            readers = {} if name == but else self.listeners(name)
+            for node in reading.get(name, ()):
+                home = self.empty.home_of_node(node)
+                readers[home] = readers.get(home, 0) + 1
+            found[name] = replace_entry(entry, readers=readers, subscriptions=sum(readers.values()))
+        return found
+
+    def listeners(self, name: str) -> dict[str, int]:
+        """How many subscribers listen to a detector, by their home servers."""
+        found: dict[str, int] = {}
+        # Whoever asks for it twice has one connection.
+        for place in dict.fromkeys(self.subscribers(name)):
+            home = home_of(self.topology, self.empty.site_of(place))
+            found[home] = found.get(home, 0) + 1
+        return found
+
+    def subscribers(self, name: str) -> tuple[Place, ...]:
+        """Where those are who listen to a detector, each as often as it asks."""
+        pairs = zip(self.space.roots, self.space.asked, strict=True)
+        return tuple(place for root, asked in pairs if root == name for place in asked.subscribers)
+
+    def reads(self, name: str) -> float:
+        """Events a second that a detector reads as a whole, composite ones that it reads by their type included."""
+        types = self.space.whole(name).compiled.automaton.type_names()
+        events = sum(
+            told.often
+            for stream, told in self.streams.items()
+            if stream.kind == "event" and (types is None or stream.type in types)
+        )
+        return events + sum(self.foreseen[other].rate for other in self.space.named(self.space.whole(name)))
+
+    def selectivity(self, name: str) -> float:
+        """Composite events of a detector for each event that it reads; 0 where it reads none."""
+        events = self.reads(name)
+        return self.foreseen[name].rate / events if events else 0.0
+
+    def hint(self, name: str, nodes: tuple[str, ...] = (), parts: tuple[str, ...] | None = None) -> HintEntry:
+        """What nodes are told of a detector."""
+        return HintEntry(nodes, parts, self.foreseen.get(name))
+
+
+def home_of(topology: Topology, site: str) -> str:
+    """What entries call the server of a site: its name; nothing where the directory is."""
+    return "" if site == topology.directory else site
+
+
+def expected_figures(topology: Topology, space: Space) -> dict[str, Foreseen]:
+    """What policies expect of detectors of which nobody has measured anything."""
+    situation = Situation.of(_with_sources(topology), topology)
+    found: dict[str, Foreseen] = {}
+    parts: dict[str, Part] = {}
+    for name in space.ordered():
+        whole = space.whole(name)
+        found[name], parts[name] = _expected(name, space, situation, parts)
+        if space.publishes(name):
+            # Others read it by its type; where it stands makes no difference to how much it tells.
+            node = min(situation.nodes, default="")
+            entry = DetectorEntry(node, "", "guaranteed", (), publishes=whole.compiled.publishes.name)
+            situation.changed("detector", name, entry)
+            situation.expect(name, parts[name].does)
+    return found
+
+
+def _expected(name: str, space: Space, situation: Situation, parts: Mapping[str, Part]) -> tuple[Foreseen, Part]:
+    whole = space.whole(name)
+    loads = {}
+    for key, plan in space.ways[name].items():
+        loads[key] = expected(plan, situation, NO_HINTS, records=True, constituents=True, parts=parts).load
+    plain = expected(whole, situation, NO_HINTS)
+    part = expected(whole, situation, NO_HINTS, records=True, constituents=True)
+    rates = Rates(situation, NO_HINTS, {})
+    streams = streams_of(whole, situation)
+    often = rates.told(streams, read=True)
+    seldom = rates.told(streams, read=False)
+    events = plain.size - rates.told(streams, read=bool(space.publishes(name))) * sizes.FRAME
+    foreseen = Foreseen(
+        plain.rate,
+        Told(events + seldom * sizes.FRAME, seldom),
+        Told(events + often * sizes.FRAME, often),
+        Told(part.size, often),
+        loads,
+    )
+    return foreseen, Part(Measured(load=loads[""], rate=plain.rate, size=part.size), often)
+
+
+def _with_sources(topology: Topology) -> Entries:
+    entries = entries_of(topology)
+    if not entries.nodes:
+        raise DistcedError("a topology without broker nodes", allowed="at least one", advice="write [nodes.NAME]")
+    return entries

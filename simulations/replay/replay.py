@@ -1,0 +1,346 @@
+"""Patterns replayed over a history: planned, performed, put together."""
+
+from __future__ import annotations
+
+import fcntl
+import heapq
+import shutil
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import blake2b
+from operator import attrgetter
+from pathlib import Path
+from typing import IO, Final, NamedTuple
+
+import msgspec
+
+from distced.detectors.compiler import Compiled, types_read
+from distced.detectors.cutting.graph import DetectorGraph
+from distced.detectors.runtime.engines import EngineName
+from distced.middleware.history.history import History, HistoryFile, Problem
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.events import CompositeEvent, EventId
+from distced.middleware.model.timestamps import INSTANT_MIN
+from distced.simulations.replay.column_names import names_in
+from distced.simulations.replay.constituents import may_lack_constituents
+from distced.simulations.replay.file_ranges import UNIT, Trouble, Unit, units_of
+from distced.simulations.replay.plan import LEAST, GroupPlan, ReplayPlan, Slice, Way, plan_of
+from distced.simulations.replay.reach import reach_of
+from distced.simulations.replay.result_files import read_found
+from distced.simulations.replay.runners import Runner
+from distced.simulations.replay.sub_patterns import TOLD, Part, days_between, stages_of, writers_of
+from distced.simulations.replay.tasks import DEALT, FOUND, Dealing, Detecting, Done, left
+
+PLAN: Final = "plan.json"
+LOCK: Final = "lock"
+
+
+class Progress(NamedTuple):
+    """How far a replay is.
+
+    Attributes:
+        dealt, detected: events dealt out and read in detecting, of so many.
+    """
+
+    dealt: int
+    to_deal: int
+    detected: int
+    to_detect: int
+
+
+class HistoryReplay(Iterable[CompositeEvent]):
+    """A replay of patterns over a history. Going through it gives the composite events, in order, each once.
+
+    They are those of guaranteed detection by someone who subscribed at the beginning, up to where time has come.
+
+    Attributes:
+        patterns: what is detected, each canonical form once.
+        plan: how the work is cut, and why.
+        problems: what of the history could not be read, or what somebody should know of.
+        resumed: how many tasks had been done before.
+        counts: what was consumed, left out and found, by all tasks.
+        found: composite events by pattern, by its place; once gone through.
+    """
+
+    def __init__(
+        self,
+        patterns: Sequence[Compiled],
+        history: History,
+        work: Path,
+        *,
+        cores: int,
+        begin: int | None = None,
+        until: int | None = None,
+        by: str | None = None,
+        way: Way | None = None,
+        engine: EngineName = "auto",
+        least: int = LEAST,
+        with_events: bool = False,
+    ) -> None:
+        """
+        Args:
+            work: a folder for what is under way; a replay that was broken off there is gone on with.
+            cores: for how many tasks at a time it is planned.
+            begin, until: of the `hi` of events, ns, both included. Time goes on until the last event at most, or until
+                where recorders have heard.
+            by, way, engine, least: as in `plan_of` and `make_engine`.
+            with_events: composite events have the events they are made of, and not their ids alone; all columns are
+                read for it.
+        """
+        self.patterns = tuple({each.automaton.canonical_id: each for each in patterns}.values())
+        self.history = history
+        # Workers need not stand in the same folder.
+        self.work = work.absolute()
+        self.problems = [*history.problems, *history.changes()]
+        self.found: Counter[int] = Counter()
+        self.resumed = 0
+        self._lock: IO[bytes] | None = None
+        types = types_read(self.patterns)
+        end = history.until(types)
+        last = INSTANT_MIN if end is None else end
+        self._until = last if until is None else min(until, last)
+        self._begin = INSTANT_MIN if begin is None else begin
+        files = history.select(types, self._begin, self._until)
+        self.plan: ReplayPlan = plan_of(
+            self.patterns, files, cores=cores, begin=self._begin, until=self._until, by=by, way=way, least=least
+        )
+        self._units = {str(file.path): self._units_of(file) for file in files}
+        self._files = files
+        self._engine = engine
+        self._with_events = with_events
+        self.dealing = self._dealing(cores)
+        self.detecting = self._detecting()
+
+    def perform(self, runner: Runner, watch: Callable[[Progress], None] = lambda _: None) -> None:
+        """Have all tasks performed that are not done yet."""
+        self._hold()
+        try:
+            self._perform(runner, watch)
+        except BaseException:
+            self._release()
+            raise
+
+    def _perform(self, runner: Runner, watch: Callable[[Progress], None]) -> None:
+        self._prepare()
+        todo: list[Dealing | Detecting | Part] = [each for each in self.detecting if not each.is_done()]
+        if any(isinstance(each, Detecting) and each.slot is not None for each in todo):
+            # What nobody asks for any more is not dealt out.
+            todo += [each for each in self.dealing if not each.is_done()]
+        self.resumed = sum(each.is_done() for each in (*self.dealing, *self.detecting))
+
+        def look() -> None:
+            watch(self._progress())
+
+        look()
+        for stage in sorted({each.stage for each in todo}):
+            runner.perform([each for each in todo if each.stage == stage], look)
+        look()
+        self.problems += [_problem(each) for each in self._troubles()]
+
+    @property
+    def counts(self) -> Done:
+        """What all tasks together have done."""
+        done = [self._done_of(each) for each in self.detecting]
+        return Done(
+            sum(each.consumed for each in done),
+            sum(each.repeated for each in done),
+            sum(each.found for each in done),
+            sum(each.seconds for each in done),
+        )
+
+    def __iter__(self) -> Iterator[CompositeEvent]:
+        places = {each.automaton.canonical_id: place for place, each in enumerate(self.patterns)}
+        self.found.clear()
+        groups = []
+        for number, group in enumerate(self.plan.groups):
+            asked = [each for each in self.detecting if isinstance(each, Detecting) or each.source]
+            files = [read_found(each.found, self._done_of(each).found) for each in asked if each.group == number]
+            merged: Iterator[CompositeEvent] = heapq.merge(*files, key=_order)
+            patterns = [self.patterns[place] for place in group.patterns]
+            if len(group.slices) > 1 or any(may_lack_constituents(each.plain) for each in patterns):
+                merged = _once(merged, reach_of(patterns) or 0)
+            groups.append(merged)
+        for event in heapq.merge(*groups, key=_order):
+            self.found[places[event.source]] += 1
+            yield event
+
+    def clear(self) -> None:
+        """Remove the folder for what is under way."""
+        shutil.rmtree(self.work, ignore_errors=True)
+        self._release()
+
+    def _hold(self) -> None:
+        """Have the folder for this replay alone, until it is cleared or broken off."""
+        self._release()
+        self.work.mkdir(parents=True, exist_ok=True)
+        self._lock = (self.work / LOCK).open("ab")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DistcedError(
+                "a replay is at work here", given=str(self.work), advice="wait for it, or give this one another --out"
+            ) from None
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _units_of(self, file: HistoryFile) -> tuple[Unit, ...]:
+        return tuple(units_of(file))
+
+    def _names(self, group: GroupPlan) -> frozenset[str] | None:
+        """Those in the patterns of a group, whose columns are read; None for all columns."""
+        return None if self._with_events else names_in([self.patterns[place] for place in group.patterns])
+
+    def _dealing(self, cores: int) -> list[Dealing]:
+        """Tasks that deal out what groups need by key; neighbours in time together."""
+        groups = tuple(
+            (number, self._names(group), group.types, group.by, group.slots)
+            for number, group in enumerate(self.plan.groups)
+            if group.way == "key"
+        )
+        units = [
+            unit
+            for file in self._files
+            if any(types is None or file.type in types for _, _, types, _, _ in groups)
+            for unit in self._units[str(file.path)]
+        ]
+        target = max(UNIT // 4, sum(each.rows for each in units) // (4 * cores))
+        made: list[Dealing] = []
+        waiting: list[Unit] = []
+        for place, unit in enumerate(units):
+            waiting.append(unit)
+            if sum(each.rows for each in waiting) >= target or place == len(units) - 1:
+                made.append(Dealing(str(self.work), tuple(waiting), groups, self._begin, self._until))
+                waiting = []
+        return made
+
+    def _detecting(self) -> list[Detecting | Part]:
+        made: list[Detecting | Part] = []
+        for number, group in enumerate(self.plan.groups):
+            patterns = tuple(self.patterns[place] for place in group.patterns)
+            files = [each for each in self._files if group.types is None or each.type in group.types]
+            if group.graph is not None:
+                made += self._parts(number, self._names(group), group.graph, group.slices[0], len(made))
+                continue
+            for wanted in group.slices:
+                mine = [each for each in files if each.note.last >= wanted.begin and each.note.first <= wanted.until]
+                units = tuple(unit for file in mine for unit in self._units[str(file.path)])
+                rows = group.events // group.tasks
+                for slot in range(group.slots):
+                    dealt = slot if group.way == "key" else None
+                    where = (str(self.work), len(made), number)
+                    what = (patterns, self._names(group), units, wanted, dealt)
+                    made.append(Detecting(*where, *what, self._engine, rows))
+        return made
+
+    def _parts(
+        self, group: int, names: frozenset[str] | None, graph: DetectorGraph, wanted: Slice, first: int
+    ) -> list[Part]:
+        """A task for each detector of a graph."""
+        stages = stages_of(graph)
+        numbers = {identity: first + place for place, identity in enumerate(graph.plans)}
+        everything = [unit for file in self._files for unit in self._units[str(file.path)]]
+        days = days_between(everything, self._until)
+        made = []
+        for identity, plan in graph.plans.items():
+            types = plan.compiled.automaton.type_names()
+            units = tuple(each for each in everything if types is None or each.type in types)
+            writers = tuple((each, numbers[each]) for each in writers_of(graph, plan))
+            source = identity if identity in graph.roots else ""
+            made.append(
+                Part(
+                    str(self.work),
+                    numbers[identity],
+                    group,
+                    stages[identity],
+                    names,
+                    plan,
+                    graph.records(identity),
+                    source,
+                    writers,
+                    units,
+                    days,
+                    wanted,
+                    sum(each.rows for each in units),
+                )
+            )
+        return made
+
+    def _prepare(self) -> None:
+        """Make the folder, or see that what is there is of the same replay."""
+        made = msgspec.json.encode(
+            {
+                "patterns": [each.automaton.canonical_id for each in self.patterns],
+                "texts": [each.text for each in self.patterns],
+                "groups": [_described(each) for each in self.plan.groups],
+                "with_events": self._with_events,
+                "files": blake2b(
+                    msgspec.json.encode([(str(each.path.absolute()), each.rows, each.bytes) for each in self._files])
+                ).hexdigest(),
+            }
+        )
+        path = self.work / PLAN
+        if path.exists() and path.read_bytes() != made:
+            raise DistcedError(
+                "a replay of something else was broken off here", given=str(self.work),
+                advice="remove the folder, or give the same patterns, history and options to go on with it",
+            )  # fmt: skip
+        for part in self.work.glob("**/.*.part"):
+            part.unlink(missing_ok=True)
+        for folder in (FOUND, DEALT, TOLD, *(f"{DEALT}/{number}" for number in range(len(self.plan.groups)))):
+            (self.work / folder).mkdir(parents=True, exist_ok=True)
+        path.write_bytes(made)
+
+    def _progress(self) -> Progress:
+        dealt = sum(each.rows for each in self.dealing if each.is_done())
+        detected = sum(each.rows for each in self.detecting if each.is_done())
+        return Progress(
+            dealt,
+            sum(each.rows for each in self.dealing),
+            detected,
+            sum(each.rows for each in self.detecting),
+        )
+
+    def _done_of(self, task: Detecting | Part) -> Done:
+        return left(task.found.with_suffix(".json")) or Done()
+
+    def _troubles(self) -> list[Trouble]:
+        notes = [self._done_of(each) for each in self.detecting]
+        for task in self.dealing:
+            notes += [left(self.work / DEALT / f"{unit.name}.json") or Done() for unit in task.units]
+        return list(dict.fromkeys(trouble for each in notes for trouble in each.troubles))
+
+
+def _described(group: GroupPlan) -> object:
+    return (group.patterns, group.way, group.by, group.slots, group.slices)
+
+
+def _problem(trouble: Trouble) -> Problem:
+    error = DistcedError(
+        "a file that cannot be read",
+        given=trouble.error,
+        where=trouble.where,
+        advice=f"{trouble.rows:,} events left out",
+    )
+    return Problem(trouble.where, error)
+
+
+def _once(events: Iterable[CompositeEvent], reach: int) -> Iterator[CompositeEvent]:
+    """Each composite event once, the first of them: a slice may find again what the one before has found. Where nothing
+    is a constituent all of one pattern may be one, however far apart, and of whatever key."""
+    seen: set[EventId] = set()
+    waiting: deque[tuple[int, EventId]] = deque()
+    for event in events:
+        while waiting and event.hi - waiting[0][0] > reach:
+            seen.discard(waiting.popleft()[1])
+        if event.id in seen:
+            continue
+        seen.add(event.id)
+        if event.constituents:
+            waiting.append((event.hi, event.id))
+        yield event
+
+
+_order: Final = attrgetter("key")
