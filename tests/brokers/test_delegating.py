@@ -11,7 +11,7 @@ from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import Answer, encode
 from distced.middleware.wire.topics import administration_topic
-from tests.brokers.virtual import Network, VirtualClient, VirtualNode
+from tests.support.virtual_nodes import Network, VirtualClient, VirtualNode
 
 KINDS = [event_type(name, {"k": "number", "v": "number"}) for name in "ABCD"]
 CHAIN = "[A as x] ; [B where v == x.v] ; [C] ; [D where k == x.k] -> Out(v = x.v)"

@@ -7,7 +7,7 @@ from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import DetectorEntry, Hints, Move, decode, encode
 from distced.middleware.wire.topics import administration_topic, directory_topic
 from tests.brokers.test_delegating import Scene
-from tests.brokers.virtual import Network
+from tests.support.virtual_nodes import Network
 
 AB = "[A] ; [B] -> Out()"
 ALONE = Hints(isolated=True)

@@ -19,10 +19,10 @@ from distced.middleware.wire.directory_entries import Arrival, Move, Refusal, St
 from distced.middleware.wire.topics import administration_topic
 from tests.brokers.test_delegating import CHAIN, Scene
 from tests.brokers.test_transparency import KINDS, _send
-from tests.brokers.virtual import Network, delivering
-from tests.generate import TYPES, PatternMaker
-from tests.streams import END, messages, spread, told
-from tests.switching import by_chance
+from tests.support.engine_switches import by_chance
+from tests.support.event_streams import END, messages, spread, told
+from tests.support.random_patterns import TYPES, PatternMaker
+from tests.support.virtual_nodes import Network, delivering
 
 
 def move(scene_network: Network, detector: str, node: str) -> None:

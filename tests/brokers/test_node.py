@@ -16,7 +16,7 @@ from distced.middleware.model.timestamps import INSTANT_MAX, SECOND
 from distced.middleware.wire.directory_entries import DetectorEntry, NodeEntry, decode
 from distced.middleware.wire.frames import encode as encode_frame
 from distced.middleware.wire.topics import directory_topic
-from tests.brokers.virtual import Network, VirtualClient
+from tests.support.virtual_nodes import Network, VirtualClient
 
 A = event_type("A", {"k": "number", "v": "string"})
 B = event_type("B", {"k": "number"})

@@ -11,8 +11,8 @@ from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import Move, encode
 from distced.middleware.wire.topics import administration_topic
-from tests.brokers.virtual import Network, VirtualClient, VirtualNode
-from tests.switching import AtOnce, Never
+from tests.support.engine_switches import AtOnce, Never
+from tests.support.virtual_nodes import Network, VirtualClient, VirtualNode
 
 READING = event_type("Reading", {"v": "number"})
 RISING = "[Reading as one] ; [Reading as other where v > one.v + 1000] within 1min -> Risen(height = other.v - one.v)"

@@ -15,7 +15,7 @@ from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import DetectorEntry, NodeEntry, decode, encode
 from distced.middleware.wire.topics import directory_topic
-from tests.brokers.virtual import Network, VirtualClient, VirtualNode
+from tests.support.virtual_nodes import Network, VirtualClient, VirtualNode
 
 TYPES = [event_type("A", {"k": "number"}), event_type("B", {"k": "number"})]
 PATTERNS = [f"[A where k == {number}] ; [B]" for number in range(12)]

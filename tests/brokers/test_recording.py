@@ -26,7 +26,7 @@ from distced.middleware.model.timestamps import MINUTE, SECOND
 from distced.middleware.wire.directory_entries import Acknowledgement, RecorderEntry, decode
 from distced.middleware.wire.frames import encode as encode_frame
 from distced.middleware.wire.topics import Area, administration_topic, directory_topic, event_topic, parse_topic
-from tests.brokers.virtual import Network, Participant, VirtualClient
+from tests.support.virtual_nodes import Network, Participant, VirtualClient
 
 A = event_type("A", {"k": "number"})
 B = event_type("B", {"k": "number"})

@@ -17,10 +17,10 @@ from distced.middleware.model.timestamps import SECOND
 from distced.middleware.patterns.printer import format_publication
 from distced.middleware.patterns.tree import Output, Publication
 from distced.middleware.sets.expressions import Literal
-from tests.brokers.virtual import Network, VirtualClient, delivering
-from tests.generate import TYPES, PatternMaker
-from tests.streams import END, Message, messages, spread, told
-from tests.switching import by_chance
+from tests.support.engine_switches import by_chance
+from tests.support.event_streams import END, Message, messages, spread, told
+from tests.support.random_patterns import TYPES, PatternMaker
+from tests.support.virtual_nodes import Network, VirtualClient, delivering
 
 KINDS = [event_type(name, {"k": "number", "v": "number"}) for name in TYPES]
 

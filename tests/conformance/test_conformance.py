@@ -35,8 +35,8 @@ from distced.middleware.patterns.tree import (
 )
 from distced.middleware.sets.describable import AnySet, Difference, Filtered, Intersection, TypeSet, Union, walk_set
 from distced.policies.cut_cases import HowCut, cut_run
-from tests.comparing import seen
-from tests.oracle import Found, Seen, read
+from tests.support.comparison import seen
+from tests.support.oracle import Found, Seen, read
 
 FILES = sorted(Path(__file__).parent.glob("*.toml"))
 CASES = [case for file in FILES for case in load_cases(file)]

@@ -16,7 +16,7 @@ from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.events import Event, composite_digest
 from distced.middleware.patterns.printer import format_publication
-from tests.generate import FEATURES, PatternMaker
+from tests.support.random_patterns import FEATURES, PatternMaker
 
 
 def id_of(text: str, **options: object) -> str:

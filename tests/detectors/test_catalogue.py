@@ -16,8 +16,8 @@ from distced.detectors.cutting.decomposition import full, none
 from distced.detectors.cutting.graph import DetectorGraph, cut
 from distced.middleware.model.errors import PatternError
 from distced.middleware.patterns.printer import format_pattern
-from tests.comparing import compiled
-from tests.generate import PatternMaker
+from tests.support.comparison import compiled
+from tests.support.random_patterns import PatternMaker
 
 
 def running(*texts: str) -> Catalogue:

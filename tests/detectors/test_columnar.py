@@ -29,8 +29,8 @@ from distced.detectors.stepwise.snapshot import restore, snapshot
 from distced.middleware.model.errors import EventError
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
-from tests.columnar import differences
-from tests.streams import told
+from tests.support.columnar_engine import differences
+from tests.support.event_streams import told
 
 ROOT = Path(__file__).parents[2]
 CASES = [case for file in sorted((ROOT / "tests/conformance").glob("*.toml")) for case in load_cases(file)]
@@ -199,7 +199,10 @@ def test_an_error_in_what_python_does_for_the_loop_is_raised(monkeypatch: pytest
 def test_with_bounds_checked(tmp_path: Path) -> None:
     """The loop compiled with numba's checks, in a process of its own: nothing is read or written beyond an array."""
     environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
-    script = "from tests.columnar import differences; print(sum(differences(seed) for seed in range(3000, 3300)))"
+    script = (
+        "from tests.support.columnar_engine import differences; "
+        "print(sum(differences(seed) for seed in range(3000, 3300)))"
+    )
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 100

@@ -17,7 +17,7 @@ from distced.detectors.compiler import Compiled, compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.events import CompositeEvent, Event
-from tests.streams import told
+from tests.support.event_streams import told
 
 STEPS = ("A", "B", "A where v == 1", "B where v > 0", "A where v == 1 and k == 2", "B where v < 2 and k == 1", "C")
 DOMAINS = ("", " <= {A, B}", " <= A", " <= B where v > 0", " <= {A, B, C}", " <= any")

@@ -21,7 +21,7 @@ from distced.detectors.columnar.program.free_list import Stretches
 from distced.detectors.columnar.word_offsets import TAG_BITS
 from distced.detectors.compiler import compile_pattern
 from distced.middleware.model.events import Event
-from tests.coming_and_going import automata_of, check, come_and_go, some_events
+from tests.support.pattern_churn import automata_of, check, come_and_go, some_events
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,7 +41,7 @@ def test_so_do_many() -> None:
 def test_with_bounds_checked_and_what_is_free_spoiled(seeds: int, tmp_path: Path) -> None:
     """In a process of its own: whatever is read of what was freed leads beyond an array."""
     environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
-    script = "import sys; from tests.coming_and_going import come_and_go; "
+    script = "import sys; from tests.support.pattern_churn import come_and_go; "
     script += "print(sum(come_and_go(seed, spoil=True) for seed in range(int(sys.argv[1]))))"
     command = [sys.executable, "-c", script, str(seeds)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=280 + seeds)

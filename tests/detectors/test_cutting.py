@@ -15,8 +15,8 @@ from distced.detectors.cutting.joints import ends_open, joined, joint_of, opens_
 from distced.detectors.language.parser import parse_pattern
 from distced.middleware.model.errors import PatternError
 from distced.middleware.patterns.printer import format_pattern
-from tests.comparing import compiled
-from tests.generate import PatternMaker
+from tests.support.comparison import compiled
+from tests.support.random_patterns import PatternMaker
 
 MEETING = "([BoardOn] [ [Pers][Pers]*[BoardOff] <= {Pers, BoardOff} ], [T <= {T, Login}]) @ T = 5min"
 

@@ -14,8 +14,8 @@ from distced.middleware.model.errors import PatternError, SnapshotError
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
 from distced.policies.detection.guaranteed import BestEffort, Guaranteed, detection_policy
-from tests.generate import PatternMaker
-from tests.streams import END, Message, interleaved, messages, spread, told
+from tests.support.event_streams import END, Message, interleaved, messages, spread, told
+from tests.support.random_patterns import PatternMaker
 
 SEEDS = 800
 

@@ -29,7 +29,7 @@ from distced.detectors.drawing.shapes import Path as Line
 from distced.detectors.pattern_files import compile_source, read_source
 from distced.middleware.cli.command import main
 from distced.middleware.model.errors import DistcedError, PatternError
-from tests.generate import PatternMaker
+from tests.support.random_patterns import PatternMaker
 
 FOLDER = Path(simulations.__file__).parent
 FILES = sorted((*FOLDER.glob("recordings/*.pattern"), *FOLDER.glob("office/scenarios/*.pattern")))

@@ -23,8 +23,8 @@ from distced.middleware.cli.command import main
 from distced.middleware.model.errors import PatternError
 from distced.middleware.patterns.printer import format_pattern, format_publication
 from distced.middleware.patterns.tree import Publication
-from tests.cutting import in_parts, whole
-from tests.generate import PatternMaker
+from tests.support.random_cuts import in_parts, whole
+from tests.support.random_patterns import PatternMaker
 
 Row = tuple[str, str, str]
 

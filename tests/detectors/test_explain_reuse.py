@@ -12,8 +12,8 @@ import pytest
 from distced.detectors.compiler import compile_file
 from distced.detectors.cutting.reuse import catalogue_of, plan_for_reuse
 from distced.middleware.cli.command import main
-from tests.cutting import in_parts, told, whole
-from tests.generate import make_events
+from tests.support.random_cuts import in_parts, told, whole
+from tests.support.random_patterns import make_events
 
 ROOMS = """[Door] ; [Motion] ; [Light] -> Entered()
 [Door] ; [Motion] ; [Alarm] -> Intruder()

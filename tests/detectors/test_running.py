@@ -21,7 +21,7 @@ from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import HOUR
 from distced.middleware.patterns import derived_type, event, pattern_file
 from distced.simulations.office import ActiveOffice, read_scenario
-from tests.generate import PatternMaker, make_events
+from tests.support.random_patterns import PatternMaker, make_events
 
 MAPPING = """
 [[rule]]

@@ -11,7 +11,7 @@ from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.detectors.stepwise.snapshot import restore, snapshot
 from distced.middleware.model.errors import PatternError, SnapshotError
 from distced.middleware.model.events import CompositeEvent, Event
-from tests.generate import PatternMaker, make_events
+from tests.support.random_patterns import PatternMaker, make_events
 
 
 def _told(found: list[CompositeEvent]) -> list[object]:

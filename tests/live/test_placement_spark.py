@@ -17,8 +17,8 @@ from distced.simulations.placement.history_figures.counts import Counts
 from distced.simulations.placement.history_figures.days import DayTask, count_days, on_spark
 from distced.simulations.placement.history_figures.measuring import located, measured, registry_of, types_of
 from distced.simulations.placement.optimum.search_space import Asked, space_of
-from tests.placements import START
 from tests.simulations.test_placement_counting import HERE, ROOMS
+from tests.support.random_placements import START
 
 PATTERN = "[A] ; [B] within 5s"
 

@@ -39,9 +39,9 @@ from distced.middleware.model.events import Event
 from distced.middleware.wire.directory_entries import Hints
 from distced.middleware.wire.topics import directory_topic
 from tests.brokers.test_transparency import KINDS, _pattern
-from tests.generate import TYPES
 from tests.live.test_ray import descendants, is_loopback, listening
-from tests.streams import END, messages, spread
+from tests.support.event_streams import END, messages, spread
+from tests.support.random_patterns import TYPES
 
 pytestmark = [
     pytest.mark.live,

@@ -22,13 +22,13 @@ from distced.middleware.cli.command import main
 from distced.middleware.client.client import Client
 from distced.middleware.history import History, events_of_history
 from distced.middleware.model.event_types import derive, event_type
-from tests.verbs import load_verbs
+from tests.support.verbs import load_verbs
 
 pytestmark = pytest.mark.live
 
 VERB = """
 import sys
-from tests.verbs import load_verbs
+from tests.support.verbs import load_verbs
 load_verbs()
 from distced.middleware.cli.command import main
 sys.exit(main())

@@ -24,7 +24,7 @@ from distced.middleware.model.events import CompositeEvent, Event
 from distced.simulations.replay.plan import Way
 from distced.simulations.replay.replay import HistoryReplay
 from distced.simulations.replay.runners import Inline
-from tests.replaying import seen
+from tests.support.replay_runs import seen
 
 pytestmark = pytest.mark.live
 

@@ -28,7 +28,7 @@ from distced.middleware.model.timestamps import HOUR, MINUTE
 from distced.simulations.replay.replay import HistoryReplay
 from distced.simulations.replay.runners import LOG, Inline, Spark, session_of
 from distced.simulations.replay.tasks import Detecting, Done
-from tests.replaying import seen
+from tests.support.replay_runs import seen
 
 PATTERNS = """
 [A as x] ; [B as y] within 2h by k -> Pair(k = x.k)

@@ -23,7 +23,7 @@ from distced.middleware.model.errors import HistoryError
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import DAY, HOUR
-from tests.history_form import events, in_order, without_nulls
+from tests.support.history_form import events, in_order, without_nulls
 
 
 @given(events(), st.data())

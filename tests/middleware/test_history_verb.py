@@ -18,7 +18,7 @@ from distced.middleware.history.late_events import LateEvent, write_late
 from distced.middleware.history.retention import before_day, lies_before, older_than
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import DAY, HOUR, MINUTE, SECOND, parse_instant
-from tests.verbs import load_verbs
+from tests.support.verbs import load_verbs
 
 START = parse_instant("2026-11-20T22:00:00Z")
 

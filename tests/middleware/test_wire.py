@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from distced.middleware.model.errors import FrameError
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.wire.frames import Frame, decode, decode_any, decode_json, encode
-from tests.middleware.wire_strategies import ANYTHING, INSTANT, composite_events, open_gaps, primitive_events
+from tests.support.wire_strategies import ANYTHING, INSTANT, composite_events, open_gaps, primitive_events
 
 
 @settings(deadline=None)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from distced.middleware.model.errors import FrameError
 from distced.middleware.model.events import COMPOSITE, PRIMITIVE, TIME, CompositeEvent, Event, Gap, OpenGap, Record
 from distced.middleware.wire.frames import Frame, decode, encode
-from tests.middleware.wire_strategies import ANYTHING, INSTANT, composite_events, open_gaps, order_keys
+from tests.support.wire_strategies import ANYTHING, INSTANT, composite_events, open_gaps, order_keys
 
 DIGEST = b"\x00" * 11 + b"\x05"
 FIRST = (5, 4, PRIMITIVE, "s", 3)

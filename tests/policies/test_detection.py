@@ -13,7 +13,7 @@ from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
 from distced.policies.detection.guaranteed import REMEMBERED, BestEffort, Guaranteed, Recent, detection_policy
-from tests.streams import END, interleaved, messages, spread
+from tests.support.event_streams import END, interleaved, messages, spread
 
 
 def event(hi: int, source: str = "s", seq: int | None = None) -> Event:

@@ -22,7 +22,7 @@ from distced.policies.explaining.deployment import entries_of
 from distced.policies.explaining.explained import Asked, Explained
 from distced.policies.topology.random_topology import RANDOM_KINDS, random_topology
 from distced.policies.topology.topology_writer import topology_as_toml
-from tests.policies.deployments import PATTERNS
+from tests.support.deployments import PATTERNS
 
 FLOORS = """\
 [sites.floor-1]

@@ -15,8 +15,8 @@ from distced.policies.distribution.policy import NAMED
 from distced.policies.distribution.situation import message_sizes as sizes
 from distced.policies.distribution.situation.rates import flow_of
 from distced.policies.distribution.situation.readers import Stream
-from tests.policies.deployments import patterns, random_situation, seeds, situation_of, subscriber_of
 from tests.policies.test_suggesting import EAST, LINE, WEST
+from tests.support.deployments import patterns, random_situation, seeds, situation_of, subscriber_of
 
 FORESEEN = Foreseen(3.0, Told(100.0, 1.0), Told(400.0, 5.0), Told(900.0, 5.0), {"": 50.0})
 

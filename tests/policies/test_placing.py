@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from distced.policies.distribution.candidate import Candidate
 from distced.policies.distribution.choose.place_all import place
 from distced.policies.distribution.policy import NAMED, DistributionPolicy, parse_policy
-from tests.policies.deployments import patterns, random_situation, seeds, situation_of, subscriber_of
 from tests.policies.test_suggesting import EAST, LINE, WEST
+from tests.support.deployments import patterns, random_situation, seeds, situation_of, subscriber_of
 
 
 @settings(max_examples=40, deadline=None)

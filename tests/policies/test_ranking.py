@@ -27,8 +27,8 @@ from distced.policies.distribution.situation import message_sizes as sizes
 from distced.policies.distribution.situation.readers import Stream, inputs
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
-from tests.policies.deployments import PATTERNS, patterns, random_situation, request_for, seeds, situation_of
 from tests.policies.test_suggesting import EAST, LINE
+from tests.support.deployments import PATTERNS, patterns, random_situation, request_for, seeds, situation_of
 
 
 class Reckoned:

@@ -26,7 +26,7 @@ from distced.policies.distribution.situation.server_distance import ASSUMED_LATE
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import LOCAL_LATENCY, Place
 from distced.policies.topology.topology_file import parse_topology
-from tests.policies.deployments import random_situation, seeds
+from tests.support.deployments import random_situation, seeds
 
 THREE = parse_topology(
     """

@@ -17,7 +17,7 @@ from distced.policies.distribution.situation.readers import AT_DIRECTORY, Stream
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
 from distced.policies.topology.topology_file import parse_topology
-from tests.policies.deployments import (
+from tests.support.deployments import (
     directory_of,
     patterns,
     random_situation,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
 
-from tests.columnar import differences
+from tests.support.columnar_engine import differences
 
 
 @given(st.integers(min_value=0, max_value=2**32))

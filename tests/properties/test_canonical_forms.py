@@ -21,11 +21,11 @@ from distced.middleware.patterns.printer import format_pattern, format_publicati
 from distced.middleware.patterns.tree import Iteration, Pattern, Publication, Sequence, walk
 from distced.middleware.sets.describable import DescribableSet, Filtered
 from distced.middleware.sets.expressions import COMPARISONS, Binary, Expression, Field, Literal, Moment, Name, Unary
-from tests.comparing import Composite, by_engine, by_oracle, compiled
-from tests.generate import FEATURES, PatternMaker, make_events
-from tests.oracle import TooLongError
-from tests.rewriting import Rewriter
-from tests.shrinking import shrink
+from tests.support.comparison import Composite, by_engine, by_oracle, compiled
+from tests.support.equivalent_rewrites import Rewriter
+from tests.support.oracle import TooLongError
+from tests.support.random_patterns import FEATURES, PatternMaker, make_events
+from tests.support.shrinking import shrink
 
 # A seed has nothing to be made smaller by; what fails is shrunk by the tree.
 ONE_AFTER_THE_OTHER = (Phase.explicit, Phase.reuse, Phase.generate)

@@ -32,10 +32,10 @@ from distced.middleware.patterns.tree import (
     Sequence,
     Window,
 )
-from tests.comparing import compiled
-from tests.cutting import assert_transparent, chosen, cut_by, differ, in_parts, told, whole
-from tests.generate import FEATURES, PatternMaker, make_events
 from tests.properties.test_exhaustive import inputs, patterns
+from tests.support.comparison import compiled
+from tests.support.random_cuts import assert_transparent, chosen, cut_by, differ, in_parts, told, whole
+from tests.support.random_patterns import FEATURES, PatternMaker, make_events
 
 # A seed has nothing to be made smaller by; what fails is shrunk by the tree.
 ONE_AFTER_THE_OTHER = (Phase.explicit, Phase.reuse, Phase.generate)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.comparing import assert_alike
-from tests.generate import FEATURES, PatternMaker, make_events
+from tests.support.comparison import assert_alike
+from tests.support.random_patterns import FEATURES, PatternMaker, make_events
 
 # A seed has nothing to be made smaller by; what fails is shrunk by the tree.
 ONE_AFTER_THE_OTHER = (Phase.explicit, Phase.reuse, Phase.generate)

@@ -32,7 +32,7 @@ from distced.middleware.patterns.tree import (
     walk,
 )
 from distced.middleware.sets.describable import DescribableSet, TypeSet, Union
-from tests.comparing import assert_alike, by_engine, compiled
+from tests.support.comparison import assert_alike, by_engine, compiled
 
 A, B, T = TypeSet("A"), TypeSet("B"), TypeSet("T")
 BOTH = Union((A, B))

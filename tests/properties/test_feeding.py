@@ -12,8 +12,8 @@ from distced.detectors.compiler import Compiled, compile_file
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.events import Event
-from tests.comparing import Composite, by_engine, compiled, composites
-from tests.generate import PatternMaker, make_events
+from tests.support.comparison import Composite, by_engine, compiled, composites
+from tests.support.random_patterns import PatternMaker, make_events
 
 SEEDS = st.integers(min_value=0, max_value=2**32)
 ONE_AFTER_THE_OTHER = (Phase.explicit, Phase.reuse, Phase.generate)

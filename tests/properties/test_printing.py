@@ -52,7 +52,7 @@ from distced.middleware.sets.expressions import (
     Unary,
     format_expression,
 )
-from tests.generate import PatternMaker
+from tests.support.random_patterns import PatternMaker
 
 # Trees, as the parser can give them.
 

@@ -14,7 +14,7 @@ from distced.middleware.history import layout
 from distced.simulations.replay import sub_patterns as parts
 from distced.simulations.replay import tasks
 from tests.conftest import runs_long
-from tests.replaying import disk_differs, replay_differs
+from tests.support.replay_runs import disk_differs, replay_differs
 
 
 def test_replay_is_a_run(request: pytest.FixtureRequest) -> None:

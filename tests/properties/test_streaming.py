@@ -23,8 +23,8 @@ from distced.simulations.streaming.columns import EventColumns
 from distced.simulations.streaming.key_state import due_at, passed
 from distced.simulations.streaming.processor import Detection
 from distced.simulations.streaming.stream_key import stream_key
-from tests.replaying import whole
-from tests.streamed import arriving, at, stream_events, stream_patterns
+from tests.support.replay_runs import whole
+from tests.support.stream_runs import arriving, at, stream_events, stream_patterns
 
 COLUMNS = EventColumns((), "map<string,double>", composite=False)
 

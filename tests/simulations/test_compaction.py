@@ -26,8 +26,8 @@ from distced.simulations.ingest.compaction import Compaction
 from distced.simulations.ingest.history_verbs import history
 from distced.simulations.ingest.recordings import alone
 from distced.simulations.replay.runners import Inline
-from tests.faults import Broken, Faults
-from tests.history_form import events, in_order, seen, without_nulls
+from tests.support.fault_injection import Broken, Faults
+from tests.support.history_form import events, in_order, seen, without_nulls
 
 
 def compacted(root: Path, *, rows: int = 1_000, keep: bool = False) -> Compaction:

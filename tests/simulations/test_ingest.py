@@ -22,8 +22,8 @@ from distced.middleware.model.timestamps import DAY, HOUR, SECOND
 from distced.simulations.ingest.cli import ingest as verb
 from distced.simulations.ingest.ingestion import Ingest
 from distced.simulations.replay.runners import Inline
-from tests.faults import Broken, Faults
-from tests.history_form import in_order, seen, without_nulls
+from tests.support.fault_injection import Broken, Faults
+from tests.support.history_form import in_order, seen, without_nulls
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 RECORDINGS = Path(__file__).parents[2] / "simulations" / "recordings"

@@ -36,8 +36,8 @@ from distced.simulations.network.scenario_model import (
     Stream,
 )
 from tests.brokers.test_transparency import KINDS, _pattern
-from tests.generate import TYPES
-from tests.streams import END, messages, spread, told
+from tests.support.event_streams import END, messages, spread, told
+from tests.support.random_patterns import TYPES
 
 LEAD = 16 * SECOND
 ASKED_AT = (-13 * SECOND, -10 * SECOND, -7 * SECOND)

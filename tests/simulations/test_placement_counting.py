@@ -40,7 +40,7 @@ from distced.simulations.placement.history_figures.measuring import (
     wanted_types,
 )
 from distced.simulations.placement.optimum.search_space import Asked, Space, space_of
-from tests.placements import START, TYPES, kinds, published, random_events, space_of_texts
+from tests.support.random_placements import START, TYPES, kinds, published, random_events, space_of_texts
 
 HERE = Place("site", "here")
 

@@ -32,7 +32,7 @@ from distced.simulations.placement.optimum.programme import OutOfTimeError
 from distced.simulations.placement.optimum.search_space import Asked, space_of
 from distced.simulations.placement.problem import Instance, expected_figures
 from distced.simulations.placement.replanning import replan
-from tests.placements import all_placements, instance_of_texts, small_instance
+from tests.support.random_placements import all_placements, instance_of_texts, small_instance
 
 seeds = st.integers(0, 10_000)
 

@@ -47,7 +47,7 @@ from distced.simulations.placement.by_policy import place_all
 from distced.simulations.placement.history_figures.counting import count
 from distced.simulations.placement.history_figures.measuring import instance_of, located, types_of
 from distced.simulations.placement.what_if import LinkCompared, Recorded, Replayed, replay
-from tests.placements import START, TYPES, kinds, published, random_events, space_of_texts, used
+from tests.support.random_placements import START, TYPES, kinds, published, random_events, space_of_texts, used
 
 PATTERNS = """
 Pair = [A as x where v > 7] ; [B where k == x.k and v > 5] within 2s

@@ -29,7 +29,7 @@ from distced.middleware.model.timestamps import DAY, HOUR, MINUTE
 from distced.simulations.replay.plan import WAYS, Way
 from distced.simulations.replay.replay import PLAN, HistoryReplay, Progress
 from distced.simulations.replay.runners import Inline, Task
-from tests.replaying import made_of, seen
+from tests.support.replay_runs import made_of, seen
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 

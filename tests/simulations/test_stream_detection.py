@@ -28,9 +28,9 @@ from distced.simulations.streaming.columns import attribute_of, columns_of, key_
 from distced.simulations.streaming.key_state import passed
 from distced.simulations.streaming.stream import METRICS
 from distced.simulations.streaming.stream_key import stream_key
-from tests.history_form import without_nulls
-from tests.replaying import whole
-from tests.streamed import arriving, stream_events, stream_patterns
+from tests.support.history_form import without_nulls
+from tests.support.replay_runs import whole
+from tests.support.stream_runs import arriving, stream_events, stream_patterns
 
 JSON_LINES = "type string, lo long, hi long, source string, seq decimal(29,0), attributes string, constituents string"
 

@@ -16,8 +16,8 @@ from distced.middleware.model.events import CompositeEvent, Event, EventId
 from distced.middleware.patterns.tree import Publication
 from distced.policies.cut_cases import spread
 from distced.policies.local_runner import Host, LocalRunner, Message
-from tests.comparing import Composite, as_case, compiled, composites
-from tests.shrinking import shrink
+from tests.support.comparison import Composite, as_case, compiled, composites
+from tests.support.shrinking import shrink
 
 NOTHING: frozenset[str] = frozenset()
 

@@ -17,9 +17,9 @@ from distced.detectors.stepwise.snapshot import restore, snapshot
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.events import Event
-from tests.comparing import compiled
-from tests.generate import FEATURES, TYPES, PatternMaker, make_events
-from tests.streams import told
+from tests.support.comparison import compiled
+from tests.support.event_streams import told
+from tests.support.random_patterns import FEATURES, TYPES, PatternMaker, make_events
 
 
 def differences(seed: int) -> bool:

@@ -13,8 +13,8 @@ from distced.middleware.model.events import PRIMITIVE, CompositeEvent, Event, Ev
 from distced.middleware.patterns.printer import format_publication
 from distced.middleware.patterns.tree import Publication
 from distced.middleware.sets.expressions import format_value
-from tests.oracle import Seen, TooLongError, read
-from tests.shrinking import shrink
+from tests.support.oracle import Seen, TooLongError, read
+from tests.support.shrinking import shrink
 
 
 class Composite(NamedTuple):

@@ -14,8 +14,8 @@ from distced.middleware.model.errors import PatternError
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.patterns.tree import Instant, Relative, Window
-from tests.comparing import compiled
-from tests.generate import TYPES, PatternMaker, make_events
+from tests.support.comparison import compiled
+from tests.support.random_patterns import TYPES, PatternMaker, make_events
 
 UNIT = 400_700
 """Nanoseconds for one: several instants fall into a millisecond, and between two microseconds."""

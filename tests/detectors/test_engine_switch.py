@@ -20,9 +20,9 @@ from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.events import Event
 from distced.policies.detection.guaranteed import BestEffort, Guaranteed, detection_policy
-from tests.generate import PatternMaker
-from tests.streams import END, interleaved, messages, spread, told
-from tests.switching import AtOnce, Never, by_chance
+from tests.support.engine_switches import AtOnce, Never, by_chance
+from tests.support.event_streams import END, interleaved, messages, spread, told
+from tests.support.random_patterns import PatternMaker
 
 SEEDS = 1_000
 COLUMNAR = Engines(AtOnce(), lambda: Forced("columnar"))

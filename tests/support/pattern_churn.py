@@ -26,8 +26,8 @@ from distced.middleware.model.errors import PatternError
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.patterns.printer import format_publication
 from distced.middleware.patterns.tree import Keyed, Pattern
-from tests.generate import FEATURES, PatternMaker
-from tests.streams import told
+from tests.support.event_streams import told
+from tests.support.random_patterns import FEATURES, PatternMaker
 
 POISON = 2**30
 """What stands in words that are free: used as an address it is beyond everything, as a count there is no end."""

@@ -26,8 +26,8 @@ from distced.simulations.replay.plan import Slice, Way
 from distced.simulations.replay.reach import reach_of
 from distced.simulations.replay.replay import HistoryReplay
 from distced.simulations.replay.runners import Inline
-from tests.columnar import _patterns
-from tests.generate import TYPES, make_events
+from tests.support.columnar_engine import _patterns
+from tests.support.random_patterns import TYPES, make_events
 
 FAR = 2**62
 ODD = (1.0, -0.0, True, False, "1", 2**53, 2.0**53, 2**53 + 1, 2**63 - 1, 1.5)

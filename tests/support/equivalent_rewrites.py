@@ -50,7 +50,7 @@ from distced.middleware.sets.expressions import (
     Unary,
     transform,
 )
-from tests.generate import TYPES
+from tests.support.random_patterns import TYPES
 
 NAMES = ("p", "q", "r", "x", "y", "n", "m", "x0", "x1", "n_0", "other")
 TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}

@@ -16,7 +16,7 @@ from distced.detectors.readiness import InBackground
 from distced.detectors.runtime.engine_switch import engines
 from distced.detectors.runtime.engines import has_columnar
 from distced.middleware.model.errors import DistcedError
-from tests.switching import AtOnce
+from tests.support.engine_switches import AtOnce
 
 ROOT = Path(__file__).parents[2]
 
@@ -98,7 +98,7 @@ def there():
     return {(each.__module__, each.__name__, str(types)) for each in made for types in each.overloads}
 
 before = there()
-from tests.columnar import differences
+from tests.support.columnar_engine import differences
 print(sum(map(differences, range(200))) > 50)
 print(sorted(there() - before))
 """

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 
 from distced.middleware.model.events import CompositeEvent, Event
-from tests.generate import make_events
+from tests.support.random_patterns import make_events
 
 END = 1_000
 """Beyond every event and time event of the generated streams."""

@@ -1,0 +1,1 @@
+"""Helpers of the tests: oracle, random patterns and streams, virtual nodes, comparison, shrinking."""
