@@ -1,4 +1,4 @@
-"""The bridge: what devices publish becomes events, live, as mappings say (docs/mappings.md, docs/broker.md).
+"""The bridge: what devices publish becomes events, live, as mappings say (docs/how-to/mappings.md, broker.md there).
 
 Like a node it is sans-I/O: it is told what messages arrive and what time it is, and says what is to be done. It
 registers the event types of its mappings, announces a source when its first event comes, and promises for all its

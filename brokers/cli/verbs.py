@@ -75,7 +75,7 @@ def broker(
     an MQTT server is started here, on loopback. What happens is logged: types, sources, subscriptions and detectors as
     they come and go, and dead letters. An interrupt (Ctrl-C) or a request to terminate takes the entries of nodes and
     bridge out of the directory. Where there are several sites, --server is the server of the directory, and --home or
-    --site says where the nodes are. docs/broker.md tells more.
+    --site says where the nodes are. docs/how-to/broker.md tells more.
 
     \b
     Examples:

@@ -1,1 +1,1 @@
-"""The recorder: what guaranteed detection would consume, written into a history (docs/history.md)."""
+"""The recorder: what guaranteed detection would consume, written into a history (docs/how-to/history.md)."""

@@ -3,8 +3,8 @@
     PATH/late/20261122T081500-office-3f0c.jsonl
 
 What is behind the watermark was not consumed by any detector, so it is not among the events: a replay would find what
-was not found live. It is not thrown away either. A line is an event in the native form (docs/mappings.md) with `came`,
-the instant of its arrival in nanoseconds, and `recorder`.
+was not found live. It is not thrown away either. A line is an event in the native form (docs/how-to/mappings.md) with
+`came`, the instant of its arrival in nanoseconds, and `recorder`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Mappings: foreign messages and rows become events, as a TOML file says (docs/mappings.md)."""
+"""Mappings: foreign messages and rows become events, as a TOML file says (docs/how-to/mappings.md)."""
 
 from distced.middleware.mapping.mapping import NO_RULE, Mapped, Mapping
 from distced.middleware.mapping.mapping_file import load_mapping, parse_mapping

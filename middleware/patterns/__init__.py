@@ -1,4 +1,4 @@
-"""Patterns in Python: expressions on event objects that become text of the core language (docs/patterns.md)."""
+"""Patterns in Python: expressions on event objects that become text of the language (docs/reference/patterns.md)."""
 
 from distced.middleware.patterns.events import EventSet, Timer, any_event, derived_type, event, other_than
 from distced.middleware.patterns.operands import Value, call, hi, lo, value

@@ -88,7 +88,7 @@ def test(
     all (none), and run as a graph of detectors under guaranteed detection: messages between them are delayed at random,
     and arrive in an order that depends on the seed. What is found must be the same.
 
-    The exit code is 1 if any case fails. How cases are written: docs/command-line.md.
+    The exit code is 1 if any case fails. How cases are written: docs/reference/command-line.md.
 
     \b
     Examples:

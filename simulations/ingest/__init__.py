@@ -1,1 +1,1 @@
-"""Recordings into history, and history into fewer files (docs/ingest.md)."""
+"""Recordings into history, and history into fewer files (docs/how-to/ingest.md)."""

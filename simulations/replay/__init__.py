@@ -1,1 +1,1 @@
-"""Replay: patterns over a history, in parallel on Spark, with what guaranteed live detection finds (docs/replay.md)."""
+"""Replay: patterns over a history, parallel on Spark, with what guaranteed detection finds (docs/how-to/replay.md)."""

@@ -1,4 +1,4 @@
-"""Patterns over streaming DataFrames of Spark (docs/streaming.md)."""
+"""Patterns over streaming DataFrames of Spark (docs/how-to/streaming.md)."""
 
 from distced.simulations.streaming.columns import rejected_rows
 from distced.simulations.streaming.stream import detect_stream

@@ -216,8 +216,10 @@ def test_nothing_is_paid_where_it_is_not_used() -> None:
 
 
 def test_the_example_in_the_docs(capsys: pytest.CaptureFixture[str]) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/engines.md").read_text(encoding="utf-8"), re.DOTALL)
-    exec(compile(code, "docs/engines.md", "exec"), {})
+    (code,) = re.findall(
+        r"```python\n(.*?)```", (ROOT / "docs/explanation/engines.md").read_text(encoding="utf-8"), re.DOTALL
+    )
+    exec(compile(code, "docs/explanation/engines.md", "exec"), {})
     assert capsys.readouterr().out.splitlines()[0] == re.findall(r"# (2 \[.*\])", code)[0]
 
 

@@ -327,7 +327,7 @@ def test_colours_on_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: 
 
 # The page about it.
 
-PAGE = (Path(__file__).parents[2] / "docs" / "cutting.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "explanation" / "cutting.md").read_text(encoding="utf-8")
 
 
 def test_the_sessions_in_the_docs(

@@ -1,4 +1,4 @@
-"""What docs/patterns.md and docs/command-line.md say is so: every example in them is run."""
+"""What docs/reference/patterns.md and docs/reference/command-line.md say is so: every example in them is run."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import format_duration
 
 DOCS = Path(__file__).parents[2] / "docs"
-PATTERNS = (DOCS / "patterns.md").read_text(encoding="utf-8")
-COMMANDS = (DOCS / "command-line.md").read_text(encoding="utf-8")
+PATTERNS = (DOCS / "reference" / "patterns.md").read_text(encoding="utf-8")
+COMMANDS = (DOCS / "reference" / "command-line.md").read_text(encoding="utf-8")
 
 
 def blocks(text: str, kind: str) -> list[str]:
@@ -86,7 +86,7 @@ def test_python_examples_run(code: str, capsys: pytest.CaptureFixture[str]) -> N
     if "pandas" in code:
         pytest.importorskip("pandas", reason="pandas is not installed")
         pytest.importorskip("pyarrow", reason="needs the extra distced[tables]")
-    exec(compile(code, "docs/patterns.md", "exec"), {})
+    exec(compile(code, "docs/reference/patterns.md", "exec"), {})
     printed = capsys.readouterr().out
     if printed:
         compile_source(PatternSource(printed, "printed"))

@@ -1,4 +1,4 @@
-"""docs/recordings.md: the counts in its table are what the patterns find in the recordings, where these are present."""
+"""docs/explanation/recordings.md: the counts in its table are what patterns find in the recordings, where present."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from distced.middleware.model.event_types import TypeRegistry
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"
 RECORDINGS = Path(simulations.__file__).parent / "recordings"
-TEXT = (ROOT / "docs" / "recordings.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs" / "explanation" / "recordings.md").read_text(encoding="utf-8")
 
 LONG = pytest.mark.properties
 FILES = [

@@ -1,4 +1,4 @@
-"""The worked examples of docs/mappings.md do what the page says."""
+"""The worked examples of docs/how-to/mappings.md do what the page says."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from distced.middleware.mapping import NO_RULE, Mapping, parse_mapping
 from distced.middleware.model.timestamps import parse_instant
 
-PAGE = Path(__file__).parents[2] / "docs" / "mappings.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "mappings.md"
 BLOCK = re.compile(r"^```(toml|messages)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -26,7 +26,7 @@ from distced.policies.distribution.policy import (
 from tests.policies.test_suggesting import EAST, LINE
 from tests.support.deployments import situation_of
 
-PAGE = (Path(__file__).parents[2] / "docs" / "policies.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "explanation" / "policies.md").read_text(encoding="utf-8")
 
 
 def code(number: int) -> str:

@@ -18,7 +18,7 @@ from distced.policies.topology.model import Place
 from distced.policies.topology.random_topology import RANDOM_KINDS
 from distced.policies.topology.topology_file import load_topology, parse_topology
 
-PAGE = (Path(__file__).parents[2] / "docs" / "topology.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "topology.md").read_text(encoding="utf-8")
 
 
 def blocks(language: str) -> list[str]:

@@ -324,10 +324,10 @@ def test_the_benchmark(tmp_path: Path) -> None:
 
 
 def test_the_example_of_the_page() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "placement.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "placement.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     values: dict[str, object] = {}
-    exec(compile(code, "docs/placement.md", "exec"), values)
+    exec(compile(code, "docs/how-to/placement.md", "exec"), values)
     assert values["best"].proven  # type: ignore[attr-defined]
 
 
