@@ -1,7 +1,7 @@
 """Event types: the attributes events of a type carry, types derived from others, and the registry of what is known.
 
 An event type must be registered before events of it can be published or patterns over it be checked
-(composite-event-framework-2004, Fig. 5). A type may be *derived*: filtered, or thinned to one event per interval and
+(composite-event-framework-2004, Fig. 5). A type may be *derived*: filtered, or throttled to one event per interval and
 key, the article's "one sighting a minute" (scenario 1). The interval is aligned to the epoch and not to the first event
 seen, so that it does not matter where one starts to read.
 """
@@ -31,8 +31,8 @@ class Derivation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         base: the name of the type it is derived from, derived itself perhaps.
         where: an expression over the attributes of `base`, as pattern text; empty for every event.
-        every: thin to one event per interval of this many nanoseconds, aligned to the epoch; 0 for no thinning.
-        by: thin for each combination of values of these attributes separately.
+        every: throttle to one event per interval of this many nanoseconds, aligned to the epoch; 0 for no throttling.
+        by: throttle for each combination of values of these attributes separately.
     """
 
     base: str
@@ -186,12 +186,12 @@ class TypeRegistry:
         for name in derived.by:
             if name not in base.attributes:
                 raise TypeRegistryError(
-                    f"{base.name!r} has no attribute to thin by", given=name, allowed=", ".join(base.attributes)
+                    f"{base.name!r} has no attribute to throttle by", given=name, allowed=", ".join(base.attributes)
                 )
 
 
 def derive(base: EventType, name: str, *, where: str = "", every: int = 0, by: Iterable[str] = ()) -> EventType:
-    """A type derived from `base`: filtered by an expression, thinned to one event per `every` nanoseconds and key."""
+    """A type derived from `base`: filtered by an expression, throttled to one event per `every` nanoseconds and key."""
     return EventType(name, base.attributes, Derivation(base.name, where, every, tuple(by)), base.home)
 
 
@@ -215,4 +215,4 @@ def _check_type(event_type: EventType) -> None:
                 f"not a kind for the attribute {name!r} of {event_type.name!r}", given=kind, allowed=", ".join(KINDS)
             )
     if event_type.derived is not None and event_type.derived.every < 0:
-        raise TypeRegistryError("not an interval to thin to", given=event_type.derived.every, allowed="from 0 ns")
+        raise TypeRegistryError("not an interval to throttle to", given=event_type.derived.every, allowed="from 0 ns")

@@ -152,7 +152,7 @@ class CompositeEvent(Event, frozen=True, gc=False, kw_only=True):
 def composite_digest(constituents: tuple[EventId, ...], attributes: dict[str, Attribute]) -> int:
     """The sequence number of a composite event: a digest of its constituents' ids and its output attributes.
 
-    96 bits: among a thousand million composite events of one pattern two meet by chance once in 10^11 trials.
+    96 bits: among a thousand million composite events of one pattern two collide once in 10^11 trials.
     """
     pairs = sorted(attributes.items()) if attributes else ()
     try:

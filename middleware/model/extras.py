@@ -12,6 +12,7 @@ from distced.middleware.model.errors import DistcedError
 
 EXTRAS: Final = {
     "amqtt": "broker",
+    "matplotlib": "draw",
     "networkx": "broker",
     "numba": "fast",
     "numpy": "tables",

@@ -1,9 +1,7 @@
-"""Where an MQTT server is, read from a URL, and what to say when it cannot be reached."""
+"""Address of an MQTT server, parsed from a URL."""
 
 from __future__ import annotations
 
-import socket
-import ssl
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -14,7 +12,6 @@ PORTS: Final = {"mqtt": 1883, "mqtts": 8883}
 """The schemes of a server's URL, plain and with TLS, and their usual ports."""
 
 _ALLOWED: Final = "mqtt://host:port or mqtts://user:password@host:port"
-_ELSE: Final = "or name another with --server"
 
 
 @dataclass(frozen=True)
@@ -52,38 +49,6 @@ def parse_address(url: str) -> Address:
         parts.scheme == "mqtts",
         None if parts.username is None else unquote(parts.username),
         None if parts.password is None else unquote(parts.password),
-    )
-
-
-def unreachable(address: Address, error: Exception) -> BusError:
-    """What a failure to open a connection means, and what to do about it."""
-    if isinstance(error, ConnectionRefusedError):
-        return BusError(f"nothing listens at {address}", advice=f"start one with `distced broker` {_ELSE}")
-    if isinstance(error, socket.gaierror):
-        return BusError(f"there is no host of this name: {address.host}", advice=f"check the name {_ELSE}")
-    if isinstance(error, ssl.SSLError):
-        return BusError(
-            f"no encrypted connection to {address}",
-            given=getattr(error, "reason", None) or str(error),
-            advice="check the certificate and the port; mqtt:// connects without encryption",
-        )
-    if isinstance(error, TimeoutError):
-        return BusError(f"{address} does not answer", advice=f"check the network and firewalls, {_ELSE}")
-    return BusError(f"no connection to {address}", given=str(error) or type(error).__name__, advice=f"check it {_ELSE}")
-
-
-def refused(address: Address, reason: str, *, credentials: bool) -> BusError:
-    """The server answered, and does not let us in."""
-    advice = f"name user and password: mqtt://user:password@{address}" if credentials else "see the server's log"
-    return BusError(f"the MQTT server at {address} refuses", given=reason, advice=advice)
-
-
-def lost(address: Address, reason: str, client_id: str) -> BusError:
-    """The connection stood, and is gone."""
-    return BusError(
-        f"the connection to {address} is lost",
-        given=reason,
-        advice=f"it is tried again by itself; where it keeps happening, look for another client named {client_id}",
     )
 
 

@@ -75,17 +75,17 @@ def compile_condition(expression: Expression, scope: Scope) -> Condition | bool:
         return True
     if expression == FALSE:
         return False
-    writer = _Writer(scope)
+    writer = _FunctionWriter(scope)
     return writer.function(writer.condition(expression))
 
 
 def compile_value(expression: Expression, scope: Scope) -> Value:
     """A function that gives the expression's value."""
-    writer = _Writer(scope)
+    writer = _FunctionWriter(scope)
     return writer.function(writer.value(expression))
 
 
-class _Writer:
+class _FunctionWriter:
     """Writes the body of one function.
 
     Attributes:

@@ -93,7 +93,15 @@ class Moment:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-Expression: TypeAlias = Literal | Name | Field | Unary | Binary | Call | Moment
+@dataclass(frozen=True, slots=True)
+class Verbatim:
+    """An expression as text, unparsed: how a client passes a condition on. The parser gives none."""
+
+    text: str
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+Expression: TypeAlias = Literal | Name | Field | Unary | Binary | Call | Moment | Verbatim
 
 LEVELS: Final[tuple[tuple[str, ...], ...]] = (
     ("or",),
@@ -220,6 +228,8 @@ def _format(expression: Expression) -> tuple[str, int]:
             return f"{end}({quote_name(variable) if variable else ''})", _ATOMIC
         case Call(function=function, arguments=arguments):
             return f"{function}({', '.join(format_expression(each) for each in arguments)})", _ATOMIC
+        case Verbatim(text=text):
+            return text, 0
         case Unary(operator="not", operand=operand):
             return f"not {format_expression(operand, _LEVEL['not'])}", _LEVEL["not"]
         case Unary(operand=operand):

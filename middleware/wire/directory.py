@@ -13,6 +13,7 @@ import msgspec
 
 from distced.middleware.model.errors import FrameError, TypeRegistryError
 from distced.middleware.model.event_types import EventType, TypeRegistry
+from distced.middleware.wire.codec import decode
 from distced.middleware.wire.directory_entries import (
     ClientEntry,
     DetectorEntry,
@@ -23,7 +24,6 @@ from distced.middleware.wire.directory_entries import (
     SourceEntry,
     SubscriptionEntry,
     TopologyEntry,
-    decode,
 )
 
 KINDS: Final[dict[str, type[msgspec.Struct]]] = {

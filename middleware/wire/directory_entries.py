@@ -1,59 +1,41 @@
-"""What clients and broker nodes say to each other beside events: the directory and administration (design, section 4).
+"""Entries of the directory: retained JSON messages, each under a topic of its own (design, section 4).
 
-The directory is retained messages and needs no server of its own; an entry is cleared by an empty payload, and a node's
-or a client's by its last will. Administration is messages in passing. All are JSON, so that any MQTT tool shows them to
-people; events, which are many, travel as frames (`middleware.wire.frames`).
+The directory needs no server of its own; an entry is cleared by an empty payload, and a node's or a client's by its
+last will. JSON was preferred to frames, which carry events, so that any MQTT tool shows entries to people.
 
 There may be several MQTT servers, one for each site. The directory and administration are at home on one of them, the
 topics of events each on one of its own, and heartbeats where their sources are. Entries name a server by its URL, and
 that of the directory by an empty string.
 
     <root>/d/type/<name>               an event type, and its home server      EventType
-    <root>/d/client/<name>             a client that is there                  ClientEntry
-    <root>/d/source/<source>           who publishes what, and its lease       SourceEntry
-    <root>/d/node/<node>               a broker node, its load and counters    NodeEntry
-    <root>/d/detector/<id>             a detector, where it is                 DetectorEntry
-    <root>/d/subscription/<id>         what a client wants to have detected    SubscriptionEntry
-    <root>/d/load/<node>               what a node has to do                   LoadEntry
-    <root>/d/recorder/<name>           who records events                      RecorderEntry
+    <root>/d/client/<name>             a client that is connected              ClientEntry
+    <root>/d/source/<source>           a source, its publisher and its lease   SourceEntry
+    <root>/d/node/<node>               a broker node, its counters             NodeEntry
+    <root>/d/detector/<id>             a detector, and its node                DetectorEntry
+    <root>/d/subscription/<id>         the subscription of a client            SubscriptionEntry
+    <root>/d/load/<node>               the load of a node                      LoadEntry
+    <root>/d/recorder/<name>           a recorder of events                    RecorderEntry
     <root>/d/topology/<name>           the network                             TopologyEntry
-    <root>/d/hint/<id>                 where a detector had better stand       HintEntry
-    <root>/a/heartbeat/<publisher>     its sources are beyond a watermark      Heartbeat
-    <root>/a/ack/<source>/<node>       a node, or a recorder, counts with a source   Acknowledgement
-    <root>/a/answer/<client>           what became of a subscription           Answer
-    <root>/a/ready/<subscription>      the client listens: begin               (empty)
-    <root>/a/fence/<source>            do not wait for a source any more       (empty)
-    <root>/a/move/<detector>           have a detector moved to a node         Move
-    <root>/a/policy/<detector>         its distribution policy, retained; of all, where the id is `default`  SetPolicy
-    <root>/a/directory                 at other servers: where it is, retained  `middleware.bus.pool.Pointer`
-    <root>/a/node/<node>/serve/<subscription>   see to a subscription          (empty)
-    <root>/a/node/<node>/host/<subscription>    host a detector for it         Hosting
-    <root>/a/node/<node>/served/<subscription>  it is seen to                  Served
-    <root>/a/node/<node>/prepare/<detector>     get ready for a detector       Arrival
-    <root>/a/node/<node>/listening/<detector>   who gets it listens already    (empty)
-    <root>/a/node/<node>/state/<detector>       it is yours                    State
-    <root>/a/node/<node>/refused/<detector>     it cannot be                   Refusal
-    <root>/a/node/<node>/called-off/<detector>  it does not come after all     (empty)
-    <root>/a/node/<node>/copied/<detector>      a copy is at work here         (empty)
-    <root>/a/known/<who>               to oneself, after subscribing: what was retained has come before it      (empty)
+    <root>/d/hint/<id>                 where a detector should be placed       HintEntry
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Final, TypeAlias, TypeVar
+from typing import Annotated, Final, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
-from distced.middleware.model.errors import FrameError
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
 
 NODE_CLIENT: Final = "node:"
 """How a node's name begins where it is a client of other nodes; no application is called so."""
 
+
 RECORDER: Final = "recorder:"
 """How a recorder's name begins where it speaks beside nodes, which may be called the same."""
+
 
 Instant: TypeAlias = Annotated[int, Meta(ge=INSTANT_MIN, le=INSTANT_MAX)]
 
@@ -172,7 +154,7 @@ class TopologyEntry(msgspec.Struct, frozen=True):
 
 
 class Told(msgspec.Struct, frozen=True, array_like=True):
-    """What is told a second.
+    """Messages a second.
 
     Attributes:
         size: bytes of payloads and topics.
@@ -281,6 +263,9 @@ class Hints(msgspec.Struct, frozen=True, kw_only=True):
     isolated: bool = False
 
 
+NO_HINTS: Final = Hints()
+
+
 class SubscriptionEntry(msgspec.Struct, frozen=True):
     """What a client wants to have detected, or a node for a detector that reads it as part of its pattern.
 
@@ -311,203 +296,3 @@ class SubscriptionEntry(msgspec.Struct, frozen=True):
     exports: tuple[str, ...] = ()
     distribution: str = ""
     hints: Hints = Hints()
-
-
-class Heartbeat(msgspec.Struct, frozen=True):
-    """Sources have come beyond a watermark.
-
-    Attributes:
-        sources: their names.
-        watermark: none of them will publish an event with `hi` at or before this, ns.
-    """
-
-    sources: tuple[str, ...]
-    watermark: Instant
-
-
-class Acknowledgement(msgspec.Struct, frozen=True):
-    """A node counts with a source.
-
-    Attributes:
-        watermark: how far its detectors are; what the source publishes at or before this is late, ns.
-    """
-
-    watermark: Instant
-
-
-class Answer(msgspec.Struct, frozen=True):
-    """What became of a subscription.
-
-    Attributes:
-        subscription: its id.
-        state: `offered`, and the client has to listen and say that it is ready; then `active`; or `refused`.
-        detector: the detector that serves it; its composite events come on this topic.
-        node: where that is.
-        publishes: the type of the composite events; empty without a name.
-        homes: the servers where the detector's topic is to be listened to; empty names stand for that of the directory.
-        error: why it was refused, as the parts of an error.
-        message: the same for people.
-    """
-
-    subscription: str
-    state: str
-    detector: str = ""
-    node: str = ""
-    publishes: str = ""
-    error: dict[str, str] = {}
-    message: str = ""
-    homes: tuple[str, ...] = ("",)
-
-
-class Move(msgspec.Struct, frozen=True):
-    """A detector is to be moved.
-
-    Attributes:
-        node: where to.
-    """
-
-    node: str
-
-
-class SetPolicy(msgspec.Struct, frozen=True):
-    """The distribution policy of a detector, or of all that ask for none, is set; an empty payload unsets it.
-
-    Attributes:
-        policy: a name or three words, as `policies.distribution.policy.parse_policy` reads them.
-    """
-
-    policy: str
-
-
-class Cut(msgspec.Struct, frozen=True):
-    """A place where a pattern was cut, and what is delegated there.
-
-    Attributes:
-        path, run: the node of the canonical tree, or of a joint the run of parts.
-        detector, source, key, bound, counted, repeats: as of `middleware.patterns.tree.Delegated`.
-    """
-
-    path: tuple[int, ...]
-    run: tuple[int, int] | None
-    detector: str
-    source: str
-    key: tuple[str, ...] = ()
-    bound: tuple[tuple[str, str], ...] = ()
-    counted: tuple[tuple[str, str], ...] = ()
-    repeats: bool = False
-
-
-class Arrival(msgspec.Struct, frozen=True):
-    """A detector is about to come to a node.
-
-    Attributes:
-        origin: the node that hosts it so far.
-        asked: the subscription that asked for it.
-        cuts: where its pattern was cut.
-        parts: what is subscribed to for it, by the id of the part's detector.
-        home: the home server of its topic.
-        copy: whether the detector stays at the origin, too, and what comes is a copy, which publishes at its own site.
-        number: of the motion; tells two of one origin apart.
-        reads: by detector that it reads, the homes where the origin listens.
-    """
-
-    origin: str
-    asked: SubscriptionEntry
-    cuts: tuple[Cut, ...] = ()
-    parts: dict[str, SubscriptionEntry] = {}
-    home: str = ""
-    copy: bool = False
-    number: int = 0
-    reads: dict[str, tuple[str, ...]] = {}
-
-
-class Hosting(msgspec.Struct, frozen=True):
-    """A node is to host a detector.
-
-    Attributes:
-        asked: the subscription that asks for it.
-        cuts: where its pattern is cut.
-        parts: what is to be subscribed to for it, by the id of the part's detector.
-        home: the home server of its topic.
-        expected: what it is expected to do.
-    """
-
-    asked: SubscriptionEntry
-    cuts: tuple[Cut, ...] = ()
-    parts: dict[str, SubscriptionEntry] = {}
-    home: str = ""
-    expected: Measured | None = None
-
-
-class Served(msgspec.Struct, frozen=True):
-    """A subscription is served.
-
-    Attributes:
-        node: by whom.
-        detector: the detector.
-    """
-
-    node: str
-    detector: str
-
-
-class State(msgspec.Struct, frozen=True):
-    """The whole state of a detector.
-
-    Attributes:
-        snapshot: of the detector, compressed by zlib.
-        subscriptions: the ids of those it serves, and whether their clients listen.
-        copies: the nodes that host copies of it, and where these publish.
-        near: by subscription, the node whose copy it listens to.
-        constituents, records: what is sent along with its composite events.
-    """
-
-    snapshot: bytes
-    subscriptions: dict[str, bool]
-    copies: dict[str, str] = {}
-    near: dict[str, str] = {}
-    constituents: bool = False
-    records: bool = False
-
-
-class Refusal(msgspec.Struct, frozen=True):
-    """A node does not take a detector.
-
-    Attributes:
-        message: why.
-    """
-
-    message: str
-
-
-class DeadLetter(msgspec.Struct, frozen=True):
-    """Something that could not be used, kept for people to look at.
-
-    Attributes:
-        reason: one word, by which nodes count.
-        message: what was wrong.
-        topic: where it came from.
-        row: its place in the frame; None for the whole.
-        payload: what came, in base64; cut where it is long.
-    """
-
-    reason: str
-    message: str
-    topic: str
-    row: int | None = None
-    payload: bytes = b""
-
-
-_T = TypeVar("_T")
-
-encode = msgspec.json.Encoder().encode
-
-
-def decode(payload: bytes, kind: type[_T], *, where: str) -> _T:
-    """A message of this kind, or a `FrameError` that names the topic."""
-    try:
-        return msgspec.json.decode(payload, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise FrameError(
-            f"no {kind.__name__}", given=bytes(payload[:80]), allowed=f"JSON: {error}", where=where
-        ) from None

@@ -67,11 +67,11 @@ from distced.middleware.wire.provenance import (
     unpack_record,
 )
 
-__all__ = ["SEQUENCE_MAX", "VERSION", "Frame", "Kind", "Rejected", "decode", "decode_any", "decode_json", "encode"]
+__all__ = ["SEQUENCE_MAX", "VERSION", "Frame", "FrameKind", "Rejected", "decode", "decode_any", "decode_json", "encode"]
 
 VERSION: Final = 1
 
-Kind: TypeAlias = Literal["e", "c"]
+FrameKind: TypeAlias = Literal["e", "c"]
 """What a frame carries: primitive events or composite ones, as in their topics."""
 
 
@@ -145,7 +145,7 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
         open: how far the records of composite events are complete.
     """
 
-    kind: Kind
+    kind: FrameKind
     type: str
     source: str
     watermark: int | None
@@ -160,7 +160,7 @@ def encode(
     type: str,  # noqa: A002
     source: str,
     watermark: int | None = None,
-    kind: Kind | None = None,
+    kind: FrameKind | None = None,
     check: bool = True,
     open: Sequence[OpenGap] = (),  # noqa: A002
 ) -> bytes:

@@ -70,11 +70,6 @@ def composite_topic(canonical_id: str, *, root: str = ROOT) -> str:
     return _join(root, Area.COMPOSITE_EVENTS, encode_level(canonical_id))
 
 
-def composite_filter(canonical_id: str | None = None, *, root: str = ROOT) -> str:
-    """A filter for composite events; None stands for every pattern."""
-    return _join(root, Area.COMPOSITE_EVENTS, _level_or_any(canonical_id))
-
-
 def directory_topic(*levels: str, root: str = ROOT) -> str:
     """A topic of the directory, whose messages are retained."""
     return _area_topic(root, Area.DIRECTORY, levels)
@@ -114,6 +109,32 @@ def parse_topic(topic: str, *, root: str = ROOT) -> Topic:
         allowed = {2: "<type>/<source>", 1: "<canonical id>"}.get(wanted or 0, "one level or more")
         raise TopicError("a topic with the wrong number of levels", given=topic, allowed=f"{prefix}{area}/{allowed}")
     return Topic(Area(area), tuple(decode_level(level) for level in levels))
+
+
+def matches(topic_filter: str, topic: str) -> bool:
+    """Whether a topic matches a filter, plain or shared (MQTT 5, section 4.7): `+` is any level, `#` any rest.
+
+    Topics that begin with `$` match no filter that begins with a wildcard.
+    """
+    levels, filter_levels = topic.split("/"), ungrouped(topic_filter).split("/")
+    if topic.startswith("$") and filter_levels[0] in ("+", "#"):
+        return False
+    for place, each in enumerate(filter_levels):
+        if each == "#":
+            return True
+        if place == len(levels) or each not in ("+", levels[place]):
+            return False
+    return len(filter_levels) == len(levels)
+
+
+def is_shared(topic_filter: str) -> bool:
+    """Whether each message that matches goes to one client of a group only."""
+    return topic_filter.startswith("$share/")
+
+
+def ungrouped(topic_filter: str) -> str:
+    """The filter without the group of a shared subscription."""
+    return topic_filter.split("/", 2)[-1] if is_shared(topic_filter) else topic_filter
 
 
 def encode_level(text: str) -> str:

@@ -100,8 +100,8 @@ def test_derived_types() -> None:
     [
         (EventType("Cold", TEMP.attributes, Derivation("Nowhere")), "unknown event type: Nowhere"),
         (EventType("Cold", {"temp": "number"}, Derivation("Temp")), "must have the attributes of 'Temp'"),
-        (derive(TEMP, "Cold", every=5, by=("floor",)), "no attribute to thin by: floor"),
-        (derive(TEMP, "Cold", every=-5), "not an interval to thin to: -5"),
+        (derive(TEMP, "Cold", every=5, by=("floor",)), "no attribute to throttle by: floor"),
+        (derive(TEMP, "Cold", every=-5), "not an interval to throttle to: -5"),
     ],
 )
 def test_derived_types_that_are_refused(derived: EventType, told: str) -> None:

@@ -12,7 +12,6 @@ from distced.middleware.wire.topics import (
     administration_topic,
     area_filter,
     check_root,
-    composite_filter,
     composite_topic,
     dead_letter_topic,
     decode_level,
@@ -40,7 +39,6 @@ BUILT = [
     (event_filter(), "ced/e/+/+"),
     (event_filter("Motion"), "ced/e/Motion/+"),
     (event_filter(source="a+"), "ced/e/+/a%2B"),
-    (composite_filter(), "ced/c/+"),
     (area_filter(Area.DIRECTORY), "ced/d/#"),
     (area_filter(Area.ADMINISTRATION, None, "policy"), "ced/a/+/policy/#"),
 ]

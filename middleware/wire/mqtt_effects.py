@@ -1,0 +1,71 @@
+"""MQTT effects of a sans-I/O participant: publish, subscribe, unsubscribe, log a note (design, section 4).
+
+A participant takes messages and the time and returns effects; a driver carries them out in order: live over the bus, or
+in virtual time. A participant with further effects adds its own types to these.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Caused(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """An effect with its cause; equal to another that does the same, whatever has caused it.
+
+    Attributes:
+        cause: number of the stimulus it follows from, on its participant (`brokers.core.causes`); 0 for unknown.
+    """
+
+    cause: int = 0
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        return all(getattr(self, each) == getattr(other, each) for each in self.__struct_fields__ if each != "cause")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Publish(Caused, frozen=True, eq=False):
+    """Send a message.
+
+    Attributes:
+        qos: 0 or 1.
+        retain: whether the server keeps it.
+        home: the server; empty for that of the directory.
+    """
+
+    topic: str
+    payload: bytes
+    qos: int = 1
+    retain: bool = False
+    home: str = ""
+
+
+class Subscribe(Caused, frozen=True, eq=False):
+    """Have messages that match a filter delivered."""
+
+    topic_filter: str
+    qos: int = 1
+    home: str = ""
+
+
+class Unsubscribe(Caused, frozen=True, eq=False):
+    """Have them delivered no more."""
+
+    topic_filter: str
+    home: str = ""
+
+
+class Note(Caused, frozen=True, eq=False):
+    """A log event.
+
+    Attributes:
+        level: `info` or `warning`.
+        event: what happened, one clause.
+        fields: what it was about.
+    """
+
+    level: str
+    event: str
+    fields: dict[str, object] = {}
