@@ -1,45 +1,56 @@
 """The bus: publish and subscribe over one MQTT server, on one thread that also ticks (design, section 4).
 
-Handlers, timers and calls run one after another on the thread of the bus, directly out of the network: a queue between
+`BaseBus` is what a bus is on either loop; `Bus` drives it by a thread of its own, `AsyncBus` (`async_bus`) by asyncio.
+
+Handlers, timers and calls run one after another on the loop of the bus, directly out of the network: a queue between
 two threads costs a switch of the interpreter lock per message. So they must be quick and never wait. What they publish
 is sent when they return.
 
-The connection is kept up by itself: after a loss it is tried again, later each time; everything subscribed to is asked
-for again, and messages of QoS 1 that were not acknowledged are published again. Opening it may block, so that is done
-on a thread of its own for as long as it takes, while timers run on.
+The connection is kept up by itself: after a loss it is tried again, later each time; everything subscribed to is
+requested again, and messages of QoS 1 that were not acknowledged are published again.
 """
 
 from __future__ import annotations
 
 import ssl
+import threading
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future
 from random import Random
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 
-from distced.middleware.bus.backoff import Backoff
 from distced.middleware.bus.connection import Protocol, Settings, Wanted
-from distced.middleware.bus.dispatch import Core
-from distced.middleware.bus.messages import BusState, BusStatistics, Failure, Message, check_message
+from distced.middleware.bus.connection_state import BusState
+from distced.middleware.bus.delivery import Changed
+from distced.middleware.bus.dispatch import Dispatch
+from distced.middleware.bus.failures import Failure
+from distced.middleware.bus.loop import Loop, Timer
+from distced.middleware.bus.messages import BusStatistics, Message, check_message
+from distced.middleware.bus.reconnection import Backoff
 from distced.middleware.bus.routes import Handler, check_filter
-from distced.middleware.bus.timers import Timer
+from distced.middleware.bus.subscriptions import Answer
+from distced.middleware.bus.thread_loop import ThreadLoop
 from distced.middleware.model.clock import Clock, SystemClock
 from distced.middleware.model.errors import BusError
 from distced.middleware.model.server_address import parse_address
+from distced.middleware.model.timestamps import SECOND
+
+L = TypeVar("L", bound=Loop)
+C = TypeVar("C", bound=Changed)
 
 
-class Bus:
-    """A connection to an MQTT server; use it as a context manager, or call `start` and `stop`.
-
-    Every method may be called from any thread, the bus's own included, where nothing waits.
+class BaseBus(ABC, Generic[L, C]):
+    """A connection to an MQTT server, as far as nothing has to wait.
 
     Attributes:
-        client_id: who this is to the server.
+        client_id: name of this client at the server.
         address: the server.
+        keepalive: seconds of silence after which the peers ask whether the other is still there.
     """
 
     def __init__(
@@ -68,7 +79,7 @@ class Bus:
 
         Args:
             url: `mqtt://host:port` or `mqtts://user:password@host`.
-            client_id: who this is to the server, unlike all others; made up where left out. A session needs one.
+            client_id: name at the server, unlike all others; random where left out. A session needs one.
             random: for the delays between attempts; seeded by the client id where left out.
             will: published by the server when this client is gone without `stop`, after `will_delay` seconds (MQTT 5).
             keepalive: seconds of silence after which the peers ask whether the other is still there.
@@ -81,8 +92,8 @@ class Bus:
             max_inflight: of them, those of QoS 1 sent and not acknowledged; the server may allow fewer.
             connect_timeout: seconds to wait for the network, and again for the server's answer.
             first_delay, longest_delay: seconds between attempts to connect.
-            on_state: called on the bus's thread when the connection comes or goes, with the reason.
-            on_failure: called on the bus's thread with what a handler, a timer or a call raised, and with messages and
+            on_state: called on the bus's loop when the connection comes or goes, with the reason.
+            on_failure: called on the bus's loop with what a handler, a timer or a call raised, and with messages and
                 subscriptions the server did not accept.
 
         Raises:
@@ -100,6 +111,7 @@ class Bus:
             check_message(*will)
         self.client_id = client_id or f"distced-{uuid.uuid4().hex[:12]}"
         self.address = parse_address(url)
+        self.keepalive = keepalive
         if self.address.tls and tls is None:
             tls = ssl.create_default_context()
         settings = Settings(
@@ -113,37 +125,169 @@ class Bus:
             max_inflight,
             tls,
         )
-        self._core = Core(
+        clock = clock or SystemClock()
+        self._clock = clock
+        self._loop, self._changed = self._driver(clock)
+        self._dispatch = Dispatch(
             settings,
             protocol,
             Backoff(first_delay, longest_delay, random or Random(self.client_id)),
-            clock or SystemClock(),
+            clock,
+            self._loop,
+            self._changed,
             max_queued=max_queued,
             hold_acknowledgements=hold_acknowledgements,
             on_state=on_state,
             on_failure=on_failure,
         )
 
-    # From start to stop
+    @abstractmethod
+    def _driver(self, clock: Clock) -> tuple[L, C]:
+        """The loop that drives this bus, and the condition on which callers wait."""
+
+    @property
+    def state(self) -> BusState:
+        """The state of the connection."""
+        return self._dispatch.state.state
+
+    @property
+    def connected(self) -> bool:
+        """Whether the server has accepted and the connection stands."""
+        return self.state is BusState.CONNECTED
+
+    @property
+    def protocol(self) -> Protocol | None:
+        """The version of MQTT that is spoken; None without a connection."""
+        connection = self._dispatch.connection
+        return None if connection is None else connection.protocol
+
+    @property
+    def resumed(self) -> bool:
+        """Whether the server still knew this client when it accepted, and has kept messages for it."""
+        connection = self._dispatch.connection
+        return connection is not None and connection.accepted is not None and connection.accepted.session_present
+
+    @property
+    def statistics(self) -> BusStatistics:
+        """The present counters."""
+        return msgspec.structs.replace(self._dispatch.statistics, refused=self._dispatch.outbox.refused)
+
+    # Messages
+
+    def listen(
+        self, topic_filter: str, handler: Handler, answered: Callable[[BusError | None], object], *, qos: int = 0
+    ) -> None:
+        """Subscribe without waiting; `answered` is called once, with None or the refusal of the server.
+
+        Where the connection is lost before, the server of the next one answers. Called on the bus's loop.
+        """
+        answer: Future[None] = Future()
+        answer.add_done_callback(lambda done: answered(done.exception()))  # type: ignore[arg-type]
+        self._subscribe(topic_filter, handler, qos, answer)
+
+    def unsubscribe(self, topic_filter: str, handler: Handler | None = None) -> None:
+        """Take a handler away from a filter, or all of them. Nothing happens where there is none."""
+        self._here_or_soon(
+            lambda: self._dispatch.subscriptions.remove(topic_filter, handler, self._dispatch.connection)
+        )
+
+    @property
+    def mark(self) -> int:
+        """How many messages of QoS 1 were handled; to be read on the bus's loop, with the state that covers them."""
+        return self._dispatch.receipts.mark
+
+    def acknowledge(self, mark: int) -> None:
+        """Acknowledge the messages of QoS 1 handled up to a mark, where acknowledgements are held.
+
+        What is not acknowledged is sent again after a reconnection, provided that there is a session.
+        """
+        self._here_or_soon(lambda: self._dispatch.receipts.acknowledge(mark, self._dispatch.connection))
+
+    # Time
+
+    def call_soon(self, run: Callable[[], Any]) -> None:
+        """Run this on the bus's loop, soon and in order."""
+        self._loop.call_soon(run)
+
+    def call_later(self, seconds: float, run: Callable[[], Any]) -> Timer:
+        """Run this on the bus's loop after a number of seconds; the timer returned can be cancelled."""
+        return self._loop.call_later(seconds, run)
+
+    def every(self, seconds: float, run: Callable[[], Any]) -> Timer:
+        """Run this on the bus's loop at an interval in seconds, connected or not; missed times are left out."""
+        if seconds <= 0:
+            raise BusError("no time between repetitions", given=f"{seconds} s", allowed="more than 0 s")
+        return self._loop.call_later(seconds, run, repeat=True)
+
+    # For both loops
+
+    def _begin(self) -> None:
+        if not self._dispatch.state.start():
+            raise BusError("a bus is started once", given=self.state.value, advice="make a new one")
+        self._loop.call_soon(self._dispatch.begin)
+        self._loop.start(self._dispatch)
+
+    def _subscribe(self, topic_filter: str, handler: Handler, qos: int, answer: Answer | None) -> None:
+        check_filter(topic_filter)
+        if qos not in (0, 1):
+            raise BusError("not a quality of service", given=qos, allowed="0 or 1")
+        dispatch = self._dispatch
+        self._here_or_soon(lambda: dispatch.subscriptions.add(topic_filter, handler, qos, answer, dispatch.connection))
+
+    def _here_or_soon(self, run: Callable[[], None]) -> None:
+        if self._loop.is_current:
+            run()
+            # What it has handed to the connection is written in a turn.
+            self._loop.wake()
+        else:
+            self._loop.call_soon(run)
+
+    def _no_connection(self, timeout: float) -> BusError:
+        error = self._dispatch.state.error or BusError(
+            f"no connection to {self.address}", given=f"after {timeout} s", advice="allow more time"
+        )
+        return BusError(error.problem, given=error.given, where=error.where, advice=error.advice)
+
+    def _not_confirmed(self, topic_filter: str) -> BusError:
+        return BusError("the server has not confirmed a subscription", given=topic_filter, where=str(self.address))
+
+    def _not_taken(self, topic: str) -> BusError:
+        outbox = self._dispatch.outbox
+        if outbox.closed:
+            return BusError("the bus is stopped", given=topic, where=str(self.address))
+        return BusError(
+            "too many messages wait to be sent",
+            given=f"{outbox.unsettled} messages, {self.state.value}",
+            allowed=f"{outbox.limit} messages",
+            where=str(self.address),
+            advice="publish more slowly, in larger frames, or raise max_queued",
+        )
+
+
+class Bus(BaseBus[ThreadLoop, threading.Condition]):
+    """A bus on a thread of its own; use it as a context manager, or call `start` and `stop`.
+
+    Every method may be called from any thread, the bus's own included, where nothing waits.
+    """
+
+    def _driver(self, clock: Clock) -> tuple[ThreadLoop, threading.Condition]:
+        return ThreadLoop(f"bus-{self.client_id}", clock), threading.Condition()
 
     def start(self) -> None:
         """Begin to connect, in the background, and to run timers. A bus is started once."""
-        if not self._core.standing.start():
-            raise BusError("a bus is started once", given=self.state.value, advice="make a new one")
-        self._core.loop.call_soon(self._core.begin)
-        self._core.loop.start()
+        self._begin()
 
     def stop(self, timeout: float = 5.0) -> None:
-        """Wait up to so many seconds until what was published is through, say farewell, and end.
+        """Wait up to `timeout` seconds until what was published is through, say farewell, and end.
 
         What is left then is given up, counted and reported. On the bus's own thread it does not wait.
         """
-        loop = self._core.loop
-        if self._core.standing.start():
+        loop = self._loop
+        if self._dispatch.state.start():
             # It never ran; its thread is what cleans up.
-            loop.start()
+            loop.start(self._dispatch)
         if self.connected and not loop.is_current:
-            self._core.outbox.wait_settled(timeout)
+            self.flush(timeout)
         loop.end()
         loop.join(timeout)
 
@@ -156,49 +300,16 @@ class Bus:
     ) -> None:
         self.stop()
 
-    @property
-    def state(self) -> BusState:
-        """How it stands with the connection."""
-        return self._core.standing.state
-
-    @property
-    def connected(self) -> bool:
-        """Whether the server has accepted and the connection stands."""
-        return self.state is BusState.CONNECTED
-
-    @property
-    def protocol(self) -> Protocol | None:
-        """The version of MQTT that is spoken; None without a connection."""
-        connection = self._core.connection
-        return None if connection is None else connection.protocol
-
-    @property
-    def resumed(self) -> bool:
-        """Whether the server still knew this client when it accepted, and has kept messages for it."""
-        connection = self._core.connection
-        return connection is not None and connection.accepted is not None and connection.accepted.session_present
-
-    @property
-    def statistics(self) -> BusStatistics:
-        """The counters as they stand now."""
-        return msgspec.structs.replace(self._core.statistics, refused=self._core.outbox.refused)
-
     def wait_connected(self, timeout: float = 10.0) -> None:
-        """Wait until the connection stands; raise `BusError` with the reason where it does not after so many seconds.
+        """Wait until the connection stands; raise `BusError` with the reason where it does not after `timeout` seconds.
 
         A refusal that will not change by itself, of a password for example, is raised at once.
         """
-        standing = self._core.standing
-        if not self._core.loop.is_current:
-            standing.wait(timeout)
-        if self.connected:
-            return
-        error = standing.error or BusError(
-            f"no connection to {self.address}", given=f"after {timeout} s", advice="allow more time"
-        )
-        raise BusError(error.problem, given=error.given, where=error.where, advice=error.advice)
-
-    # Messages
+        if not self._loop.is_current:
+            with self._changed:
+                self._changed.wait_for(self._dispatch.state.is_decided, timeout)
+        if not self.connected:
+            raise self._no_connection(timeout)
 
     def publish(self, topic: str, payload: bytes, *, qos: int = 0, retain: bool = False, timeout: float = 5.0) -> None:
         """Take a message for sending; without a connection it waits for the next one.
@@ -209,22 +320,27 @@ class Bus:
         Raises:
             BusError: where there was no room in time, the message cannot be, or the bus is stopped.
         """
-        core = self._core
-        if core.put(check_message(topic, payload, qos, retain), timeout):
-            return
-        if core.outbox.closed:
-            raise BusError("the bus is stopped", given=topic, where=str(self.address))
-        raise BusError(
-            "too many messages wait to be sent",
-            given=f"{core.outbox.unsettled} messages, {self.state.value}",
-            allowed=f"{core.outbox.limit} messages",
-            where=str(self.address),
-            advice="publish more slowly, in larger frames, or raise max_queued",
-        )
+        message = check_message(topic, payload, qos, retain)
+        outbox, changed = self._dispatch.outbox, self._changed
+        if self._loop.is_current:
+            self._make_room(timeout)
+            timeout = 0.0
+        with changed:
+            if timeout > 0 and not outbox.has_room():
+                outbox.waiting += 1
+                changed.wait_for(outbox.has_room, timeout)
+                outbox.waiting -= 1
+            taken = outbox.put(message)
+        self._loop.wake()
+        if not taken:
+            raise self._not_taken(topic)
 
     def flush(self, timeout: float = 5.0) -> bool:
-        """Wait up to so many seconds until everything published is through; whether it is."""
-        return self._core.outbox.wait_settled(0.0 if self._core.loop.is_current else timeout)
+        """Wait up to `timeout` seconds until everything published is through; whether it is."""
+        outbox = self._dispatch.outbox
+        with self._changed:
+            self._changed.wait_for(outbox.is_through, 0.0 if self._loop.is_current else timeout)
+            return not outbox.unsettled
 
     def subscribe(self, topic_filter: str, handler: Handler, *, qos: int = 0, timeout: float | None = None) -> None:
         """Have messages that match handled, from now on and after every reconnection.
@@ -236,60 +352,29 @@ class Bus:
         Args:
             handler: takes topic, payload, and whether the message is a retained one. It runs on the bus's thread.
             qos: 0 or 1, the most that messages are delivered with.
-            timeout: wait up to so many seconds for the server to confirm; None does not wait.
+            timeout: wait up to this many seconds for the server to confirm; None does not wait.
 
         Raises:
             BusError: for what is no filter; and where it waits, for a server that refuses or does not answer.
         """
-        check_filter(topic_filter)
-        if qos not in (0, 1):
-            raise BusError("not a quality of service", given=qos, allowed="0 or 1")
-        answer: Future[None] | None = None if timeout is None or self._core.loop.is_current else Future()
-        self._here_or_soon(
-            lambda: self._core.subscriptions.add(topic_filter, handler, qos, answer, self._core.connection)
-        )
+        answer: Future[None] | None = None if timeout is None or self._loop.is_current else Future()
+        self._subscribe(topic_filter, handler, qos, answer)
         if answer is not None:
             try:
                 answer.result(timeout)
             except TimeoutError:
-                raise BusError(
-                    "the server has not confirmed a subscription", given=topic_filter, where=str(self.address)
-                ) from self._core.standing.error
+                raise self._not_confirmed(topic_filter) from self._dispatch.state.error
 
-    def unsubscribe(self, topic_filter: str, handler: Handler | None = None) -> None:
-        """Take a handler away from a filter, or all of them. Nothing happens where there is none."""
-        self._here_or_soon(lambda: self._core.subscriptions.remove(topic_filter, handler, self._core.connection))
-
-    @property
-    def mark(self) -> int:
-        """How many messages of QoS 1 were handled; to be read on the bus's thread, with the state that covers them."""
-        return self._core.receipts.mark
-
-    def acknowledge(self, mark: int) -> None:
-        """Acknowledge the messages of QoS 1 handled up to a mark, where acknowledgements are held.
-
-        What is not acknowledged is sent again after a reconnection, provided that there is a session.
-        """
-        self._here_or_soon(lambda: self._core.receipts.acknowledge(mark, self._core.connection))
-
-    # Time
-
-    def call_soon(self, run: Callable[[], Any]) -> None:
-        """Run this on the bus's thread, soon and in order."""
-        self._core.loop.call_soon(run)
-
-    def call_later(self, seconds: float, run: Callable[[], Any]) -> Timer:
-        """Run this on the bus's thread after so many seconds; the timer returned can be cancelled."""
-        return self._core.loop.call_later(seconds, run)
-
-    def every(self, seconds: float, run: Callable[[], Any]) -> Timer:
-        """Run this on the bus's thread every so many seconds, connected or not; missed times are left out."""
-        if seconds <= 0:
-            raise BusError("no time between repetitions", given=f"{seconds} s", allowed="more than 0 s")
-        return self._core.loop.call_later(seconds, run, repeat=True)
-
-    def _here_or_soon(self, run: Callable[[], None]) -> None:
-        if self._core.loop.is_current:
-            run()
-        else:
-            self._core.loop.call_soon(run)
+    def _make_room(self, timeout: float) -> None:
+        """On the bus's own thread, which is the one that sends: wait for nothing but the network."""
+        dispatch, outbox = self._dispatch, self._dispatch.outbox
+        if not outbox.full:
+            return
+        deadline = self._clock.now() + round(timeout * SECOND)
+        dispatch.send()
+        while outbox.full and dispatch.waits_for_network:
+            left = (deadline - self._clock.now()) / SECOND
+            if left <= 0 or dispatch.connection is None:
+                break
+            self._loop.wait_writable(dispatch.connection.fileno(), left)
+            dispatch.send()

@@ -1,12 +1,13 @@
 """One connection to an MQTT server, from its opening to its end; after that a new one is made.
 
 paho can reconnect by itself, with state that survives the connection. A new client each time was chosen instead: what
-was under way at QoS 1 is published anew by the bus, which is the same to the receiver, and nothing depends on what paho
-remembers.
+was under way at QoS 1 is published again by the bus, which is the same to the receiver, and nothing depends on what
+paho remembers.
 """
 
 from __future__ import annotations
 
+import socket
 import ssl
 from collections import deque
 from collections.abc import Callable
@@ -21,10 +22,11 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
+from distced.middleware.bus.failures import lost, refused
 from distced.middleware.bus.messages import HEADER_MAX, PACKET_MAX, Message
-from distced.middleware.bus.paho_client import Client, Deliver
+from distced.middleware.bus.paho_client import BufferedSocket, Client, Deliver
 from distced.middleware.model.errors import BusError
-from distced.middleware.model.server_address import Address, lost, refused
+from distced.middleware.model.server_address import Address
 
 Protocol: TypeAlias = Literal["5", "3.1.1"]
 """A version of MQTT."""
@@ -83,14 +85,16 @@ class Accepted:
 
 
 class Connection:
-    """A connection. `open` may run on any thread; everything else belongs to the thread of the bus.
+    """A connection on an open socket; belongs to the loop of the bus, and never waits.
 
     Attributes:
         protocol: the version of MQTT it speaks.
         accepted: what the server granted; None until it has accepted.
         ended: why the connection is over; None as long as it is not.
         unsupported: whether the server is likely not to know this version of MQTT.
-        hopeless: whether trying again will not help until somebody changes something.
+        hopeless: whether trying again will not help until something is changed.
+        paused: whether nothing is read at present, so that the server holds messages back.
+        on_close: called once, right before the socket is closed.
     """
 
     def __init__(
@@ -107,6 +111,8 @@ class Connection:
         self.ended: BusError | None = None
         self.unsupported = False
         self.hopeless = False
+        self.paused = False
+        self.on_close: Callable[[], None] = _nothing
         self._settings = settings
         self._refusal: str | None = None
         # Messages handed to paho: at QoS 0 until the operating system has them, at QoS 1 until they are acknowledged.
@@ -125,8 +131,9 @@ class Connection:
 
     # Opening and closing
 
-    def open(self) -> None:
-        """Open the network connection and have the greeting ready; blocks, and raises what the network raises."""
+    def open(self, stream: socket.socket) -> None:
+        """Take an open socket, which does not block, and have the greeting ready for `write`."""
+        self._client.stream = BufferedSocket(stream)
         address, version5 = self._settings.address, self.protocol == "5"
         properties = None
         if version5 and self._settings.session_expiry:
@@ -154,8 +161,14 @@ class Connection:
         """Close without a word."""
         stream = self._client.socket()
         if stream is not None:
+            self._closing()
             stream.close()
         self.ended = self.ended or reason
+
+    def _closing(self) -> None:
+        # Once: paho closes its socket again when it is collected, on any thread, and another may have the number then.
+        on_close, self.on_close = self.on_close, _nothing
+        on_close()
 
     # Reading and writing
 
@@ -163,7 +176,7 @@ class Connection:
     def has_unread(self) -> bool:
         """Whether `read` has something to do that no selector knows of."""
         stream = self._client.stream
-        return self.ended is None and stream is not None and stream.waiting
+        return self.ended is None and not self.paused and stream is not None and stream.waiting
 
     @property
     def wants_write(self) -> bool:
@@ -180,11 +193,11 @@ class Connection:
         return message.qos == 0 or (self.accepted is not None and len(self._unacknowledged) < self.accepted.window)
 
     def read(self, packets: int) -> None:
-        """Handle so many packets, or what there is."""
+        """Handle up to `packets` packets, or what there is."""
         read, stream = self._client.loop_read, self._client.stream
         for _ in range(packets):
             read()
-            if self.ended is not None or stream is None or not stream.waiting:
+            if self.ended is not None or self.paused or stream is None or not stream.waiting:
                 break
 
     def write(self) -> None:
@@ -252,11 +265,8 @@ class Connection:
 
     def _configure(self, client: PahoClient) -> None:
         settings = self._settings
-        client.connect_timeout = settings.connect_timeout
         if settings.address.username is not None:
             client.username_pw_set(settings.address.username, settings.address.password)
-        if settings.address.tls:
-            client.tls_set_context(settings.tls)
         if settings.will is not None:
             will, delay = settings.will, None
             if self.protocol == "5" and settings.will_delay:
@@ -265,7 +275,8 @@ class Connection:
         client.on_connect = self._on_connect
         client.on_disconnect = self._on_disconnect
         client.on_subscribe = self._on_subscribe
-        # That somebody else does the writing keeps paho from writing each packet by itself; want_write tells when.
+        client.on_socket_close = lambda *_: self._closing()
+        # That the loop does the writing keeps paho from writing each packet by itself; want_write tells when.
         client.on_socket_register_write = lambda *_: None
 
     def _on_connect(
@@ -324,8 +335,11 @@ def next_protocol(wanted: Wanted, tried: Connection) -> Protocol:
         return wanted
     if tried.unsupported:
         return "3.1.1" if tried.protocol == "5" else "5"
-    # After a loss somebody else may answer than before, so begin with 5 again.
+    # After a loss another server may answer than before, so begin with 5 again.
     return tried.protocol if tried.accepted is None else "5"
+
+
+def _nothing() -> None: ...
 
 
 def _is_through(info: MQTTMessageInfo) -> bool:

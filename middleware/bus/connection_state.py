@@ -1,26 +1,37 @@
-"""How it stands with the connection, for every thread to see and wait for."""
+"""State of the connection to a server, with the last error; read at any time, waited for on a condition."""
 
 from __future__ import annotations
 
-import threading
+from enum import StrEnum
 
-from distced.middleware.bus.messages import BusState
+from distced.middleware.bus.delivery import Changed
 from distced.middleware.model.errors import BusError
 
 
-class Standing:
-    """The state of a bus.
+class BusState(StrEnum):
+    """How it stands with the connection to the server."""
+
+    NEW = "new"
+    CONNECTING = "connecting"
+    CONNECTED = "connected"
+    WAITING = "waiting"
+    """Not connected; the next attempt comes by itself."""
+    STOPPED = "stopped"
+
+
+class ConnectionState:
+    """The present state of a bus, and why there is no connection.
 
     Attributes:
-        state: how it stands; only ever changed by `start` and `enter`.
+        state: only ever changed by `start` and `enter`.
         error: why there is no connection, as far as is known; None where there is one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, changed: Changed) -> None:
         self.state = BusState.NEW
         self.error: BusError | None = None
         self._hopeless = False
-        self._changed = threading.Condition()
+        self._changed = changed
 
     def start(self) -> bool:
         """Leave the first state; whether this call did."""
@@ -31,7 +42,7 @@ class Standing:
             return True
 
     def enter(self, state: BusState, error: BusError | None, *, hopeless: bool = False) -> None:
-        """Change the state and wake whoever waits; `hopeless` where waiting will not help."""
+        """Change the state and notify; `hopeless` where waiting will not help."""
         with self._changed:
             self.state = state
             # While the next attempt runs, the last failure still says most.
@@ -39,9 +50,6 @@ class Standing:
                 self.error, self._hopeless = error, hopeless
             self._changed.notify_all()
 
-    def wait(self, timeout: float) -> None:
-        """Wait up to so many seconds until there is a connection, or nothing to wait for."""
-        with self._changed:
-            self._changed.wait_for(
-                lambda: self.state in (BusState.CONNECTED, BusState.STOPPED) or self._hopeless, timeout
-            )
+    def is_decided(self) -> bool:
+        """Whether waiting for a connection is over: there is one, or none to wait for."""
+        return self.state in (BusState.CONNECTED, BusState.STOPPED) or self._hopeless

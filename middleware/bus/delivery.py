@@ -1,4 +1,4 @@
-"""Messages waiting to be sent: bounded, filled by any thread, emptied by the bus's own.
+"""Delivery of messages: those to be sent until they are settled, those received until they are acknowledged.
 
 A message counts until it is settled: at QoS 0 when the operating system has it, at QoS 1 when the server has
 acknowledged it. That is what the bound is on, for paho's own queue is unbounded at QoS 0.
@@ -6,32 +6,44 @@ acknowledged it. That is what the bound is on, for paho's own queue is unbounded
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Iterable
+from typing import Any, Protocol
 
+from distced.middleware.bus.connection import Connection
 from distced.middleware.bus.messages import Message
 from distced.middleware.model.errors import BusError
 
 
+class Changed(Protocol):
+    """A condition to wait on: `threading.Condition`, or `AsyncioCondition`. How to wait is the bus's own."""
+
+    def __enter__(self) -> Any: ...
+
+    def __exit__(self, *_: Any) -> Any: ...
+
+    def notify_all(self) -> None: ...
+
+
 class Outbox:
-    """A bounded queue of messages.
+    """Bounded queue of messages to be sent; notifies of room and of completion.
 
     Attributes:
         limit: how many messages may be unsettled.
         refused: how many found no room in time.
+        waiting: how many publishers wait for room.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, changed: Changed) -> None:
         if limit < 1:
             raise BusError("not a number of messages to wait", given=limit, allowed="1 or more")
         self.limit = limit
         self.refused = 0
+        self.waiting = 0
         self._queue: deque[Message] = deque()
         self._unsettled = 0
-        self._waiting = 0
         self._closed = False
-        self._changed = threading.Condition()
+        self._changed = changed
 
     def __bool__(self) -> bool:
         """Whether there is a message to send."""
@@ -52,21 +64,24 @@ class Outbox:
         """Whether nothing is taken any more."""
         return self._closed
 
-    def put(self, message: Message, timeout: float) -> bool:
-        """Queue a message, waiting for room up to so many seconds; False where there was none, or it is closed."""
-        with self._changed:
-            if self._unsettled >= self.limit and not self._closed and timeout > 0:
-                self._waiting += 1
-                self._changed.wait_for(lambda: self._unsettled < self.limit or self._closed, timeout)
-                self._waiting -= 1
-            if self._closed:
-                return False
-            if self._unsettled >= self.limit:
-                self.refused += 1
-                return False
-            self._unsettled += 1
-            self._queue.append(message)
-            return True
+    def has_room(self) -> bool:
+        """Whether waiting for room is over: there is some, or nothing is taken any more."""
+        return self._unsettled < self.limit or self._closed
+
+    def is_through(self) -> bool:
+        """Whether waiting for completion is over: all is settled, or never will be."""
+        return not self._unsettled or self._closed
+
+    def put(self, message: Message) -> bool:
+        """Queue a message; False where there is no room, or it is closed. The caller holds the condition."""
+        if self._closed:
+            return False
+        if self._unsettled >= self.limit:
+            self.refused += 1
+            return False
+        self._unsettled += 1
+        self._queue.append(message)
+        return True
 
     def take(self) -> Message:
         """The message that has waited longest, to be sent."""
@@ -77,27 +92,53 @@ class Outbox:
         return self._queue[0]
 
     def settle(self, count: int) -> None:
-        """So many messages taken earlier are through, or given up."""
+        """`count` messages taken earlier are through, or given up."""
         with self._changed:
             self._unsettled -= count
-            # Whoever waits is woken when half is free: one by one, threads would switch for each message.
-            if not self._unsettled or (self._waiting and self._unsettled <= self.limit // 2):
+            # Publishers are woken when half is free: one by one, threads would switch for each message.
+            if not self._unsettled or (self.waiting and self._unsettled <= self.limit // 2):
                 self._changed.notify_all()
 
     def put_back(self, messages: Iterable[Message]) -> None:
         """Return messages that were taken and are not settled, in order, to the front."""
         self._queue.extendleft(reversed(list(messages)))
 
-    def wait_settled(self, timeout: float) -> bool:
-        """Wait up to so many seconds until everything is settled; whether it is."""
-        with self._changed:
-            return self._changed.wait_for(lambda: not self._unsettled or self._closed, timeout) and not self._unsettled
-
     def close(self) -> list[Message]:
-        """Take nothing any more, wake whoever waits, and return what is left in the queue."""
+        """Take nothing any more, end all waiting, and return what is left in the queue."""
         with self._changed:
             self._closed = True
             left = list(self._queue)
             self._queue.clear()
             self._changed.notify_all()
             return left
+
+
+class Receipts:
+    """Acknowledgements of QoS 1: given when a message was handled, or held until the state that covers it is safe.
+
+    Attributes:
+        mark: how many were handled since the bus was made.
+    """
+
+    def __init__(self, *, hold: bool) -> None:
+        self.mark = 0
+        self._hold = hold
+        # Numbers of packets handled and not acknowledged, oldest first. The server wants them in this order.
+        self._held: deque[int] = deque()
+
+    def handled(self, number: int, connection: Connection) -> None:
+        """A message was handled."""
+        self.mark += 1
+        if self._hold:
+            self._held.append(number)
+        else:
+            connection.acknowledge(number)
+
+    def acknowledge(self, mark: int, connection: Connection | None) -> None:
+        """Acknowledge what was handled up to a mark."""
+        while self._held and self.mark - len(self._held) < mark and connection is not None:
+            connection.acknowledge(self._held.popleft())
+
+    def forget(self) -> None:
+        """The connection is lost: the server sends again what was not acknowledged, under other numbers."""
+        self._held.clear()

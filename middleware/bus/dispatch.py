@@ -1,43 +1,38 @@
-"""What a bus does on its own thread: hands messages to the connection and to the handlers, and accounts for them.
+"""Dispatch of messages between a bus, its connection and its handlers, with accounting; independent of the loop.
 
-Everything here runs on that thread, except `put`. Callers of other threads go through `Bus`.
+Everything here runs on the loop of the bus and never waits. Callers from elsewhere go through `Bus`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from selectors import EVENT_WRITE, DefaultSelector
 from typing import Any, Final
 
 from paho.mqtt.reasoncodes import ReasonCode
 
-from distced.middleware.bus.backoff import Backoff
 from distced.middleware.bus.connection import Connection, Protocol, Settings, Wanted
-from distced.middleware.bus.connection_state import Standing
-from distced.middleware.bus.delivery import Outbox
-from distced.middleware.bus.failures import Reports, name_of
+from distced.middleware.bus.connection_state import BusState, ConnectionState
+from distced.middleware.bus.delivery import Changed, Outbox, Receipts
+from distced.middleware.bus.failures import Failure, FailureReports, name_of
 from distced.middleware.bus.loop import Loop
-from distced.middleware.bus.messages import BusState, BusStatistics, Failure, Message
-from distced.middleware.bus.receipts import Receipts
-from distced.middleware.bus.reconnection import Link
+from distced.middleware.bus.messages import BusStatistics, Message
+from distced.middleware.bus.reconnection import Backoff, Reconnection
 from distced.middleware.bus.subscriptions import Subscriptions
 from distced.middleware.model.clock import Clock
 from distced.middleware.model.errors import BusError
-from distced.middleware.model.timestamps import SECOND
 
 _SEND_AT_ONCE: Final = 64
 """Messages handed over before the network is read again."""
 
 
-class Core:
-    """The inside of a bus.
+class Dispatch:
+    """The inside of a bus, driven by a loop.
 
     Attributes:
-        loop: its thread.
-        standing: how it stands with the connection.
-        outbox: what waits to be sent.
+        state: the state of the connection.
+        outbox: messages waiting to be sent.
         statistics: its counters.
-        subscriptions, receipts: what it receives, and has acknowledged.
+        subscriptions, receipts: filters with their handlers, and acknowledgements of messages received.
     """
 
     def __init__(
@@ -46,33 +41,27 @@ class Core:
         wanted: Wanted,
         backoff: Backoff,
         clock: Clock,
+        loop: Loop,
+        changed: Changed,
         *,
         max_queued: int,
         hold_acknowledgements: bool,
         on_state: Callable[[BusState, BusError | None], object] | None,
         on_failure: Callable[[Failure], object] | None,
     ) -> None:
-        self.standing = Standing()
-        self.outbox = Outbox(max_queued)
+        self.state = ConnectionState(changed)
+        self.outbox = Outbox(max_queued, changed)
         self.statistics = BusStatistics()
         self.subscriptions = Subscriptions()
         self.receipts = Receipts(hold=hold_acknowledgements)
-        self.loop = Loop(
-            f"bus-{settings.client_id}",
-            clock,
-            work=self._work,
-            pending=self._pending,
-            failed=self._call_failed,
-            ended=self._at_end,
-        )
+        self._loop = loop
         self._settings = settings
-        self._clock = clock
         self._on_state = on_state
-        self._reports = Reports(settings.client_id, on_failure)
-        # What messages come from; the link knows a connection as such only after the first piece of it was read.
+        self._reports = FailureReports(settings.client_id, on_failure)
+        # What messages come from; a connection counts as one only after the first piece of it was read.
         self._receiving: Connection | None = None
-        self._link = Link(
-            self.loop,
+        self._reconnection = Reconnection(
+            loop,
             settings,
             wanted,
             backoff,
@@ -86,33 +75,62 @@ class Core:
     @property
     def connection(self) -> Connection | None:
         """The connection; None while there is none."""
-        return self._link.connection
+        return self._reconnection.connection
 
     def begin(self) -> None:
         """Connect, and keep connected from now on."""
-        self._link.begin()
+        self._reconnection.begin()
 
-    def put(self, message: Message, timeout: float) -> bool:
-        """Queue a message, waiting for room up to so many seconds; whether it was. From any thread.
+    def pause(self, paused: bool) -> None:
+        """Take no further message from the server, or go on."""
+        self._reconnection.pause(paused)
 
-        On the loop's own thread it waits for nothing but the network.
-        """
-        if self.loop.is_current:
-            return self._put_here(message, timeout)
-        taken = self.outbox.put(message, timeout)
-        self.loop.wake()
-        return taken
+    def send(self) -> None:
+        """Write what waits for the network and hand some messages over, to make room in the outbox."""
+        connection = self._reconnection.connection
+        if connection is not None and connection.ended is None:
+            if connection.wants_write:
+                connection.write()
+            self._send(connection)
 
-    def _work(self) -> None:
-        """Each turn of the loop: send what waits, read what no selector knows of."""
-        connection = self._link.connection
+    @property
+    def waits_for_network(self) -> bool:
+        """Whether it is the network that does not take more, rather than the server that does not acknowledge."""
+        connection = self._reconnection.connection
+        return connection is not None and connection.wants_write and connection.ended is None
+
+    # What the loop calls
+
+    def work(self) -> None:
+        """Send what waits, read what no selector knows of."""
+        connection = self._reconnection.connection
         if connection is not None:
             self._send(connection)
-        self._link.turn()
+        self._reconnection.turn()
 
-    def _pending(self) -> bool:
-        connection = self._link.connection
-        return self._link.has_unread or (connection is not None and self._sendable(connection))
+    def pending(self) -> bool:
+        connection = self._reconnection.connection
+        return self._reconnection.has_unread or (connection is not None and self._sendable(connection))
+
+    def failed(self, error: Exception, run: Callable[..., Any]) -> None:
+        self.statistics.handler_errors += 1
+        self._reports.failed(Failure(error, name_of(run)))
+
+    def end(self) -> None:
+        """Send what can be sent without waiting, say farewell, and give up the rest."""
+        stopped = BusError("the bus is stopped", where=str(self._settings.address))
+        connection = self._reconnection.connection
+        while connection is not None and self._sendable(connection):
+            self._send(connection)
+        left = self.outbox.close()
+        if connection is not None:
+            left = connection.unsettled() + left
+        self._reconnection.end()
+        self.subscriptions.end(stopped)
+        self._give_up(left, "the bus was stopped before it was through")
+        self._enter(BusState.STOPPED, stopped)
+
+    # Messages
 
     def _sendable(self, connection: Connection) -> bool:
         return bool(self.outbox) and connection.can_send and connection.has_room_for(self.outbox.first())
@@ -142,24 +160,6 @@ class Core:
         if through:
             self.outbox.settle(through)
 
-    def _put_here(self, message: Message, timeout: float) -> bool:
-        """Make room from the bus's own thread, which is the one that sends: wait for nothing but the network."""
-        connection = self._link.connection
-        if connection is not None and self.outbox.full:
-            deadline = self._clock.now() + round(timeout * SECOND)
-            self._send(connection)
-            while self.outbox.full and connection.wants_write and connection.ended is None:
-                left = (deadline - self._clock.now()) / SECOND
-                if left <= 0:
-                    break
-                with DefaultSelector() as selector:
-                    selector.register(connection.fileno(), EVENT_WRITE)
-                    selector.select(left)
-                connection.write()
-                self._send(connection)
-        # Where it is full still, the server has to acknowledge first, which only this thread could read; or time is up.
-        return self.outbox.put(message, 0.0)
-
     def _deliver(self, key: bytes, payload: bytes, retain: bool, number: int) -> None:
         statistics = self.statistics
         statistics.messages_in += 1
@@ -182,8 +182,8 @@ class Core:
             protocol,
             deliver=self._deliver,
             # Later, outside of paho: a hook that publishes must not get into it a second time.
-            subscribed=lambda *answer: self.loop.call_soon(lambda: self._subscription_answered(*answer)),
-            not_accepted=lambda *answer: self.loop.call_soon(lambda: self._not_accepted(*answer)),
+            subscribed=lambda *answer: self._loop.call_soon(lambda: self._subscription_answered(*answer)),
+            not_accepted=lambda *answer: self._loop.call_soon(lambda: self._not_accepted(*answer)),
         )
         return self._receiving
 
@@ -209,10 +209,6 @@ class Core:
     def _not_accepted(self, message: Message, reason: ReasonCode) -> None:
         self._give_up([message], f"the server does not accept it: {reason.getName()}")
 
-    def _call_failed(self, error: Exception, run: Callable[..., Any]) -> None:
-        self.statistics.handler_errors += 1
-        self._reports.failed(Failure(error, name_of(run)))
-
     def _give_up(self, messages: list[Message], why: str) -> None:
         for message in messages:
             self.statistics.dropped += 1
@@ -222,22 +218,9 @@ class Core:
             self._reports.failed(Failure(error, "publish", message.topic, message.payload))
 
     def _enter(self, state: BusState, error: BusError | None, *, hopeless: bool = False) -> None:
-        self.standing.enter(state, error, hopeless=hopeless)
+        self.state.enter(state, error, hopeless=hopeless)
         if self._on_state is not None:
             try:
                 self._on_state(state, error)
             except Exception as problem:
-                self._call_failed(problem, self._on_state)
-
-    def _at_end(self) -> None:
-        stopped = BusError("the bus is stopped", where=str(self._settings.address))
-        connection = self._link.connection
-        while connection is not None and self._sendable(connection):
-            self._send(connection)
-        left = self.outbox.close()
-        if connection is not None:
-            left = connection.unsettled() + left
-        self._link.end()
-        self.subscriptions.end(stopped)
-        self._give_up(left, "the bus was stopped before it was through")
-        self._enter(BusState.STOPPED, stopped)
+                self.failed(problem, self._on_state)

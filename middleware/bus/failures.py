@@ -1,19 +1,40 @@
-"""How failures are reported: counted, handed to the hook, and logged without flooding the log."""
+"""Failures of a bus: errors of its connection with advice, and reports that are counted, handed on and logged."""
 
 from __future__ import annotations
 
+import socket
+import ssl
 from collections import Counter
 from collections.abc import Callable
+from typing import Final, NamedTuple
 
 import structlog
 
-from distced.middleware.bus.messages import Failure
+from distced.middleware.model.errors import BusError
+from distced.middleware.model.server_address import Address
 
 _log = structlog.get_logger(__name__)
 
+_ELSE: Final = "or name another with --server"
 
-class Reports:
-    """Reports failures; nothing leaves it, the hook's own errors included."""
+
+class Failure(NamedTuple):
+    """A failed handler, timer or call of the bus, or a message that was given up.
+
+    Attributes:
+        error: what was raised, or a `BusError`.
+        what: the name of the function, or what was being done.
+        topic, payload: of the message, where there is one.
+    """
+
+    error: Exception
+    what: str
+    topic: str | None = None
+    payload: bytes | None = None
+
+
+class FailureReports:
+    """Counts failures, logs some of them, hands all to a hook; lets no error out, the hook's included."""
 
     def __init__(self, client_id: str, hook: Callable[[Failure], object] | None) -> None:
         self._client_id = client_id
@@ -40,3 +61,35 @@ class Reports:
 def name_of(function: Callable[..., object]) -> str:
     """A function's name, for people."""
     return getattr(function, "__qualname__", None) or type(function).__name__
+
+
+def unreachable(address: Address, error: Exception) -> BusError:
+    """What a failure to open a connection means, and what to do about it."""
+    if isinstance(error, ConnectionRefusedError):
+        return BusError(f"nothing listens at {address}", advice=f"start one with `distced broker` {_ELSE}")
+    if isinstance(error, socket.gaierror):
+        return BusError(f"there is no host of this name: {address.host}", advice=f"check the name {_ELSE}")
+    if isinstance(error, ssl.SSLError):
+        return BusError(
+            f"no encrypted connection to {address}",
+            given=getattr(error, "reason", None) or str(error),
+            advice="check the certificate and the port; mqtt:// connects without encryption",
+        )
+    if isinstance(error, TimeoutError):
+        return BusError(f"{address} does not answer", advice=f"check the network and firewalls, {_ELSE}")
+    return BusError(f"no connection to {address}", given=str(error) or type(error).__name__, advice=f"check it {_ELSE}")
+
+
+def refused(address: Address, reason: str, *, credentials: bool) -> BusError:
+    """The server answered, and does not let us in."""
+    advice = f"name user and password: mqtt://user:password@{address}" if credentials else "see the server's log"
+    return BusError(f"the MQTT server at {address} refuses", given=reason, advice=advice)
+
+
+def lost(address: Address, reason: str, client_id: str) -> BusError:
+    """The connection stood, and is gone."""
+    return BusError(
+        f"the connection to {address} is lost",
+        given=reason,
+        advice=f"it is tried again by itself; where it keeps happening, look for another client named {client_id}",
+    )

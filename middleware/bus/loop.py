@@ -1,151 +1,196 @@
-"""The thread of a bus: waits for the network, timers and calls from other threads, and does one thing after another.
+"""Calls, timers and turns of a bus, whatever waits for the network: a thread of its own or asyncio.
 
-asyncio's loop was rejected for it: a bus is used from ordinary threads, and between two messages asyncio takes several
-times as long. What is here is its core, a selector and a pair of sockets to wake it.
+A turn runs the calls and timers that are due, then the work of the bus. Two loops are built on it: `thread_loop` and
+`asyncio_loop`. Both keep timers in this heap rather than in asyncio's, because the clock of a bus is handed in and may
+be set back.
 """
 
 from __future__ import annotations
 
-import selectors
 import socket
-import threading
+import ssl
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
+from heapq import heapify, heappop, heappush
+from itertools import count
+from typing import Any, Final, Protocol, TypeAlias
 
-from distced.middleware.bus.timers import Timer, Timers
 from distced.middleware.model.clock import Clock
+from distced.middleware.model.server_address import Address
 from distced.middleware.model.timestamps import SECOND
 
-_LONGEST_WAIT: Final = 0.5
+LONGEST_WAIT: Final = 0.5
 """Seconds; the clock may be set, so a wait is never trusted for longer."""
 
+Ready: TypeAlias = Callable[[int], None]
+"""Called with the mask of `selectors` for which a socket is ready."""
 
-class Loop:
-    """A thread that runs calls and timers, and `work` in between.
+Opened: TypeAlias = Callable[[socket.socket | None, Exception | None], None]
+"""Called with an open socket, or with the error that kept it from opening."""
 
-    `work` does what is to be done now; `pending` says whether anything of it is left, so that the loop does not wait.
-    What calls and timers raise goes to `failed`, with the function, and no further.
+
+class Timer:
+    """A call due at an instant, or repeated at an interval.
 
     Attributes:
-        selector: for file descriptors to wait for; their data is called with the mask. For the thread only.
+        due: nanoseconds since the Unix epoch, by the clock of the bus.
+        interval: nanoseconds between repetitions; 0 for once.
+        run: the call.
+        cancelled: whether it is called off.
     """
 
-    def __init__(
-        self,
-        name: str,
-        clock: Clock,
-        *,
-        work: Callable[[], None],
-        pending: Callable[[], bool],
-        failed: Callable[[Exception, Callable[..., Any]], None],
-        ended: Callable[[], None],
-    ) -> None:
-        self._clock = clock
-        self._work = work
-        self._pending = pending
-        self._failed = failed
-        self._at_end = ended
-        self._calls: deque[Callable[[], Any]] = deque()
-        self._timers = Timers()
-        self._asleep = False
-        self._ending = False
-        self.selector = selectors.DefaultSelector()
-        self._ear, self._bell = socket.socketpair()
-        self._ear.setblocking(False)
-        self._bell.setblocking(False)
-        self.selector.register(self._ear, selectors.EVENT_READ, self._hear)
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+    __slots__ = ("cancelled", "due", "interval", "run")
 
-    @property
-    def is_current(self) -> bool:
-        """Whether the caller is on this thread."""
-        return threading.current_thread() is self._thread
+    def __init__(self, due: int, interval: int, run: Callable[[], Any]) -> None:
+        self.due = due
+        self.interval = interval
+        self.run = run
+        self.cancelled = False
 
-    def start(self) -> None:
-        self._thread.start()
+    def cancel(self) -> None:
+        """Call it off; from any thread, any time."""
+        self.cancelled = True
+
+
+class Timers:
+    """Heap of timers in order of their instants: takes the time, returns what is due; belongs to one loop."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Timer]] = []
+        self._numbers = count()
+        self._now: int | None = None
+
+    def add(self, timer: Timer) -> None:
+        heappush(self._heap, (timer.due, next(self._numbers), timer))
+
+    def next_due(self) -> int | None:
+        """When the next timer is due; None where there is none."""
+        while self._heap and self._heap[0][2].cancelled:
+            heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def pop_due(self, now: int) -> list[Timer]:
+        """The timers that are due, in order; repeating ones are set again.
+
+        A repetition that was missed is left out, not made up for. Where the clock was set back, all timers move with
+        it: what was to happen in a second still does.
+        """
+        if self._now is not None and now < self._now:
+            self._shift(now - self._now)
+        self._now = now
+        due: list[Timer] = []
+        while (first := self.next_due()) is not None and first <= now:
+            timer = heappop(self._heap)[2]
+            due.append(timer)
+            if timer.interval:
+                timer.due += timer.interval * ((now - timer.due) // timer.interval + 1)
+                # Pushed at once: it is due after now, so this loop does not meet it again.
+                self.add(timer)
+        return due
+
+    def _shift(self, difference: int) -> None:
+        for _, _, timer in self._heap:
+            timer.due += difference
+        self._heap = [(timer.due, number, timer) for _, number, timer in self._heap]
+        heapify(self._heap)
+
+
+class Work(Protocol):
+    """What a loop drives."""
+
+    def work(self) -> None:
+        """Do what can be done now, without waiting; called each turn."""
+
+    def pending(self) -> bool:
+        """Whether some of it is left, so that the loop does not wait."""
+
+    def failed(self, error: Exception, run: Callable[..., Any]) -> None:
+        """Report what a call or a timer raised."""
 
     def end(self) -> None:
-        """Let the thread end after what it is doing."""
-        self._ending = True
-        self.wake()
+        """Clean up; the last call of a loop."""
 
-    def join(self, timeout: float) -> bool:
-        """Wait up to so many seconds for the thread to end; whether it has. On the thread itself, do not wait."""
-        if self._thread.ident is not None and not self.is_current:
-            self._thread.join(timeout)
-        return not self._thread.is_alive()
 
+class Loop(ABC):
+    """Runs calls and timers, and `Work` in between. What calls and timers raise goes to the work's `failed`."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._calls: deque[Callable[[], Any]] = deque()
+        self._timers = Timers()
+        self._ending = False
+        self._driven: Work | None = None
+
+    # Calls and timers
+
+    @property
+    @abstractmethod
+    def is_current(self) -> bool:
+        """Whether the caller runs on this loop."""
+
+    @abstractmethod
     def wake(self) -> None:
-        """Have `work` called soon; from any thread."""
-        # The flag is set before the loop looks for work the last time, so what is added before reading it is seen.
-        if self._asleep:
-            self._asleep = False
-            try:
-                self._bell.send(b"\0")
-            except BlockingIOError:
-                pass  # The ear is full of rings already.
-            except OSError:
-                pass  # The loop has ended.
+        """Have a turn run soon."""
 
     def call_soon(self, run: Callable[[], Any]) -> None:
-        """Run this on the thread, soon and in order."""
+        """Run this on the loop, soon and in order."""
         self._calls.append(run)
         self.wake()
 
     def call_later(self, seconds: float, run: Callable[[], Any], *, repeat: bool = False) -> Timer:
-        """Run this on the thread after so many seconds, or again and again with so many in between."""
+        """Run this on the loop after a number of seconds, or repeatedly with this interval."""
         interval = round(seconds * SECOND)
         timer = Timer(self._clock.now() + interval, interval if repeat else 0, run)
         if self.is_current:
             self._timers.add(timer)
+            self.wake()
         else:
             self.call_soon(lambda: self._timers.add(timer))
         return timer
 
-    def _run(self) -> None:
-        try:
-            while not self._ending:
-                self._run_calls()
-                for timer in self._timers.pop_due(self._clock.now()):
-                    if not timer.cancelled:
-                        self._guarded(timer.run)
-                self._work()
-                self._asleep = True
-                ready = self.selector.select(self._wait())
-                self._asleep = False
-                for key, mask in ready:
-                    key.data(mask)
-        finally:
-            self._ending = True
-            self._at_end()
-            self.selector.close()
-            self._ear.close()
-            self._bell.close()
+    # Start and end
 
-    def _wait(self) -> float:
-        """Seconds until there is something to do."""
-        if self._calls or self._ending or self._pending():
-            return 0.0
-        due = self._timers.next_due()
-        if due is None:
-            return _LONGEST_WAIT
-        return min(max(due - self._clock.now(), 0) / SECOND, _LONGEST_WAIT)
+    @abstractmethod
+    def start(self, driven: Work) -> None:
+        """Begin to run turns."""
 
-    def _run_calls(self) -> None:
+    @abstractmethod
+    def end(self) -> None:
+        """Run no further turn; the work's `end` is called after the present one."""
+
+    # Network
+
+    @abstractmethod
+    def open(self, address: Address, timeout: float, tls: ssl.SSLContext | None, opened: Opened) -> None:
+        """Open a socket to a server in the background; `opened` runs on the loop, unless it has ended."""
+
+    @abstractmethod
+    def watch(self, descriptor: int, interest: int, ready: Ready) -> None:
+        """Call `ready` whenever a socket is ready for what the mask asks for; 0 ends it, and may be repeated."""
+
+    # One turn
+
+    def _run_due(self) -> None:
         # Only those there now: a call that calls again must not keep the network waiting.
         for _ in range(len(self._calls)):
             self._guarded(self._calls.popleft())
+        for timer in self._timers.pop_due(self._clock.now()):
+            if not timer.cancelled:
+                self._guarded(timer.run)
+
+    def _wait(self, driven: Work) -> float:
+        """Seconds until there is something to do."""
+        if self._calls or self._ending or driven.pending():
+            return 0.0
+        due = self._timers.next_due()
+        if due is None:
+            return LONGEST_WAIT
+        return min(max(due - self._clock.now(), 0) / SECOND, LONGEST_WAIT)
 
     def _guarded(self, run: Callable[[], Any]) -> None:
         try:
             run()
         except Exception as error:
-            self._failed(error, run)
-
-    def _hear(self, mask: int) -> None:
-        try:
-            while self._ear.recv(4096):
-                pass
-        except BlockingIOError:
-            pass
+            if self._driven is not None:
+                self._driven.failed(error, run)

@@ -1,8 +1,7 @@
-"""What goes over a bus and what is said about it: messages, states, counters, failures."""
+"""Messages published over a bus, and its counters."""
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Final, NamedTuple
 
 import msgspec
@@ -30,32 +29,6 @@ class Message(NamedTuple):
     payload: bytes
     qos: int = 0
     retain: bool = False
-
-
-class BusState(StrEnum):
-    """How it stands with the connection to the server."""
-
-    NEW = "new"
-    CONNECTING = "connecting"
-    CONNECTED = "connected"
-    WAITING = "waiting"
-    """Not connected; the next attempt comes by itself."""
-    STOPPED = "stopped"
-
-
-class Failure(NamedTuple):
-    """Something that went wrong in a handler, a timer or a call on the bus's thread, or a message that was given up.
-
-    Attributes:
-        error: what was raised, or a `BusError`.
-        what: the name of the function, or what was being done.
-        topic, payload: of the message, where there is one.
-    """
-
-    error: Exception
-    what: str
-    topic: str | None = None
-    payload: bytes | None = None
 
 
 class BusStatistics(msgspec.Struct):

@@ -1,52 +1,51 @@
-"""The connections of one participant: to the server of the directory, and to others as their topics are needed.
+"""Pool of connections of a participant: to the server of the directory, and to others as their topics are needed.
 
 A topic has a home server (design, section 4, "Bus"). The directory and administration are at home on one of them, to
-which everybody is connected; a home is named by the URL of its server, in one form (`home_name`) and without a
+which every participant is connected; a home is named by the URL of its server, in one form (`home_name`) and without a
 password, for it stands in the directory, and that of the directory by an empty text. A connection to another home is
 opened when it is first asked for, with the same settings but without a will, and keeps itself up from then on. One that
-cannot be made stands in nobody's way: what is published over it waits there, and the others go on.
+cannot be made does not hold up the others: what is published over it waits there.
 
-Each connection is a `Bus` with a thread of its own, so handlers of several run side by side. Whoever shares something
-between them takes a lock. Handing everything to the thread of the first bus was measured against it (messages in at a
-second server, answers out, 1,000 a second): both take 55 us of processor time for a message, and 0.3 ms to the answer.
-The lock was chosen, since a thread that waits for it does not read on, and the server holds back what comes; a queue
-between two threads would grow.
+`AsyncConnections` are buses on one event loop, whose handlers never run side by side. `Connections` are buses with a
+thread each, so handlers of several run side by side, and what is shared between them takes a lock. Handing everything
+to the thread of the first bus was measured against it (messages in at a second server, answers out, 1,000 a second):
+both take 55 us of processor time for a message, and 0.3 ms to the answer. The lock was chosen, since a thread that
+waits for it does not read on, and the server holds back what comes; a queue between two threads would grow.
 """
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 from hashlib import blake2b
-from typing import TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 from urllib.parse import quote
 
-import msgspec
-
-from distced.middleware.bus import Address, Bus, BusState, Message, parse_address
+from distced.middleware.bus.async_bus import AsyncBus
+from distced.middleware.bus.asyncio_loop import AsyncioCondition
+from distced.middleware.bus.bus import Bus
+from distced.middleware.bus.connection_state import BusState
+from distced.middleware.bus.delivery import Changed
+from distced.middleware.bus.messages import Message
 from distced.middleware.model.clock import Clock
 from distced.middleware.model.errors import BusError
+from distced.middleware.model.server_address import Address, parse_address
+
+B = TypeVar("B", Bus, AsyncBus)
+C = TypeVar("C", bound=Changed)
 
 OnState: TypeAlias = Callable[[str, BusState, BusError | None], object]
-"""Called with a home when the connection to it comes or goes, on the thread of that connection, with the reason."""
-
-
-class Pointer(msgspec.Struct, frozen=True):
-    """What nodes leave, retained, at the server of their site where the directory is elsewhere.
-
-    Attributes:
-        url: the server of the directory, without user and password, as the nodes call it.
-    """
-
-    url: str
+"""Called with a home when the connection to it comes or goes, on the loop of that connection, with the reason."""
 
 
 def home_name(url: str, directory: str) -> str:
-    """How everybody calls a server: its URL without user and password; empty for the server of the directory.
+    """Name of a server: its URL without user and password; empty for the server of the directory.
 
-    Servers are told apart by what they are called, so everybody has to call one by the same host name.
+    Servers are told apart by their names, so all participants have to use the same host name for one.
 
     Raises:
         BusError: for what is no URL of a server.
@@ -62,8 +61,8 @@ def server_name(url: str) -> str:
     return f"mqtt{'s' * address.tls}://{address}"
 
 
-class Connections:
-    """Buses by home. Every method may be called from any thread.
+class BaseConnections(ABC, Generic[B, C]):
+    """Buses by home, on either loop, as far as nothing has to wait.
 
     Attributes:
         main: the connection to the server of the directory.
@@ -90,35 +89,42 @@ class Connections:
                 well protected.
             home: the server of the own site, perhaps with a user and a password of its own.
             will: published by the server of the directory when this participant is gone without `stop`.
-            on_state: told of every connection.
+            on_state: called for every connection.
             max_queued: messages taken and not yet through, of each connection.
             session_expiry, hold_acknowledgements: as of `Bus`, of each connection.
         """
         self.home = home_name(home, url)
-        self.main = Bus(
-            url,
-            client_id=client_id,
-            clock=clock,
-            will=will,
-            on_state=partial(self._entered, ""),
-            max_queued=max_queued,
-            session_expiry=session_expiry,
-            hold_acknowledgements=hold_acknowledgements,
-        )
+        self._settings: dict[str, Any] = {
+            "clock": clock,
+            "max_queued": max_queued,
+            "session_expiry": session_expiry,
+            "hold_acknowledgements": hold_acknowledgements,
+        }
         self._own = parse_address(home) if self.home else None
         self._client_id = client_id
-        self._clock = clock
         self._on_state = on_state
-        self._max_queued = max_queued
-        self._session_expiry = session_expiry
-        self._hold_acknowledgements = hold_acknowledgements
-        self._buses: dict[str, Bus] = {"": self.main}
+        self._changed = self._condition()
+        self.main: B = self._bus(
+            url, client_id=client_id, will=will, on_state=partial(self._entered, ""), **self._settings
+        )
+        self._buses: dict[str, B] = {"": self.main}
         # Why there is no connection, of those that have failed since they stood last.
         self._errors: dict[str, BusError] = {}
-        self._changed = threading.Condition()
         self._stopped = False
 
-    def to(self, home: str, prepare: Callable[[Bus], object] = lambda bus: None) -> Bus:
+    @abstractmethod
+    def _bus(self, url: str, **settings: Any) -> B:
+        """A bus, not yet started."""
+
+    @abstractmethod
+    def _condition(self) -> C:
+        """The condition on which callers wait for a connection."""
+
+    @abstractmethod
+    def _start(self, bus: B) -> None:
+        """Have a bus connect in the background."""
+
+    def to(self, home: str, prepare: Callable[[B], object] = lambda bus: None) -> B:
         """The connection to a home; it is opened where it is the first time.
 
         Args:
@@ -135,23 +141,20 @@ class Connections:
                 return self._buses[home]
             if self._stopped:
                 raise BusError("the connections are stopped", given=home)
-            # Two names may mean one server, which lets nobody in twice under one id.
+            # Two names may mean one server, which takes a client id once only.
             digest = blake2b(home.encode(errors="replace"), digest_size=4).hexdigest()
-            bus = Bus(
+            bus = self._bus(
                 self.with_login(home),
                 client_id=f"{self._client_id}-{digest}",
-                clock=self._clock,
                 on_state=partial(self._entered, home),
-                max_queued=self._max_queued,
-                session_expiry=self._session_expiry,
-                hold_acknowledgements=self._hold_acknowledgements,
+                **self._settings,
             )
             prepare(bus)
             self._buses[home] = bus
-        bus.start()
+        self._start(bus)
         return bus
 
-    def all(self) -> dict[str, Bus]:
+    def all(self) -> dict[str, B]:
         """Those that were asked for so far, by home."""
         with self._changed:
             return dict(self._buses)
@@ -166,35 +169,8 @@ class Connections:
             return home
         return f"mqtt{'s' * wanted.tls}://{_login(known)}@{wanted}"
 
-    def wait(self, home: str, timeout: float) -> BusError | None:
-        """Wait up to so many seconds for the connection to a home; why there is none, as soon as that is known."""
-        bus = self.to(home)
-        with self._changed:
-            self._changed.wait_for(lambda: bus.connected or home in self._errors, timeout)
-            if bus.connected:
-                return None
-            return self._errors.get(home) or BusError(
-                f"no connection to {bus.address}", given=f"after {timeout:.1f} s", advice="allow more time"
-            )
-
-    def flush(self, timeout: float) -> bool:
-        """Wait up to so many seconds until everything published is through, at every home; whether it is."""
-        deadline = time.monotonic() + timeout
-        # Each is given what is left, also where that is nothing.
-        through = [bus.flush(max(deadline - time.monotonic(), 0.0)) for bus in self.all().values()]
-        return all(through)
-
-    def stop(self, timeout: float = 5.0) -> None:
-        """Stop all, each after up to so many seconds for what was published; that of the directory last."""
-        with self._changed:
-            self._stopped = True
-        for home, bus in self.all().items():
-            if home:
-                bus.stop(timeout)
-        self.main.stop(timeout)
-
     def _entered(self, home: str, state: BusState, error: BusError | None) -> None:
-        """On the thread of the bus."""
+        """On the loop of the bus."""
         with self._changed:
             if state is BusState.CONNECTED:
                 self._errors.pop(home, None)
@@ -202,6 +178,89 @@ class Connections:
                 self._errors[home] = error
             self._changed.notify_all()
         self._on_state(home, state, error)
+
+    def _closing(self) -> list[B]:
+        """Open no further connection; those to be stopped, that of the directory last."""
+        with self._changed:
+            self._stopped = True
+        return [bus for home, bus in self._buses.items() if home] + [self.main]
+
+    def _reason(self, home: str, bus: B, timeout: float) -> BusError | None:
+        """Why there is no connection; None where there is one."""
+        if bus.connected:
+            return None
+        return self._errors.get(home) or BusError(
+            f"no connection to {bus.address}", given=f"after {timeout:.1f} s", advice="allow more time"
+        )
+
+
+class Connections(BaseConnections[Bus, threading.Condition]):
+    """Buses by home, each on a thread of its own. Every method may be called from any thread."""
+
+    def _bus(self, url: str, **settings: Any) -> Bus:
+        return Bus(url, **settings)
+
+    def _condition(self) -> threading.Condition:
+        return threading.Condition()
+
+    def _start(self, bus: Bus) -> None:
+        bus.start()
+
+    def wait(self, home: str, timeout: float) -> BusError | None:
+        """Wait up to `timeout` seconds for the connection to a home; why there is none, as soon as that is known."""
+        bus = self.to(home)
+        with self._changed:
+            self._changed.wait_for(lambda: bus.connected or home in self._errors, timeout)
+            return self._reason(home, bus, timeout)
+
+    def flush(self, timeout: float) -> bool:
+        """Wait up to `timeout` seconds until everything published is through, at every home; whether it is."""
+        deadline = time.monotonic() + timeout
+        # Each is given what is left, also where that is nothing.
+        through = [bus.flush(max(deadline - time.monotonic(), 0.0)) for bus in self.all().values()]
+        return all(through)
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """Stop all, each after up to `timeout` seconds for what was published; that of the directory last."""
+        for bus in self._closing():
+            bus.stop(timeout)
+
+
+class AsyncConnections(BaseConnections[AsyncBus, AsyncioCondition]):
+    """Buses by home, all on the event loop that runs. `main` is started by its `start` or `start_nowait`."""
+
+    def _bus(self, url: str, **settings: Any) -> AsyncBus:
+        return AsyncBus(url, **settings)
+
+    def _condition(self) -> AsyncioCondition:
+        return AsyncioCondition()
+
+    def _start(self, bus: AsyncBus) -> None:
+        bus.start_nowait()
+
+    async def wait(self, home: str, timeout: float) -> BusError | None:
+        """Wait up to `timeout` seconds for the connection to a home; why there is none, as soon as that is known."""
+        bus = self.to(home)
+        await self._changed.wait_for(lambda: bus.connected or home in self._errors, timeout)
+        return self._reason(home, bus, timeout)
+
+    async def flush(self, timeout: float) -> bool:
+        """Wait up to `timeout` seconds until everything published is through, at every home; whether it is."""
+        return all(await asyncio.gather(*(bus.flush(timeout) for bus in self.all().values())))
+
+    async def stop(self, timeout: float = 5.0) -> None:
+        """Stop all, each after up to `timeout` seconds for what was published; that of the directory last.
+
+        A task that is cancelled here has stopped them all the same, without further waiting.
+        """
+        left = self._closing()
+        try:
+            while left:
+                await left[0].stop(timeout)
+                left.pop(0)
+        finally:
+            for bus in left:
+                bus.stop_nowait()
 
 
 def _login(address: Address) -> str:

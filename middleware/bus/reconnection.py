@@ -1,19 +1,18 @@
-"""What keeps a connection up: opens it, reads and writes it when the network is ready, and tries again after a loss."""
+"""Reconnection of a bus: opens a connection, drives it while it stands, tries again after a loss, later each time."""
 
 from __future__ import annotations
 
-import threading
+import socket
 from collections.abc import Callable
+from random import Random
 from selectors import EVENT_READ, EVENT_WRITE
 from typing import Final
 
-from distced.middleware.bus.backoff import Backoff
 from distced.middleware.bus.connection import Connection, Protocol, Settings, Wanted, next_protocol
-from distced.middleware.bus.loop import Loop
-from distced.middleware.bus.timers import Timer
+from distced.middleware.bus.failures import lost, unreachable
+from distced.middleware.bus.loop import Loop, Timer
 from distced.middleware.model.clock import Clock
 from distced.middleware.model.errors import BusError
-from distced.middleware.model.server_address import lost, unreachable
 from distced.middleware.model.timestamps import SECOND
 
 _READ_AT_ONCE: Final = 64
@@ -26,8 +25,41 @@ _PATIENCE_FOR_5: Final = 1.0
 """Seconds for an answer in MQTT 5 where 3.1.1 will do: amqtt falls silent over a greeting of MQTT 5 with a will."""
 
 
-class Link:
-    """The connection of a bus over time; belongs to its thread.
+class Backoff:
+    """Delays that double from a first one to a longest one, each shortened by up to a half at random.
+
+    The randomness keeps clients that lost their server together from coming back together.
+
+    Attributes:
+        attempts: delays returned since the last reset.
+    """
+
+    def __init__(self, first: float, longest: float, random: Random) -> None:
+        if not 0 < first <= longest:
+            raise BusError(
+                "no delays between attempts",
+                given=f"{first} to {longest} s",
+                allowed="a first one above 0, and a longest one not below it",
+            )
+        self._first = first
+        self._longest = longest
+        self._random = random
+        self.attempts = 0
+
+    def next(self) -> float:
+        """Seconds to wait before the next attempt."""
+        # Beyond 2^60 the limit holds anyway, and floats end somewhere.
+        delay = min(self._longest, self._first * 2.0 ** min(self.attempts, 60))
+        self.attempts += 1
+        return delay * self._random.uniform(0.5, 1.0)
+
+    def reset(self) -> None:
+        """Begin again with the first delay."""
+        self.attempts = 0
+
+
+class Reconnection:
+    """The connection of a bus over time; belongs to its loop.
 
     Attributes:
         connection: the connection while the server has accepted it; None otherwise.
@@ -57,12 +89,13 @@ class Link:
         self._up = up
         self._down = down
         self._protocol: Protocol = "5" if wanted == "auto" else wanted
-        # The connection from its opening to its end, accepted or not, and how it is known to the selector.
+        # The connection from its opening to its end, accepted or not, and what its socket is watched for.
         self._current: Connection | None = None
         self._descriptor = -1
         self._interest = 0
         self._patience: Timer | None = None
         self._accepted_at = 0
+        self._paused = False
         self._over = False
 
     def begin(self) -> None:
@@ -83,41 +116,49 @@ class Link:
         return self._current is not None and self._current.has_unread
 
     def turn(self) -> None:
-        """Read what no selector knows of, and write what there is to write."""
-        if self._current is not None and (self._current.has_unread or self._current.wants_write):
-            self._ready(EVENT_READ if self._current.has_unread else 0)
+        """Read what no selector knows of, write what there is to write, and see to a connection that has ended."""
+        current = self._current
+        if current is not None and (current.has_unread or current.wants_write or current.ended is not None):
+            self._ready(EVENT_READ if current.has_unread else 0)
+
+    def pause(self, paused: bool) -> None:
+        """Read nothing, or go on reading, on this connection and the next ones."""
+        self._paused = paused
+        current = self._current
+        if current is not None and current.ended is None:
+            current.paused = paused
+            self._watch(current)
+            self._loop.wake()
 
     def _attempt(self) -> None:
         if self._over:
             return
-        connection = self._connect(self._protocol)
         self._trying()
-        threading.Thread(target=self._open, args=(connection,), name="bus-opening", daemon=True).start()
+        settings = self._settings
+        tls = settings.tls if settings.address.tls else None
+        self._loop.open(settings.address, settings.connect_timeout, tls, self._opened)
 
-    def _open(self, connection: Connection) -> None:
-        """On a thread of its own: name look-up, network and TLS may take seconds."""
-        error: Exception | None = None
-        try:
-            connection.open()
-        except Exception as problem:
-            error = problem
-        self._loop.call_soon(lambda: self._opened(connection, error))
+    def _opened(self, stream: socket.socket | None, error: Exception | None) -> None:
         if self._over:
-            connection.abort(self._lost("the bus is stopped"))
-
-    def _opened(self, connection: Connection, error: Exception | None) -> None:
-        address = self._settings.address
-        if self._over:
-            connection.abort(self._lost("the bus is stopped"))
+            if stream is not None:
+                stream.close()
             return
+        connection = self._connect(self._protocol)
+        if stream is not None:
+            try:
+                connection.open(stream)
+            except Exception as problem:
+                stream.close()
+                error = problem
         if error is not None:
-            connection.abort(unreachable(address, error))
+            connection.abort(unreachable(self._settings.address, error))
             self._again(connection)
             return
+        connection.on_close = self._unwatch
+        connection.paused = self._paused
         self._current = connection
         self._descriptor = connection.fileno()
-        self._interest = EVENT_READ
-        self._loop.selector.register(self._descriptor, self._interest, self._ready)
+        self._watch(connection)
         patience = self._settings.connect_timeout
         if self._wanted == "auto" and self._protocol == "5":
             patience = min(patience, _PATIENCE_FOR_5)
@@ -151,10 +192,7 @@ class Link:
             self._forget()
             self._again(connection)
             return
-        interest = EVENT_READ | (EVENT_WRITE if connection.wants_write else 0)
-        if interest != self._interest:
-            self._interest = interest
-            self._loop.selector.modify(self._descriptor, interest, self._ready)
+        self._watch(connection)
 
     def _again(self, connection: Connection) -> None:
         """The connection is over: say so, and plan the next."""
@@ -186,7 +224,19 @@ class Link:
         if self._patience is not None:
             self._patience.cancel()
         self._current = self.connection = None
-        self._loop.selector.unregister(self._descriptor)
+        self._unwatch()
+
+    def _watch(self, connection: Connection) -> None:
+        interest = (0 if connection.paused else EVENT_READ) | (EVENT_WRITE if connection.wants_write else 0)
+        if interest != self._interest:
+            self._interest = interest
+            self._loop.watch(self._descriptor, interest, self._ready)
+
+    def _unwatch(self) -> None:
+        """Before the socket is closed: its number may be in use again at once, perhaps on the same event loop."""
+        if self._interest:
+            self._interest = 0
+            self._loop.watch(self._descriptor, 0, self._ready)
 
     def _lost(self, reason: str) -> BusError:
         return lost(self._settings.address, reason, self._settings.client_id)

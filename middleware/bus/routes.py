@@ -17,10 +17,10 @@ from hashlib import blake2b
 from itertools import chain
 from typing import Final, NamedTuple, TypeAlias
 
-from paho.mqtt.client import topic_matches_sub
 from paho.mqtt.matcher import MQTTMatcher
 
 from distced.middleware.model.errors import BusError
+from distced.middleware.wire.topics import is_shared, matches, ungrouped
 
 Handler: TypeAlias = Callable[[str, bytes, bool], object]
 """Takes topic, payload, and whether the message was retained by the server from before the subscription."""
@@ -84,7 +84,7 @@ class Routes:
             subscribed = Subscribed(topic_filter, self._identifier(topic_filter))
             self._by_filter[topic_filter] = subscribed
             self._by_identifier[subscribed.identifier] = subscribed
-            self._plant(_plain(topic_filter))
+            self._plant(ungrouped(topic_filter))
         subscribed.handlers.append((handler, qos))
         return subscribed
 
@@ -99,7 +99,7 @@ class Routes:
             subscribed.handlers = handlers
             return None
         del self._by_filter[topic_filter], self._by_identifier[subscribed.identifier]
-        self._plant(_plain(topic_filter))
+        self._plant(ungrouped(topic_filter))
         return subscribed
 
     def find(self, topic: str, identifiers: Sequence[int] = ()) -> tuple[Handler, ...]:
@@ -121,7 +121,7 @@ class Routes:
         return chain.from_iterable(self._tree.iter_match(topic))  # type: ignore[no-untyped-call]
 
     def _plant(self, plain: str) -> None:
-        here = [one for one in self._by_filter.values() if _plain(one.filter) == plain]
+        here = [one for one in self._by_filter.values() if ungrouped(one.filter) == plain]
         if here:
             self._tree[plain] = here
         else:
@@ -135,14 +135,9 @@ class Routes:
         return identifier
 
 
-def matches(topic_filter: str, topic: str) -> bool:
-    """Whether a topic matches a filter, a shared one included."""
-    return topic_matches_sub(_plain(topic_filter), topic)
-
-
 def check_filter(topic_filter: str) -> str:
     """Return a topic filter, or raise `BusError` for what is none."""
-    levels = _plain(topic_filter).split("/")
+    levels = ungrouped(topic_filter).split("/")
     wrong = (
         levels == [""]
         or any(len(level) > 1 and ("+" in level or "#" in level) for level in levels)
@@ -156,13 +151,3 @@ def check_filter(topic_filter: str) -> str:
             "not a topic filter", given=topic_filter, allowed="levels joined by /, + for any one, # last for any rest"
         )
     return topic_filter
-
-
-def is_shared(topic_filter: str) -> bool:
-    """Whether each message that matches goes to one client of a group only."""
-    return topic_filter.startswith("$share/")
-
-
-def _plain(topic_filter: str) -> str:
-    """The filter proper of a shared one."""
-    return topic_filter.split("/", 2)[-1] if is_shared(topic_filter) else topic_filter

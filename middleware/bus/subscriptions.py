@@ -1,32 +1,43 @@
-"""What a bus is subscribed to: asked for on every new connection, confirmed or refused by the server, and routed."""
+"""Subscriptions of a bus: requested on every new connection, confirmed or refused by the server, routed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from concurrent.futures import Future
+from typing import Any, Protocol
 
 from distced.middleware.bus.connection import Connection
 from distced.middleware.bus.cover import Cover
 from distced.middleware.bus.paho_client import split_key
-from distced.middleware.bus.routes import Handler, Route, Routes, Subscribed, is_shared
+from distced.middleware.bus.routes import Handler, Route, Routes, Subscribed
 from distced.middleware.model.errors import BusError
+from distced.middleware.wire.topics import is_shared
+
+
+class Answer(Protocol):
+    """A future of `concurrent.futures` or of asyncio."""
+
+    def done(self) -> bool: ...
+
+    def set_result(self, result: Any, /) -> Any: ...
+
+    def set_exception(self, exception: Any, /) -> Any: ...
 
 
 class Subscriptions:
-    """The subscriptions of a bus; belongs to its thread."""
+    """The subscriptions of a bus; belongs to its loop."""
 
     def __init__(self) -> None:
         self._routes = Routes()
-        # What the server is asked for where it does not mark copies; made anew for each connection.
+        # What the server is asked for where it does not mark copies; made again for each connection.
         self._cover = Cover()
         # What the server was asked for, and still keeps for an absent client that has a session.
         self._at_server: set[str] = set()
-        # Filters on their way to the server, by the number its answer will have; and who waits for it, by filter.
+        # Filters on their way to the server, by the number its answer will have; and futures to be told, by filter.
         self._asked: dict[int, list[str]] = {}
-        self._awaited: dict[str, list[Future[None]]] = {}
+        self._awaited: dict[str, list[Answer]] = {}
 
     def add(
-        self, topic_filter: str, handler: Handler, qos: int, answer: Future[None] | None, connection: Connection | None
+        self, topic_filter: str, handler: Handler, qos: int, answer: Answer | None, connection: Connection | None
     ) -> None:
         """Route messages that match to the handler, and ask for them now, where there is a connection."""
         subscribed = self._routes.add(topic_filter, handler, qos)
@@ -73,19 +84,19 @@ class Subscriptions:
         for topic_filter in self._asked.pop(number, ()):
             waiting = self._awaited.pop(topic_filter, ())
             if refusal is None:
-                for answer in waiting:
+                for answer in _undecided(waiting):
                     answer.set_result(None)
                 continue
             error = BusError("the server refuses a subscription", given=topic_filter, advice=f"it says: {refusal}")
             errors.append(error)
-            for answer in waiting:
+            for answer in _undecided(waiting):
                 answer.set_exception(error)
         return errors
 
     def end(self, error: BusError) -> None:
-        """Nobody will answer any more."""
+        """No answer will come any more."""
         for answers in self._awaited.values():
-            for answer in answers:
+            for answer in _undecided(answers):
                 answer.set_exception(error)
         self._awaited.clear()
 
@@ -119,6 +130,11 @@ class Subscriptions:
         for topic_filter in filters:
             self._at_server.discard(topic_filter)
             connection.unsubscribe(topic_filter)
+
+
+def _undecided(answers: Iterable[Answer]) -> list[Answer]:
+    """Those not cancelled: a task that waited for one may have been."""
+    return [answer for answer in answers if not answer.done()]
 
 
 def _stands_alone(subscribed: Subscribed, connection: Connection) -> bool:

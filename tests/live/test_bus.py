@@ -12,7 +12,7 @@ from distced.brokers.live.mqtt_server import Server
 from distced.middleware.bus import Bus, BusState, Failure
 from distced.middleware.model.errors import BusError
 
-pytestmark = pytest.mark.live
+pytestmark = pytest.mark.mqtt
 
 Collector = Any
 Eventually = Callable[[Callable[[], bool]], None]
@@ -158,7 +158,7 @@ def test_properties_others_send_along_are_passed_over(
 
 
 def test_small_packets_are_not_held_back(any_bus: MakeBus) -> None:
-    connection = any_bus()._core.connection
+    connection = any_bus()._dispatch.connection
     assert connection is not None
     with socket.socket(fileno=os.dup(connection.fileno())) as same:
         assert same.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -17,7 +17,7 @@ from distced.brokers.live.mqtt_server import Server
 from distced.middleware.bus import Bus, BusState, Failure
 from distced.middleware.model.errors import BusError
 
-pytestmark = pytest.mark.live
+pytestmark = pytest.mark.mqtt
 
 Collector = Any
 Eventually = Callable[[Callable[[], bool]], None]
@@ -157,7 +157,8 @@ def test_a_server_that_hangs_up_is_tried_in_both_versions(
     greetings: list[int] = []
 
     def serve(connection: socket.socket) -> None:
-        greetings.append(connection.recv(1000)[8])
+        if greeting := connection.recv(1000):  # Empty where the bus was stopped meanwhile.
+            greetings.append(greeting[8])
 
     with impostor(serve) as server:
         bus = make_bus(server.url, wait=False, longest_delay=0.1)

@@ -14,7 +14,7 @@ from distced.brokers.live.mqtt_server import Server
 from distced.middleware.bus import Bus, BusState, Message
 from distced.middleware.model.errors import BusError
 
-pytestmark = pytest.mark.live
+pytestmark = pytest.mark.mqtt
 
 Collector = Any
 Eventually = Callable[[Callable[[], bool]], None]
@@ -130,6 +130,9 @@ def test_held_acknowledgements_cover_a_prefix(
     done = threading.Event()
     bus.call_soon(lambda: (bus.acknowledge(marks[b"3"]), done.set()))
     assert done.wait(5)
+    # mosquitto reads a packet a round: a client that comes back at once takes over before the rest was read.
+    bus.publish(f"{root}/read", b"", qos=1)
+    assert bus.flush()
     bus.stop()
     make_bus(mosquitto.url, before=lambda bus: bus.subscribe(f"{root}/a", also_received.handler, qos=1), **session)
     also_received.wait(2)

@@ -16,7 +16,7 @@ from distced.brokers.live import mqtt_server as server_module
 from distced.brokers.live.mqtt_server import Server, find_mosquitto, start_server
 from distced.middleware.model.errors import BusError
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.mqtt, pytest.mark.spawn]
 
 KINDS = ["mosquitto", "amqtt"]
 

@@ -14,15 +14,18 @@ from paho.mqtt.client import topic_matches_sub
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from distced.middleware.bus.backoff import Backoff
+from distced.middleware.bus.connection import Connection, Settings
 from distced.middleware.bus.cover import Cover, overlap, union
 from distced.middleware.bus.delivery import Outbox
+from distced.middleware.bus.failures import lost, refused, unreachable
+from distced.middleware.bus.loop import Timer, Timers
 from distced.middleware.bus.messages import Message
 from distced.middleware.bus.paho_client import BufferedSocket, split_key
-from distced.middleware.bus.routes import MEMORY, Route, Routes, check_filter, matches
-from distced.middleware.bus.timers import Timer, Timers
+from distced.middleware.bus.reconnection import Backoff
+from distced.middleware.bus.routes import MEMORY, Route, Routes, check_filter
 from distced.middleware.model.errors import BusError
-from distced.middleware.model.server_address import Address, lost, parse_address, refused, unreachable
+from distced.middleware.model.server_address import Address, parse_address
+from distced.middleware.wire.topics import matches
 
 LEVEL = st.sampled_from(["a", "b", "", "ä"])
 TOPIC = st.lists(LEVEL, min_size=1, max_size=4).map("/".join).filter(bool)
@@ -314,40 +317,49 @@ def test_topics_of_the_server_itself_stay_apart() -> None:
 # The outbox
 
 
-def test_an_outbox_is_bounded_until_messages_are_settled() -> None:
-    outbox = Outbox(2)
+def test_outbox_is_bounded_until_messages_are_settled() -> None:
+    outbox = Outbox(2, threading.Condition())
     messages = [Message("a", b"%d" % number) for number in range(4)]
-    assert outbox.put(messages[0], 0)
-    assert outbox.put(messages[1], 0)
-    assert not outbox.put(messages[2], 0.01)
+    assert outbox.put(messages[0])
+    assert outbox.put(messages[1])
+    assert not outbox.put(messages[2])
     assert outbox.refused == 1
     assert [outbox.take(), outbox.take()] == messages[:2]
     assert not outbox
-    assert not outbox.put(messages[2], 0)
+    assert not outbox.put(messages[2])
     outbox.settle(1)
-    assert outbox.put(messages[2], 0)
+    assert outbox.put(messages[2])
     outbox.put_back([messages[1]])
     assert outbox.first() == messages[1]
-    assert not outbox.wait_settled(0.01)
+    assert not outbox.is_through()
     assert outbox.close() == messages[1:3]
-    assert not outbox.put(messages[3], 1)
+    assert not outbox.put(messages[3])
     assert outbox.closed
+    assert outbox.is_through()
+    assert outbox.has_room()
+    with pytest.raises(BusError, match="1 or more"):
+        Outbox(0, threading.Condition())
 
 
-def test_who_waits_for_room_gets_it() -> None:
-    outbox = Outbox(4)
+def test_publishers_are_woken_when_half_of_the_outbox_is_free() -> None:
+    changed = threading.Condition()
+    outbox = Outbox(4, changed)
     for _ in range(4):
-        outbox.put(Message("a", b""), 0)
-    taken: list[bool] = []
-    thread = threading.Thread(target=lambda: taken.append(outbox.put(Message("b", b""), 20)))
+        outbox.put(Message("a", b""))
+    outbox.waiting = 1
+    woken: list[bool] = []
+
+    def wait() -> None:
+        with changed:
+            woken.append(changed.wait_for(outbox.has_room, 20))
+
+    thread = threading.Thread(target=wait)
     thread.start()
     outbox.settle(1)
     outbox.settle(2)
     thread.join(10)
-    assert taken == [True]
-    assert outbox.unsettled == 2
-    with pytest.raises(BusError, match="1 or more"):
-        Outbox(0)
+    assert woken == [True]
+    assert outbox.unsettled == 1
 
 
 # Reading
@@ -387,6 +399,23 @@ def test_a_buffered_socket_reads_what_there_is_in_order(pieces: list[bytes], siz
     assert len(got) == len(whole) or len(got) >= 40
     if len(got) == len(whole):
         assert not stream.waiting
+
+
+def test_closing_of_a_connection_is_announced_once_though_paho_closes_again_when_collected() -> None:
+    """Another socket may have the number by then, and must stay watched."""
+    settings = Settings(Address("h", 5), "c", 30, 0, None, 0, 5.0, 10, None)
+    connection = Connection(
+        settings, "5", deliver=lambda *_: None, subscribed=lambda *_: None, not_accepted=lambda *_: None
+    )
+    near, far = socket.socketpair()
+    closed: list[int] = []
+    with far:
+        connection.open(near)
+        connection.on_close = lambda: closed.append(connection.fileno())
+        descriptor = connection.fileno()
+        connection.abort(BusError("silent"))
+        connection._client._reset_sockets()
+    assert closed == [descriptor]
 
 
 def key(topic: str, **values: Any) -> bytes:
