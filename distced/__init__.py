@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from distced.middleware.client.aio import AsyncClient, AsyncSubscription
+    from distced.middleware.client.aio import AsyncClient, AsyncSource, AsyncSubscription
     from distced.middleware.client.client import Client
     from distced.middleware.client.quality import QualityOfService
     from distced.middleware.client.source import Source
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AsyncClient": "middleware.client.aio",
+    "AsyncSource": "middleware.client.aio",
     "AsyncSubscription": "middleware.client.aio",
     "Client": "middleware.client.client",
     "CompositeEvent": "middleware.model.events",
@@ -54,6 +55,7 @@ _HOMES = {
 
 __all__ = [
     "AsyncClient",
+    "AsyncSource",
     "AsyncSubscription",
     "Client",
     "CompositeEvent",

@@ -1,71 +1,139 @@
-"""The asyncio face of the client: the same client, with its waiting done elsewhere.
+"""The client on asyncio: the session of `Client` on the running event loop, without a thread.
 
-Connections are made and broker nodes are waited for on threads of the event loop's executor; the thread of the bus
-wakes the loop when there is something to take. While the application is slow, events wait in the subscription's queue
-and beyond it at the server. A second client on asyncio's own sockets was rejected: it would be a second core to keep
-right.
+Operations are futures, so a task that waits may be cancelled; a subscription or a source that is cancelled while it is
+opened is ended. A queue that is full pauses the bus that has delivered, and TCP holds back its server. The rest of the
+message that has filled the queue is held until then; a handler that waits, as on threads, would stop the loop.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import suppress
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from functools import partial
+from itertools import chain
 from typing import Self
 
-from distced.middleware.client.client import Client
+from distced.middleware.bus.async_bus import AsyncBus
+from distced.middleware.bus.asyncio_loop import AsyncioCondition
+from distced.middleware.bus.loop import Timer
+from distced.middleware.client.aio_driver import AsyncDriver, AsyncReceiver
+from distced.middleware.client.client import BaseClient
 from distced.middleware.client.quality import QualityOfService
-from distced.middleware.client.source import Source
-from distced.middleware.client.subscription import Subscription
-from distced.middleware.model.clock import Clock
+from distced.middleware.client.source import OwnedSource
+from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Event
-from distced.middleware.wire.topics import ROOT
+from distced.middleware.model.timestamps import SECOND
 
 
-class AsyncClient:
-    """A connection of an asyncio application to distced; an asynchronous context manager.
+class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
+    """A connection of an asyncio application to distced; an asynchronous context manager, or `start` and `stop`.
 
-    Attributes:
-        client: the client underneath.
+    Every method belongs to the thread of the event loop. The coroutines raise what the methods of `Client` raise.
     """
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        home: str | None = None,
-        name: str | None = None,
-        clock: Clock | None = None,
-        root: str = ROOT,
-        patience: float = 5.0,
-    ) -> None:
-        """Describe a client; the arguments are those of `Client`."""
-        self.client = Client(url, home=home, name=name, clock=clock, root=root, patience=patience)
+    def _meet(self, url: str, home: str, patience: float) -> AsyncDriver:
+        return AsyncDriver(url, home, name=self.name, clock=self.clock, root=self.root, patience=patience)
 
-    async def __aenter__(self) -> Self:
-        await asyncio.to_thread(self.client.start)
+    async def start(self, timeout: float = 10.0) -> Self:
+        """Connect and read the directory; raise `BusError` where that does not come about within a timeout, seconds."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        try:
+            await self._driver.start(timeout)
+            with self._directed():
+                following = self._following()
+                if following is not None:
+                    await self._driver.stop()
+                    self._driver = following
+                    await following.start(max(deadline - loop.time(), 0.0))
+            if self.home:
+                error = await self._driver.connections.wait(self.home, max(deadline - loop.time(), 0.0))
+                if error is not None:
+                    raise error
+        except BaseException:
+            # A cancelled start leaves no connection behind either.
+            if self._driver.connections.main.connected:
+                await self._driver.stop(1.0)
+            else:
+                await self._driver.give_up(1.0)
+            raise
         return self
 
+    async def stop(self) -> None:
+        """Unsubscribe, announce the end of every source, and disconnect."""
+        # A subscription that has ended does not hold back a bus.
+        for subscription in list(self._driver.subscriptions.values()):
+            subscription.end()
+        await self._driver.stop()
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
     async def __aexit__(self, *_: object) -> None:
-        await asyncio.to_thread(self.client.stop)
+        await self.stop()
+
+    async def flush(self, timeout: float = 5.0) -> bool:
+        """Wait up to `timeout` seconds until the servers have taken everything published; whether they have."""
+        return await self._driver.connections.flush(timeout)
+
+    async def wait_for_nodes(self, count: int = 1, timeout: float = 10.0) -> None:
+        """Wait until n broker nodes are there, up to a timeout in seconds."""
+        await self._driver.run(partial(self._session.wait_for_nodes, count, round(timeout * SECOND)))
+
+    # Types and events.
 
     async def register(self, *types: EventType) -> None:
-        """Make event types known to everybody."""
-        await asyncio.to_thread(self.client.register, *types)
+        """Register event types in the directory; see `Client.register`."""
+        for event_type in types:
+            await self._driver.run(partial(self._register, event_type))
 
     async def unregister(self, name: str) -> None:
-        """Forget an event type."""
-        await asyncio.to_thread(self.client.unregister, name)
+        """Remove an event type from the directory."""
+        await self._driver.run(partial(self._session.unregister, name))
 
-    async def source(self, name: str, types: Iterable[str], *, watermark: int | None = None, lease: int = 0) -> Source:
-        """Become a source of events; see `Client.source`."""
-        return await asyncio.to_thread(self.client.source, name, types, watermark=watermark, lease=lease)
+    async def source(
+        self, name: str, types: Iterable[str], *, watermark: int | None = None, lease: int = 0, qos: int = 1
+    ) -> AsyncSource:
+        """Open a source of events; see `Client.source`. One that is cancelled is closed."""
+        (made,) = await self.sources({name: tuple(types)}, watermark=watermark, lease=lease, qos=qos)
+        return made
 
-    async def publish(self, source: Source, *events: Event, watermark: int | None = None) -> None:
-        """Publish events of a source, waiting for room where too many messages wait."""
-        await asyncio.to_thread(source.publish, *events, watermark=watermark)
+    async def sources(
+        self, named: Mapping[str, Iterable[str]], *, watermark: int | None = None, lease: int = 0, qos: int = 1
+    ) -> list[AsyncSource]:
+        """Open several sources at once; see `Client.sources`."""
+        made = self._described(partial(AsyncSource, self), named, watermark, lease, qos)
+        opened = self._driver.begin(partial(self._session.open_sources, made, lease))
+        try:
+            await asyncio.shield(opened)
+        except asyncio.CancelledError:
+            # They can be closed when all nodes have acknowledged them.
+            opened.add_done_callback(partial(self._abandon, made))
+            raise
+        self._sources.update((source.name, source) for source in made)
+        return made
+
+    def _abandon(self, sources: list[AsyncSource], opened: asyncio.Future[None]) -> None:
+        if not opened.cancelled() and opened.exception() is None:
+            names = [each.name for each in sources]
+            self._driver.post(lambda: self._session.sources.close(names, list))
+
+    async def publish(self, source: AsyncSource, *events: Event, watermark: int | None = None) -> None:
+        """Publish events of a source, waiting for room where too many messages wait; see `Source.publish`."""
+        for _, message in source.messages(events, watermark):
+            await self._driver.send(message)
+
+    async def heartbeat(self, watermark: int, sources: Iterable[AsyncSource] | None = None) -> None:
+        """Promise for sources, all of this client's where left out, no event with `hi` at or before a watermark."""
+        await self._driver.send(self._heartbeat(watermark, sources))
+
+    async def fence(self, source: str) -> None:
+        """Have detectors go on without a source; see `Client.fence`."""
+        await self._driver.do(partial(self._session.fence, source))
+
+    # Subscriptions.
 
     async def subscribe(
         self,
@@ -74,55 +142,162 @@ class AsyncClient:
         quality: QualityOfService | None = None,
         definitions: Mapping[str, str] | None = None,
     ) -> AsyncSubscription:
-        """Subscribe to a pattern or a type; iterate over what is returned with `async for`."""
-        subscribe = partial(self.client.subscribe, pattern, quality=quality, definitions=definitions)
-        made = asyncio.create_task(asyncio.to_thread(subscribe))
+        """Subscribe to a pattern or a type, for `async for`; see `Client.subscribe`. One that is cancelled is ended."""
+        subscription = AsyncSubscription(self, *self._requested(pattern), quality or QualityOfService())
+        self._driver.subscriptions[subscription.id] = subscription
         try:
-            return AsyncSubscription(await asyncio.shield(made), asyncio.get_running_loop())
-        except asyncio.CancelledError:
-            # The thread cannot be cancelled: what it brings nobody waits for any more.
-            made.add_done_callback(self._abandon)
+            await self._driver.run(partial(self._session.subscribe, subscription, definitions or {}))
+        except DistcedError:
+            self._driver.subscriptions.pop(subscription.id, None)
             raise
-
-    def _abandon(self, made: asyncio.Task[Subscription]) -> None:
-        if not made.cancelled() and made.exception() is None:
-            self.client.unsubscribe(made.result())
+        except asyncio.CancelledError:
+            subscription.end()
+            self._drop(subscription)
+            raise
+        if subscription.ended:
+            # The first match came before the subscription was complete.
+            await self.unsubscribe(subscription)
+        return subscription
 
     async def unsubscribe(self, subscription: AsyncSubscription) -> None:
-        """End a subscription; iterations over it end when what has come is read."""
-        await asyncio.to_thread(self.client.unsubscribe, subscription.subscription)
+        """End a subscription; iterations over it end when the events received are read."""
+        subscription.end()
+        if self._driver.subscriptions.pop(subscription.id, None) is not None:
+            await self._driver.do(partial(self._session.unsubscribe, subscription.id))
 
 
-class AsyncSubscription:
-    """Events of a pattern or a type, for `async for`. An iteration ends when the subscription does.
+class AsyncSource(OwnedSource):
+    """A source of an asyncio client; its `create` makes the next event, see `Source`.
 
     Attributes:
-        subscription: the subscription underneath, with its statistics. Its queue is what bounds how far the application
-            may be behind.
+        client: the client that it belongs to.
     """
 
-    def __init__(self, subscription: Subscription, loop: asyncio.AbstractEventLoop) -> None:
-        self.subscription = subscription
-        self._loop = loop
-        self._changed = asyncio.Event()
-        subscription.on_change = self._wake
+    def __init__(
+        self, client: AsyncClient, name: str, types: Mapping[str, EventType], watermark: int, qos: int
+    ) -> None:
+        super().__init__(client, name, types, watermark, qos)
+        self.client = client
 
-    def __aiter__(self) -> AsyncIterator[Event]:
-        return self._events()
+    async def publish(self, *events: Event, watermark: int | None = None) -> None:
+        """Publish events of this source, in this order; see `Source.publish`."""
+        await self.client.publish(self, *events, watermark=watermark)
 
-    async def _events(self) -> AsyncIterator[Event]:
-        while True:
-            self._changed.clear()
-            ended = self.subscription.ended
-            event = self.subscription.get(0)
-            if event is not None:
-                yield event
-            elif ended:
-                return
+    async def heartbeat(self, watermark: int) -> None:
+        """Promise to publish no event with `hi` at or before a watermark, ns."""
+        await self.client.heartbeat(watermark, [self])
+
+    async def close(self) -> None:
+        """Announce the end of the source: detectors do not wait for it any more."""
+        await self.client._driver.run(partial(self.client._session.close_source, self.name))
+        self.client._sources.pop(self.name, None)
+
+
+class AsyncSubscription(AsyncReceiver):
+    """Events of a pattern or a type, for `async for`. An iteration ends when the subscription does.
+
+    It has the attributes of `SubscriptionState`: the request, the detector, `statistics`, `ended`. The patience of its
+    quality of service ends at half the keepalive of the connection, 15 s.
+
+    Attributes:
+        client: the client that it belongs to.
+    """
+
+    def __init__(self, client: AsyncClient, identity: str, pattern: str, quality: QualityOfService) -> None:
+        super().__init__(identity, pattern, quality)
+        self.client = client
+        self._change = AsyncioCondition()
+        # Events that find no room, with the time of their arrival: the rest of a message of each bus.
+        self._held: deque[tuple[Iterator[Event], int]] = deque()
+        # The buses that are not read on this subscription's account. The timer runs while events are held, or buses.
+        self._paused: set[AsyncBus] = set()
+        self._timer: Timer | None = None
+        # Whether the application has taken an event since the timer was set.
+        self._progress = False
+
+    async def get(self, timeout: float | None = None) -> Event | None:
+        """The next event; None after `timeout` seconds without one, or where the subscription has ended.
+
+        Raises:
+            SubscriptionError: where it was ended by others, once every event received is read.
+        """
+        await self._change.wait_for(lambda: bool(self._waiting) or self.ended, timeout)
+        event = self._take()
+        self._progress = True
+        self._fill()
+        if not self._held and len(self._waiting) <= self.quality.queue // 2:
+            self._resume()
+        return event
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        while (event := await self.get()) is not None:
+            yield event
+
+    async def wait_watermark(self, watermark: int, timeout: float) -> bool:
+        """Wait up to `timeout` seconds until everything up to a watermark, ns, has come; whether it has."""
+        statistics = self.statistics
+        return await self._change.wait_for(
+            lambda: statistics.watermark is not None and statistics.watermark >= watermark, timeout
+        )
+
+    def end(self) -> None:
+        self.ended = True
+        self._held.clear()
+        self._resume()
+        self._change.notify_all()
+
+    # On the loop of a bus.
+
+    def receive(self, bus: AsyncBus, topic: str, payload: bytes, retain: bool) -> None:
+        """Take a message; while events of it find no room, the bus is paused."""
+        now = self.client.clock.now()
+        self._held.append((self.arrived(topic, payload, now), now))
+        self._fill()
+        if self._held and bus not in self._paused:
+            self._paused.add(bus)
+            self.client._driver.pause(bus)
+            self._set_timer()
+
+    def _fill(self) -> None:
+        """Queue held events while there is room; an application without progress is not waited for."""
+        while self._held:
+            events, now = self._held[0]
+            event = next(events, None)
+            if event is None:
+                self._held.popleft()
+            elif not self._is_full():
+                self._waiting.append(event)
+                self.delivered(event, now)
+                if self.ended:
+                    self.end()
+                    self.client._drop(self)
+            elif self._overflowing:
+                self._leave_out()
             else:
-                await self._changed.wait()
+                self._held[0] = chain((event,), events), now
+                break
+        self._change.notify_all()
 
-    def _wake(self) -> None:
-        # On any thread; the loop may be over already.
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._changed.set)
+    def _set_timer(self) -> None:
+        """Have the application waited for; a bus that is paused for longer than it keeps alive loses its connection."""
+        if self._timer is None:
+            self._progress = False
+            main = self.client._driver.connections.main
+            self._timer = main.call_later(min(self.quality.patience, main.keepalive / 2), self._expired)
+
+    def _expired(self) -> None:
+        self._timer = None
+        if not self._progress and self._held:
+            self._overflowing = True
+            self._fill()
+        self._resume()
+        if self._held:
+            self._set_timer()
+
+    def _resume(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for bus in self._paused:
+            self.client._driver.resume(bus)
+        self._paused.clear()

@@ -13,35 +13,41 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from typing import Self
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Generic, Self, TypeVar
 
-from msgspec.structs import replace
-
-from distced.middleware.bus import Bus, BusState, Message
-from distced.middleware.bus.pool import Connections, server_name
-from distced.middleware.client.directory_session import Presence
+from distced.middleware.bus import Bus
+from distced.middleware.bus.pool import server_name
+from distced.middleware.client.client_effects import ClientEffect
+from distced.middleware.client.driver import BaseDriver, ClientDriver
 from distced.middleware.client.quality import QualityOfService
-from distced.middleware.client.source import Source, check_watermark
-from distced.middleware.client.source_session import Announcing
-from distced.middleware.client.subscription import Subscription
-from distced.middleware.client.subscription_session import Subscribing
+from distced.middleware.client.session import ClientSession
+from distced.middleware.client.source import OwnedSource, Source
+from distced.middleware.client.source_session import check_watermark, heartbeat
+from distced.middleware.client.subscription import QueuedSubscription, Subscription
 from distced.middleware.model.clock import Clock, SystemClock
-from distced.middleware.model.errors import BusError, DistcedError, SubscriptionError, TypeRegistryError
+from distced.middleware.model.errors import BusError, DistcedError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Attribute, Event
-from distced.middleware.wire import directory_entries as protocol
+from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import NODE_CLIENT, DetectorEntry, NodeEntry
-from distced.middleware.wire.topics import ROOT, administration_topic, directory_topic
+from distced.middleware.wire.mqtt_effects import Publish
+from distced.middleware.wire.topics import ROOT
+
+D = TypeVar("D", bound=BaseDriver[Any, Any])
+S = TypeVar("S", bound=OwnedSource)
 
 
-class Client:
-    """A connection of an application to distced; a context manager, or `start` and `stop`.
+class BaseClient(ABC, Generic[D, S]):
+    """A connection of an application to distced, on threads or on asyncio, as far as nothing has to wait.
 
     Attributes:
-        name: who this is; unlike all others.
-        patience: seconds to wait for broker nodes and servers to answer.
+        name: its name in the directory, unlike all others.
+        clock: the time of its sources and subscriptions.
+        root: the first level of all topics.
     """
 
     def __init__(
@@ -72,82 +78,160 @@ class Client:
         self.name = name or f"client-{uuid.uuid4().hex[:10]}"
         self.clock = clock or SystemClock()
         self.root = root
-        self.patience = patience
         self._url = url
         self._finds = home is None
-        self._meet(url, home or "")
+        self._sources: dict[str, S] = {}
+        self._driver: D = self._meet(url, home or "", patience)
+
+    @abstractmethod
+    def _meet(self, url: str, home: str, patience: float) -> D:
+        """A driver, not yet started, for the server of the directory and that of the own site."""
+
+    @property
+    def home(self) -> str:
+        """The server of the client's own site; empty for that of the directory."""
+        return self._session.home
+
+    @property
+    def patience(self) -> float:
+        """Seconds that broker nodes and servers have to answer."""
+        return self._session.patience / SECOND
+
+    @patience.setter
+    def patience(self, seconds: float) -> None:
+        self._session.patience = round(seconds * SECOND)
+
+    @property
+    def types(self) -> dict[str, EventType]:
+        """The event types that are registered, by name."""
+        with self._driver.lock:
+            return dict(self._session.entries.types)
+
+    @property
+    def nodes(self) -> dict[str, NodeEntry]:
+        """The broker nodes, by name."""
+        with self._driver.lock:
+            return dict(self._session.entries.nodes)
+
+    @property
+    def detectors(self) -> dict[str, DetectorEntry]:
+        """The detectors, by id."""
+        with self._driver.lock:
+            return dict(self._session.entries.detectors)
+
+    @property
+    def _session(self) -> ClientSession:
+        return self._driver.session
+
+    # Types.
+
+    def type(self, name: str) -> EventType:
+        """The event type of this name, or a `TypeRegistryError` that lists what is known."""
+        with self._driver.lock:
+            return self._session.directory.type(name)
+
+    def published_type(self, name: str) -> EventType:
+        """The same for a type that events can be published under, which those derived from others are not."""
+        with self._driver.lock:
+            return self._session.directory.published_type(name)
+
+    # For clients.
+
+    def _following(self) -> D | None:
+        """A driver for the server where the directory is, if that is another; that of the own site is the one given."""
+        pointer = self._session.directory.elsewhere
+        if not self._finds or not pointer or server_name(pointer) == server_name(self._url):
+            return None
+        return self._meet(self._driver.connections.with_login(pointer), self._url, self.patience)
+
+    @contextmanager
+    def _directed(self) -> Iterator[None]:
+        """Errors of another server of the directory say where its name comes from."""
+        pointer = self._session.directory.elsewhere
+        try:
+            yield
+        except BusError as error:
+            advice = f"the server {server_name(self._url)} says that the directory is there; name the right one"
+            raise BusError(error.problem, given=error.given, where=error.where or pointer, advice=advice) from error
+
+    def _register(self, event_type: EventType, operation: object) -> list[ClientEffect]:
+        """Register a type; one that names no home server is at home at that of the directory."""
+        address = self._driver.connections.main.address
+        return self._session.register(event_type, f"mqtt{'s' * address.tls}://{address}", operation)
+
+    def _described(
+        self,
+        make: Callable[[str, dict[str, EventType], int, int], S],
+        named: Mapping[str, Iterable[str]],
+        watermark: int | None,
+        lease: int,
+        qos: int,
+    ) -> list[S]:
+        """Sources that are not open yet."""
+        floor = check_watermark(self.clock.now() - 1 if watermark is None else watermark)
+        if lease < 0:
+            raise DistcedError("not a lease", given=lease, allowed="ns, or 0 for ever")
+        return [
+            make(name, {each: self.published_type(each) for each in types}, floor, qos) for name, types in named.items()
+        ]
+
+    def _heartbeat(self, watermark: int, sources: Iterable[S] | None) -> Publish:
+        beating = list(self._sources.values() if sources is None else sources)
+        return heartbeat(self.name, beating, watermark, home=self.home, root=self.root)
+
+    def _requested(self, pattern: object) -> tuple[str, str]:
+        """A new id of a subscription, and the pattern as text."""
+        text = pattern.name if isinstance(pattern, EventType) else str(pattern).strip()
+        return f"{self.name}.{uuid.uuid4().hex[:8]}", text
+
+    def _drop(self, subscription: QueuedSubscription) -> None:
+        """End a subscription without waiting: on the thread of a bus or of an event loop."""
+        if self._driver.subscriptions.pop(subscription.id, None) is not None:
+            self._driver.post(lambda: self._session.unsubscribe(subscription.id))
+
+
+class Client(BaseClient[ClientDriver, Source]):
+    """A connection of an application to distced; a context manager, or `start` and `stop`."""
+
+    def _meet(self, url: str, home: str, patience: float) -> ClientDriver:
+        return ClientDriver(url, home, name=self.name, clock=self.clock, root=self.root, patience=patience)
 
     # From start to stop.
 
     def start(self, timeout: float = 10.0) -> Self:
-        """Connect and read the directory; raise `BusError` where that does not come about in so many seconds."""
+        """Connect and read the directory; raise `BusError` where that does not come about within a timeout, seconds."""
         deadline = time.monotonic() + timeout
         try:
-            self._begin(deadline, timeout)
-            if self._finds and self._presence.elsewhere:
-                self._follow(self._presence.elsewhere, deadline, timeout)
+            self._driver.start(timeout)
+            with self._directed():
+                following = self._following()
+                if following is not None:
+                    self._driver.stop()
+                    self._driver = following
+                    following.start(max(deadline - time.monotonic(), 0.0))
             if self.home:
-                error = self._connections.wait(self.home, max(deadline - time.monotonic(), 0.0))
+                error = self._driver.connections.wait(self.home, max(deadline - time.monotonic(), 0.0))
                 if error is not None:
                     raise error
         except BusError:
             if self.bus.connected:
                 # Its farewell keeps its last will from being published.
-                self._presence.clear("client", self.name)
-            self._connections.stop(1.0)
+                self._driver.stop(1.0)
+            else:
+                self._driver.give_up(1.0)
             raise
         return self
 
-    def _meet(self, url: str, home: str) -> None:
-        """Prepare to connect to the server of the directory, and to that of the own site."""
-        self._connections = Connections(
-            url,
-            home,
-            client_id=f"distced-{self.name}",
-            clock=self.clock,
-            will=Message(directory_topic("client", self.name, root=self.root), b"", 1, True),
-            on_state=self._state_changed,
-        )
-        self._presence = Presence(self.bus, self.name, self.root, self.clock, self.home)
-        self._subscribing = Subscribing(self, self._presence, self._connections)
-        self._announcing = Announcing(self, self._presence, self._connections)
-
-    def _begin(self, deadline: float, timeout: float) -> None:
-        self._presence.listen()
-        self._subscribing.listen()
-        self._announcing.listen()
-        self.bus.start()
-        self.bus.wait_connected(max(deadline - time.monotonic(), 0.0))
-        if not self._presence.wait(lambda: self._presence.known, max(deadline - time.monotonic(), 0.0)):
-            raise BusError("the directory could not be read", given=f"after {timeout} s", where=str(self.bus.address))
-
-    def _follow(self, pointer: str, deadline: float, timeout: float) -> None:
-        """The directory is at another server: that of the client's own site is the one it was given."""
-        here = server_name(self._url)
-        try:
-            if server_name(pointer) == here:
-                return
-            self._presence.clear("client", self.name)
-            self._connections.stop()
-            self._meet(self._connections.with_login(pointer), self._url)
-            self._begin(deadline, timeout)
-        except BusError as error:
-            advice = f"the server {here} says that the directory is there; name the right one"
-            raise BusError(error.problem, given=error.given, where=error.where or pointer, advice=advice) from error
-
     def stop(self) -> None:
         """Unsubscribe, say of every source that it is done, and disconnect."""
-        with suppress(BusError):
-            for subscription in self._subscribing.all():
-                self.unsubscribe(subscription)
-            for source in list(self._sources.values()):
-                source.close()
-            self._presence.clear("client", self.name)
-        self._connections.stop()
+        # A subscription that has ended does not hold up the thread of a bus.
+        for subscription in list(self._driver.subscriptions.values()):
+            subscription.end()
+        self._driver.stop()
 
     def flush(self, timeout: float = 5.0) -> bool:
-        """Wait up to so many seconds until the servers have taken everything published; whether they have."""
-        return self._connections.flush(timeout)
+        """Wait up to `timeout` seconds until the servers have taken every publication; whether they have."""
+        return self._driver.connections.flush(timeout)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -158,39 +242,12 @@ class Client:
     @property
     def bus(self) -> Bus:
         """The connection to the server of the directory."""
-        return self._connections.main
-
-    @property
-    def home(self) -> str:
-        """The server of the client's own site; empty for that of the directory."""
-        return self._connections.home
+        return self._driver.connections.main
 
     @property
     def home_bus(self) -> Bus:
         """The connection to the server of the client's own site, perhaps that to the one of the directory."""
-        return self._connections.to(self.home)
-
-    @property
-    def _sources(self) -> dict[str, Source]:
-        return self._announcing.sources
-
-    @property
-    def types(self) -> dict[str, EventType]:
-        """The event types that are registered, by name."""
-        with self._presence.changed:
-            return dict(self._presence.directory.types)
-
-    @property
-    def nodes(self) -> dict[str, NodeEntry]:
-        """The broker nodes, by name."""
-        with self._presence.changed:
-            return dict(self._presence.directory.nodes)
-
-    @property
-    def detectors(self) -> dict[str, DetectorEntry]:
-        """The detectors, by id."""
-        with self._presence.changed:
-            return dict(self._presence.directory.detectors)
+        return self._driver.connections.to(self.home)
 
     # Types and events.
 
@@ -200,46 +257,11 @@ class Client:
         A type of the name that is known with other attributes is a `TypeRegistryError`.
         """
         for event_type in types:
-            self._check_new(event_type)
-            if not event_type.home:
-                address = self.bus.address
-                event_type = replace(event_type, home=f"{'mqtts' if address.tls else 'mqtt'}://{address}")
-            event_type = self.types.get(event_type.name, event_type)
-            self._presence.put("type", event_type.name, event_type)
-            if not self._presence.wait(lambda name=event_type.name: name in self.types, self.patience):  # type: ignore[misc]
-                raise BusError(
-                    "the server has not confirmed an event type", given=event_type.name, where=str(self.bus.address)
-                )
-            # Somebody else may have been quicker.
-            self._check_new(event_type)
+            self._driver.run(partial(self._register, event_type))
 
     def unregister(self, name: str) -> None:
         """Forget an event type; one that others are derived from is a `TypeRegistryError`."""
-        self.type(name)
-        with self._presence.changed:
-            self._presence.directory.registry().unregister(name)
-        self._presence.clear("type", name)
-        self._presence.wait(lambda: name not in self.types, self.patience)
-
-    def type(self, name: str) -> EventType:
-        """The event type of this name, or a `TypeRegistryError` that lists what is known."""
-        found = self.types.get(name)
-        if found is None:
-            known = ", ".join(sorted(self.types)) or "none is registered yet"
-            raise TypeRegistryError("unknown event type", given=name, allowed=known, advice="register it first")
-        return found
-
-    def published_type(self, name: str) -> EventType:
-        """The same for a type that events can be published under, which those derived from others are not."""
-        found = self.type(name)
-        if found.derived is not None:
-            raise TypeRegistryError(
-                f"the type {name!r} is derived: no events are published under it",
-                given=name,
-                allowed=found.derived.base,
-                advice=f"subscribe to the pattern [{name}], or take the type it is derived from",
-            )
-        return found
+        self._driver.run(partial(self._session.unregister, name))
 
     def source(
         self,
@@ -271,10 +293,10 @@ class Client:
             TypeRegistryError: for a type that nobody publishes.
             SubscriptionError: where broker nodes do not answer; none of the sources is there then.
         """
-        floor = check_watermark(self.clock.now() - 1 if watermark is None else watermark)
-        if lease < 0:
-            raise DistcedError("not a lease", given=lease, allowed="ns, or 0 for ever")
-        return self._announcing.open(named, floor, lease, qos)
+        made = self._described(partial(Source, self), named, watermark, lease, qos)
+        self._driver.run(partial(self._session.open_sources, made, lease))
+        self._sources.update((source.name, source) for source in made)
+        return made
 
     def create(
         self, source: Source, type_name: str, lo: int, hi: int | None = None, /, **attributes: Attribute
@@ -294,14 +316,7 @@ class Client:
 
     def heartbeat(self, watermark: int, sources: Iterable[Source] | None = None) -> None:
         """Promise for sources, all of this client's where left out, no event with `hi` at or before a watermark."""
-        check_watermark(watermark)
-        beating = list(self._sources.values() if sources is None else sources)
-        for source in beating:
-            source.watermark = max(source.watermark, watermark)
-        beat = protocol.Heartbeat(tuple(source.name for source in beating), watermark)
-        qos = max((source.qos for source in beating), default=0)
-        topic = administration_topic("heartbeat", self.name, root=self.root)
-        self.home_bus.publish(topic, protocol.encode(beat), qos=qos)
+        self._driver.send(self._heartbeat(watermark, sources))
 
     # Subscriptions.
 
@@ -324,13 +339,14 @@ class Client:
         Raises:
             SubscriptionError: where the pattern is refused, or no broker node answers.
         """
-        text = pattern.name if isinstance(pattern, EventType) else str(pattern).strip()
-        identity = f"{self.name}.{uuid.uuid4().hex[:8]}"
+        identity, text = self._requested(pattern)
         subscription = Subscription(self, identity, text, quality or QualityOfService(), callback)
-        if text.isidentifier() and text not in (definitions or {}):
-            self._subscribing.to_type(subscription, text)
-        else:
-            self._subscribing.to_pattern(subscription, dict(definitions or {}))
+        self._driver.subscriptions[identity] = subscription
+        try:
+            self._driver.run(partial(self._session.subscribe, subscription, definitions or {}))
+        except DistcedError:
+            self._driver.subscriptions.pop(identity, None)
+            raise
         subscription.begin()
         if subscription.ended:
             # The first match came before the subscription was complete.
@@ -339,47 +355,27 @@ class Client:
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """End a subscription; what it has received can still be read."""
-        self._subscribing.end(subscription)
+        subscription.end()
+        if self._driver.subscriptions.pop(subscription.id, None) is not None:
+            self._driver.do(lambda: self._session.unsubscribe(subscription.id))
 
     def fence(self, source: str) -> None:
         """Have detectors go on without a source, and those to come not wait for it. For administrators.
 
-        What it sends afterwards is late, until it announces itself anew.
+        What it sends afterwards is late, until it announces itself again.
         """
-        self.bus.publish(administration_topic("fence", source, root=self.root), b"", qos=1)
-        self._presence.clear("source", source)
+        self._driver.do(lambda: self._session.fence(source))
 
     def wait_for_nodes(self, count: int = 1, timeout: float = 10.0) -> None:
-        """Wait until so many broker nodes are there."""
-        if not self._presence.wait(lambda: len(self.nodes) >= count, timeout):
-            raise SubscriptionError(
-                "too few broker nodes",
-                given=f"{len(self.nodes)}",
-                allowed=f"{count}",
-                advice="start one with `distced broker`",
-            )
+        """Wait until n broker nodes are there, up to a timeout in seconds."""
+        self._driver.run(partial(self._session.wait_for_nodes, count, round(timeout * SECOND)))
 
-    # Types.
+    # For handles.
 
-    def _check_new(self, event_type: EventType) -> None:
-        """Raise `TypeRegistryError` where a type cannot be registered beside those there are."""
-        with self._presence.changed:
-            directory = self._presence.directory
-            directory.registry().register(event_type)
-            for each in directory.publishers(event_type.name):
-                attributes = directory.detectors[each].attributes
-                if attributes != event_type.attributes or event_type.derived is not None:
-                    raise TypeRegistryError(
-                        f"composite events of the type {event_type.name!r} are published already, and differ",
-                        given=", ".join(event_type.attributes) or "no attributes",
-                        allowed=", ".join(attributes) or "no attributes",
-                        advice="choose another name",
-                    )
+    def _send(self, message: Publish) -> None:
+        self._driver.send(message)
 
-    # On the thread of a bus.
-
-    def _state_changed(self, home: str, state: BusState, error: BusError | None) -> None:
-        if state is BusState.CONNECTED and not home:
-            self._presence.connected()
-        for subscription in self._subscribing.all():
-            subscription.connection_changed(home, state, error)
+    def _close(self, source: Source) -> None:
+        """End a source."""
+        self._driver.run(partial(self._session.close_source, source.name))
+        self._sources.pop(source.name, None)

@@ -1,149 +1,164 @@
-"""A client in the directory: what it knows of the others, and the entries it stands behind itself.
+"""Directory session of a client: the entries it knows, and the entries it publishes and keeps.
 
-Entries are retained messages, so they outlive a connection; but a server may start again without a memory, and nodes
-clear the subscriptions of a client that stays away. So after each connection, once the directory was read, a client
-publishes anew what it stands behind and does not find there.
+Entries are retained messages and outlive a connection; but a server may restart without its memory, and nodes clear the
+subscriptions of a client that stays away. So after each connection, once the directory was read, a client publishes
+again the entries of its own that are not there.
 
-Who was given the server of its own site alone may find there a pointer to the server of the directory. It is read along
-with the directory, so nobody waits for it.
+At the server of its own site a client may find a pointer to the server of the directory instead. It is read along with
+the directory, so that nothing waits for it.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-from contextlib import suppress
-from typing import Final
-
 import msgspec
 
-from distced.middleware.bus import Bus
-from distced.middleware.bus.pool import Pointer
-from distced.middleware.model.clock import Clock
-from distced.middleware.model.errors import DistcedError
+from distced.middleware.client.client_effects import ClientEffect, SessionTimers
+from distced.middleware.model.errors import TypeRegistryError
+from distced.middleware.model.event_types import EventType
+from distced.middleware.wire.administration import Pointer
+from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory import Change, Entries
-from distced.middleware.wire.directory_entries import ClientEntry, decode, encode
-from distced.middleware.wire.topics import (
-    Area,
-    administration_topic,
-    area_filter,
-    directory_topic,
-    parse_topic,
-    pointer_topic,
-)
-
-ASK_EVERY: Final = 0.5
-"""Seconds between questions whether the directory was read, until it was."""
+from distced.middleware.wire.directory_entries import ClientEntry
+from distced.middleware.wire.directory_handshake import ASK_EVERY, DirectoryHandshake
+from distced.middleware.wire.mqtt_effects import Publish, Subscribe
+from distced.middleware.wire.topics import Area, area_filter, directory_topic, pointer_topic
 
 
-class Presence:
+class DirectorySession:
     """The directory as a client sees and fills it.
 
     Attributes:
-        directory: what is known; to be read under `changed`, for it changes on the thread of the bus.
-        changed: notified with every change.
-        known: whether the directory was read, once.
-        on_change: called with each change, on the thread of the bus.
+        entries: the directory as delivered so far.
+        handshake: tells whether it was read completely.
+        pointer: URL of the server of the directory, where this one has such a pointer; else empty.
+        own: payloads of the entries that the client keeps, by kind and name.
     """
 
-    def __init__(self, bus: Bus, name: str, root: str, clock: Clock, home: str = "") -> None:
-        self.directory = Entries()
-        self.changed = threading.Condition()
-        self.known = False
-        self.on_change: Callable[[Change], object] = lambda change: None
-        self._bus = bus
+    def __init__(self, name: str, root: str, home: str, timers: SessionTimers) -> None:
+        self.entries = Entries()
+        self.handshake = DirectoryHandshake(name, root)
+        self.pointer = ""
+        self.own: dict[tuple[str, str], bytes] = {}
         self._name = name
         self._root = root
-        self._clock = clock
         self._home = home
-        self._pointer = ""
-        self._known_topic = administration_topic("known", name, root=root)
-        self._own: dict[tuple[str, str], bytes] = {}
-        # What has shown up since the connection stands, and whether the directory is still being read.
-        self._seen: set[tuple[str, str]] = set()
-        self._reading = False
+        self._timers = timers
+        self._timer = 0
+        self._connected = False
+        self._stopped = False
 
-    def listen(self) -> None:
-        """Subscribe to what it hears; before the bus starts."""
-        self._bus.subscribe(area_filter(Area.DIRECTORY, root=self._root), self._entry, qos=1)
-        self._bus.subscribe(pointer_topic(root=self._root), self._pointed, qos=1)
-        self._bus.subscribe(self._known_topic, self._read, qos=1)
-        self._bus.every(ASK_EVERY, self._ask)
+    @property
+    def known(self) -> bool:
+        """Whether the directory was read completely, once."""
+        return self.handshake.settled
 
     @property
     def elsewhere(self) -> str:
-        """The server where the directory is said to be, if there is none here; to be asked when this one is known."""
-        with self.changed:
-            return "" if self.directory.nodes else self._pointer
+        """URL of the server of the directory where it is not here; valid once `known`."""
+        return "" if self.entries.nodes else self.pointer
 
-    def put(self, kind: str, name: str, entry: msgspec.Struct) -> None:
-        """Publish an entry, and stand behind it from now on."""
-        payload = encode(entry)
-        with self.changed:
-            self._own[kind, name] = payload
-        self._bus.publish(directory_topic(kind, name, root=self._root), payload, qos=1, retain=True)
+    def type(self, name: str) -> EventType:
+        """The event type of this name, or a `TypeRegistryError` that lists the known ones."""
+        found = self.entries.types.get(name)
+        if found is None:
+            known = ", ".join(sorted(self.entries.types)) or "none is registered yet"
+            raise TypeRegistryError("unknown event type", given=name, allowed=known, advice="register it first")
+        return found
 
-    def clear(self, kind: str, name: str) -> None:
+    def published_type(self, name: str) -> EventType:
+        """The same for a type that events are published under, which excludes derived ones."""
+        found = self.type(name)
+        if found.derived is not None:
+            raise TypeRegistryError(
+                f"the type {name!r} is derived: no events are published under it",
+                given=name,
+                allowed=found.derived.base,
+                advice=f"subscribe to the pattern [{name}], or take the type it is derived from",
+            )
+        return found
+
+    def check_new(self, event_type: EventType) -> None:
+        """Raise `TypeRegistryError` where a type cannot be registered beside those there are."""
+        self.entries.registry().register(event_type)
+        for each in self.entries.publishers(event_type.name):
+            attributes = self.entries.detectors[each].attributes
+            if attributes != event_type.attributes or event_type.derived is not None:
+                raise TypeRegistryError(
+                    f"composite events of the type {event_type.name!r} are published already, and differ",
+                    given=", ".join(event_type.attributes) or "no attributes",
+                    allowed=", ".join(attributes) or "no attributes",
+                    advice="choose another name",
+                )
+
+    # Entries of its own.
+
+    def put(self, kind: str, name: str, entry: msgspec.Struct) -> Publish:
+        """Publish an entry, and keep it from now on."""
+        payload = self.own[kind, name] = encode(entry)
+        return Publish(directory_topic(kind, name, root=self._root), payload, retain=True)
+
+    def clear(self, kind: str, name: str) -> Publish:
         """Take an entry out of the directory."""
-        with self.changed:
-            self._own.pop((kind, name), None)
-        self._bus.publish(directory_topic(kind, name, root=self._root), b"", qos=1, retain=True)
+        self.own.pop((kind, name), None)
+        return Publish(directory_topic(kind, name, root=self._root), b"", retain=True)
 
-    def wait(self, until: Callable[[], bool], timeout: float) -> bool:
-        """Wait up to so many seconds until something holds; whether it does."""
-        with self.changed:
-            return self.changed.wait_for(until, timeout)
+    def stop(self) -> Publish:
+        """Take the client itself out of the directory."""
+        self._stopped = True
+        return self.clear("client", self._name)
 
-    # On the thread of the bus.
+    # From the server of the directory.
 
-    def connected(self) -> None:
-        """The connection stands, or stands again."""
-        self._seen = set()
-        self._reading = True
-        self._put_itself()
-        self._ask()
+    def filters(self) -> list[Subscribe]:
+        """Subscriptions at the server of the directory, to be made before it is connected."""
+        filters = (area_filter(Area.DIRECTORY, root=self._root), pointer_topic(root=self._root), self.handshake.topic)
+        return [Subscribe(each) for each in filters]
 
-    def _put_itself(self) -> None:
-        self.put("client", self._name, ClientEntry(self._clock.now(), self._home))
+    def connected(self, now: int) -> list[ClientEffect]:
+        """The connection stands, or stands again: announce the client, read the directory."""
+        self._connected = True
+        if self._stopped:
+            return []
+        return [self._put_itself(now), self.handshake.begin(now), self._ask_later()]
 
-    def _ask(self) -> None:
-        # What the directory retains comes before what is sent behind the subscription to it. A server may take a
-        # message before a subscription that was sent before it, and amqtt does; so it is asked again until there is an
-        # answer.
-        if self._reading and self._bus.connected:
-            self._bus.publish(self._known_topic, b"", qos=1)
+    def lost(self) -> None:
+        self._connected = False
 
-    def _entry(self, topic: str, payload: bytes, retain: bool) -> None:
-        with suppress(DistcedError):  # Broker nodes report what is no entry.
-            levels = parse_topic(topic, root=self._root).levels
-            with self.changed:
-                change = self.directory.read(levels, payload, where=topic)
-                self._seen.add((change.kind, change.name))
-                if change.entry is None and change.kind in ("type", "source"):
-                    # Somebody else has cleared it, which holds.
-                    self._own.pop((change.kind, change.name), None)
-                self.changed.notify_all()
-            own = ("client", self._name)
-            if change.entry is None and (change.kind, change.name) == own and own in self._own:
-                # The last will of a connection that was lost before this one.
-                self._put_itself()
-            self.on_change(change)
+    def entry(self, levels: tuple[str, ...], payload: bytes, topic: str, now: int) -> tuple[Change, list[ClientEffect]]:
+        """Take an entry in; raises `FrameError` for what is none, which broker nodes report."""
+        change = self.entries.read(levels, payload, where=topic)
+        self.handshake.saw(change.kind, change.name)
+        effects: list[ClientEffect] = []
+        if change.entry is None and change.kind in ("type", "source", "subscription"):
+            # Cleared by another participant, which holds.
+            self.own.pop((change.kind, change.name), None)
+        elif change.entry is None and (change.kind, change.name) == ("client", self._name) and not self._stopped:
+            # The last will of a connection that was lost before this one.
+            effects.append(self._put_itself(now))
+        return change, effects
 
-    def _pointed(self, topic: str, payload: bytes, retain: bool) -> None:
-        with self.changed:
-            self._pointer = decode(payload, Pointer, where=topic).url if payload else ""
+    def pointed(self, payload: bytes, topic: str) -> None:
+        """Take in the pointer to the server of the directory, or that it was cleared."""
+        self.pointer = decode(payload, Pointer, where=topic).url if payload else ""
 
-    def _read(self, topic: str, payload: bytes, retain: bool) -> None:
-        """The directory was read: forget what is there no more, and put back what is missing."""
-        if not self._reading:
-            return
-        self._reading = False
-        with self.changed:
-            for kind, name in self.directory.names() - self._seen:
-                self.directory.table(kind).pop(name)
-            missing = [(kind, name, payload) for (kind, name), payload in self._own.items()]
-            self.known = True
-            self.changed.notify_all()
-        for kind, name, content in missing:
-            if (kind, name) not in self._seen:
-                self._bus.publish(directory_topic(kind, name, root=self._root), content, qos=1, retain=True)
+    def answered(self, payload: bytes) -> list[ClientEffect]:
+        """Take a barrier; once the directory was read, forget entries that are gone, and put back own ones."""
+        if not self.handshake.answered(payload):
+            return []
+        self._timers.cancel(self._timer)
+        for kind, name in self.handshake.unseen(self.entries.names()):
+            del self.entries.table(kind)[name]
+        missing = self.handshake.unseen(self.own)
+        return [Publish(directory_topic(*each, root=self._root), self.own[each], retain=True) for each in missing]
+
+    def _put_itself(self, now: int) -> Publish:
+        return self.put("client", self._name, ClientEntry(now, self._home))
+
+    def _ask_later(self) -> ClientEffect:
+        self._timers.cancel(self._timer)
+        timer = self._timers.set(ASK_EVERY, self._again)
+        self._timer = timer.number
+        return timer
+
+    def _again(self, now: int) -> list[ClientEffect]:
+        return [*self.handshake.again(now), self._ask_later()] if self._connected and self.handshake.reading else []

@@ -1,124 +1,287 @@
-"""How the sources of a client come about, and how they end.
+"""Sources of a client: announcement, acknowledgements, events with watermarks, end.
 
 A source is an entry of the directory. Each broker node, and each recorder, acknowledges it when it counts with it and
-hears the server where it publishes, and says how far it is; only then does the source publish. Its end is told in the
-directory, too, and where that is another server than the one of its events, only when its events are there.
+listens at the server where it publishes, and says how far its detectors are; only then does the source publish. Its end
+is published in the directory, too; where that is another server than the one of its events, only when its events are
+there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Final
 
-from distced.middleware.bus.pool import Connections
-from distced.middleware.client.directory_session import Presence
-from distced.middleware.client.source import Source
-from distced.middleware.model.errors import BusError, DistcedError, SubscriptionError
-from distced.middleware.wire.directory_entries import RECORDER, Acknowledgement, Heartbeat, SourceEntry, decode, encode
-from distced.middleware.wire.topics import Area, administration_topic, area_filter, parse_topic
+from distced.middleware.client.client_effects import ClientEffect, Done, SessionTimers
+from distced.middleware.client.directory_session import DirectorySession
+from distced.middleware.model.errors import DistcedError, EventError, SubscriptionError
+from distced.middleware.model.event_types import EventType
+from distced.middleware.model.events import Attribute, Event
+from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
+from distced.middleware.wire.administration import Acknowledgement, Heartbeat
+from distced.middleware.wire.codec import decode, encode
+from distced.middleware.wire.directory_entries import RECORDER, SourceEntry
+from distced.middleware.wire.frames import encode as encode_frame
+from distced.middleware.wire.mqtt_effects import Publish
+from distced.middleware.wire.topics import ROOT, administration_topic, event_topic
 
-if TYPE_CHECKING:
-    from distced.middleware.client.client import Client
+FRAME: Final = 500
+"""Most events in one frame; decoding, not matching, limits what a node can take."""
 
 
-class Announcing:
+class SourceState:
+    """A source without its connection. Its events are numbered in the order they are created.
+
+    Attributes:
+        name: the source of its events.
+        types: the types it publishes, by name.
+        watermark: it has promised to publish no event with `hi` at or before this, ns.
+        published: number of events it has published.
+        qos: 0 or 1.
+        next_seq: sequence number of the next event; beyond those of an earlier life of the source.
+    """
+
+    def __init__(
+        self,
+        publisher: str,
+        name: str,
+        types: Mapping[str, EventType],
+        watermark: int,
+        qos: int,
+        now: int,
+        *,
+        home: str = "",
+        root: str = ROOT,
+    ) -> None:
+        """
+        Args:
+            publisher: the name of its client.
+            home: the server of the client's site, where events and heartbeats go.
+        """
+        self.name = name
+        self.types = dict(types)
+        self.watermark = watermark
+        self.published = 0
+        self.qos = qos
+        self.next_seq = max(now // 1_000, 0)
+        self._publisher = publisher
+        self._home = home
+        self._root = root
+        self._topics = {each: event_topic(each, name, root=root) for each in self.types}
+
+    def create(self, type_name: str, lo: int, hi: int | None = None, /, **attributes: Attribute) -> Event:
+        """The source's next event at `[lo, hi]`, ns (`hi` is `lo` where it is left out); checked, not yet published."""
+        event_type = self.types.get(type_name)
+        if event_type is None:
+            raise EventError(
+                f"the source {self.name!r} does not publish this type", given=type_name, allowed=", ".join(self.types)
+            )
+        event = event_type.create(lo, hi, source=self.name, seq=self.next_seq, attributes=attributes)
+        self.next_seq += 1
+        return event
+
+    def messages(self, events: Sequence[Event], watermark: int | None) -> Iterator[tuple[Sequence[Event], Publish]]:
+        """Messages that publish events in this order, several of one type in one frame, each message with its events.
+
+        A message counts as published when the next one is asked for.
+
+        Args:
+            watermark: a promise to publish no further event with `hi` at or before it, ns.
+
+        Raises:
+            EventError: before the first message, for an event that is none of the source's types, or that breaks an
+                earlier promise.
+        """
+        if watermark is not None:
+            check_watermark(watermark)
+        for event in events:
+            self._check(event)
+        # Readers of one of several types do not get the frames of another.
+        apart = watermark is not None and (not events or len(self.types) > 1)
+        groups = [list(group) for _, group in groupby(events, key=lambda event: event.type)]
+        for group in groups:
+            for start in range(0, len(group), FRAME):
+                frame = group[start : start + FRAME]
+                promised = None if apart or start + FRAME < len(group) else watermark
+                type_name = frame[0].type
+                payload = encode_frame(frame, type=type_name, source=self.name, watermark=promised, check=False)
+                yield frame, Publish(self._topics[type_name], payload, self.qos, home=self._home)
+                self.published += len(frame)
+        if watermark is not None:
+            self.watermark = max(self.watermark, watermark)
+            if apart:
+                yield (), heartbeat(self._publisher, [self], watermark, home=self._home, root=self._root)
+
+    def _check(self, event: Event) -> None:
+        event_type = self.types.get(event.type)
+        if event_type is None or event.source != self.name:
+            raise EventError(
+                f"not an event of the source {self.name!r}",
+                given=f"{event.type} of {event.source}",
+                allowed=", ".join(self.types),
+            )
+        event_type.check(event)
+        if event.hi <= self.watermark:
+            raise EventError(
+                f"an event at or before the watermark of its source {self.name!r}: it would be late everywhere",
+                given=event.hi,
+                allowed=f"hi > {self.watermark}",
+                advice="promise less, or publish sooner",
+            )
+
+
+def heartbeat(
+    publisher: str, sources: Sequence[SourceState], watermark: int, *, home: str = "", root: str = ROOT
+) -> Publish:
+    """Promise of sources to publish no event with `hi` at or before a watermark, ns."""
+    check_watermark(watermark)
+    for source in sources:
+        source.watermark = max(source.watermark, watermark)
+    beat = encode(Heartbeat(tuple(source.name for source in sources), watermark))
+    qos = max((source.qos for source in sources), default=0)
+    return Publish(administration_topic("heartbeat", publisher, root=root), beat, qos, home=home)
+
+
+def check_watermark(watermark: int) -> int:
+    """Return a watermark, or raise `DistcedError` where it cannot be one."""
+    if type(watermark) is not int or not INSTANT_MIN <= watermark <= INSTANT_MAX:
+        raise DistcedError(
+            "not a watermark", given=watermark, allowed="integer nanoseconds since the Unix epoch, in 64 bits"
+        )
+    return watermark
+
+
+@dataclass(slots=True)
+class _Opening:
+    """Sources that are opened together, and wait for acknowledgements in their order.
+
+    Attributes:
+        done: number of sources, from the first on, that everybody has acknowledged.
+        acknowledged: by source, how far the detectors of each node and recorder are, ns.
+        timer: ends the wait for the next source.
+    """
+
+    operation: object
+    sources: Sequence[SourceState]
+    acknowledged: dict[str, dict[str, int]]
+    done: int = 0
+    timer: int = 0
+
+
+@dataclass(slots=True)
+class SourceSession:
     """The sources of a client.
 
     Attributes:
-        sources: those that are open, by name.
+        patience: how long nodes and recorders have to acknowledge a source, ns.
+        sources: the open ones, by name.
     """
 
-    def __init__(self, client: Client, presence: Presence, connections: Connections) -> None:
-        self.sources: dict[str, Source] = {}
-        self._client = client
-        self._presence = presence
-        self._connections = connections
-        self._root = client.root
-        # By source that is being announced: how far the nodes and recorders are that have acknowledged it, ns.
-        self._acknowledged: dict[str, dict[str, int]] = {}
+    name: str
+    root: str
+    home: str
+    server: str
+    patience: int
+    directory: DirectorySession
+    timers: SessionTimers
+    sources: dict[str, SourceState] = field(default_factory=dict)
+    _opening: dict[str, _Opening] = field(default_factory=dict)
 
-    def listen(self) -> None:
-        """Subscribe to what it hears; before the bus starts."""
-        topics = area_filter(Area.ADMINISTRATION, "ack", root=self._root)
-        self._connections.main.subscribe(topics, self._acknowledgement, qos=1)
+    def open(self, sources: Sequence[SourceState], lease: int, operation: object) -> list[ClientEffect]:
+        """Announce sources; they are open when all nodes and recorders have acknowledged all of them.
 
-    def open(self, named: Mapping[str, Iterable[str]], floor: int, lease: int, qos: int) -> list[Source]:
-        """Become sources; raises as `Client.sources`, and then none of them is there."""
-        client = self._client
-        made: list[Source] = []
-        for name, types in named.items():
-            self._check_free(name)
-            made.append(Source(client, name, {each: client.published_type(each) for each in types}, floor, qos))
-        for source in made:
-            self._acknowledged[source.name] = {}
-            entry = SourceEntry(tuple(source.types), floor, lease, client.name, client.home)
-            self._presence.put("source", source.name, entry)
-        try:
-            for source in made:
-                self._await_acknowledgements(source)
-                self.sources[source.name] = source
-        except SubscriptionError:
-            for source in made:
-                self.sources.pop(source.name, None)
-                self._presence.clear("source", source.name)
-            raise
-        finally:
-            for source in made:
-                del self._acknowledged[source.name]
-        return made
+        Raises:
+            DistcedError: for a name that is taken.
+        """
+        for source in sources:
+            self._check_free(source.name)
+        opening = _Opening(operation, sources, {source.name: {} for source in sources})
+        effects: list[ClientEffect] = []
+        for source in sources:
+            self._opening[source.name] = opening
+            entry = SourceEntry(tuple(source.types), source.watermark, lease, self.name, self.home)
+            effects.append(self.directory.put("source", source.name, entry))
+        return effects + self._advance(opening, begun=True)
 
-    def close(self, source: Source) -> None:
-        """Say that a source is done."""
-        client = self._client
-        if client.home and source.name in self.sources:
-            # One word at QoS 1 is acknowledged when all before it was taken.
+    def close(self, names: Iterable[str], then: Callable[[], list[ClientEffect]]) -> list[ClientEffect]:
+        """End sources: detectors do not wait for them any more; continue when their events are at the server."""
+        closing = [self.sources[each] for each in names if each in self.sources]
+        if not self.home or not closing:
+            return [*self._ended(closing), *then()]
+        # One message at QoS 1 is acknowledged when all before it were taken.
+        effects: list[ClientEffect] = []
+        for source in closing:
             beat = encode(Heartbeat((source.name,), source.watermark))
-            topic = administration_topic("heartbeat", client.name, root=self._root)
-            # Where its server is away, its end is told all the same.
-            with suppress(BusError):
-                client.home_bus.publish(topic, beat, qos=1)
-                client.home_bus.flush(client.patience)
-        self.sources.pop(source.name, None)
-        self._presence.clear("source", source.name)
+            effects.append(Publish(administration_topic("heartbeat", self.name, root=self.root), beat, home=self.home))
+        # Where their server is away, their end is published all the same.
+        return [*effects, self.timers.flush(self.home, self.patience, lambda now: [*self._ended(closing), *then()])]
 
-    def _await_acknowledgements(self, source: Source) -> None:
-        client, acknowledged = self._client, self._acknowledged[source.name]
-        if not self._presence.wait(lambda: self._awaited() <= acknowledged.keys(), client.patience):
-            raise SubscriptionError(
-                f"broker nodes have not acknowledged the source {source.name!r}",
-                given=", ".join(sorted(self._awaited() - acknowledged.keys())),
-                where=client.home or str(client.bus.address),
-                advice="look whether they run and reach this server; a dead one leaves the directory after a while",
-            )
-        source.watermark = max([source.watermark, *acknowledged.values()])
+    def acknowledged(self, levels: tuple[str, ...], payload: bytes, topic: str) -> list[ClientEffect]:
+        """Take the acknowledgement of a source by a node or a recorder."""
+        opening = self._opening.get(levels[1]) if len(levels) == 3 else None
+        if opening is None:
+            return []
+        opening.acknowledged[levels[1]][levels[2]] = decode(payload, Acknowledgement, where=topic).watermark
+        return self._advance(opening)
 
-    def _awaited(self) -> set[str]:
-        """Who has to count with a source before it publishes."""
-        with self._presence.changed:
-            directory = self._presence.directory
-            return directory.nodes.keys() | {f"{RECORDER}{name}" for name in directory.recorders}
+    def changed(self) -> list[ClientEffect]:
+        """Take that nodes or recorders have come or gone."""
+        effects: list[ClientEffect] = []
+        for opening in {id(each): each for each in self._opening.values()}.values():
+            effects += self._advance(opening)
+        return effects
+
+    def _advance(self, opening: _Opening, *, begun: bool = False) -> list[ClientEffect]:
+        entries, before = self.directory.entries, opening.done
+        expected = entries.nodes.keys() | {f"{RECORDER}{name}" for name in entries.recorders}
+        while opening.done < len(opening.sources):
+            if not expected <= opening.acknowledged[opening.sources[opening.done].name].keys():
+                return self._wait(opening, expected) if begun or opening.done > before else []
+            opening.done += 1
+        self._finish(opening)
+        for source in opening.sources:
+            source.watermark = max([source.watermark, *opening.acknowledged[source.name].values()])
+            self.sources[source.name] = source
+        return [Done(opening.operation)]
+
+    def _wait(self, opening: _Opening, expected: set[str]) -> list[ClientEffect]:
+        self.timers.cancel(opening.timer)
+        timer = self.timers.set(self.patience, lambda now: self._unacknowledged(opening))
+        opening.timer = timer.number
+        return [timer]
+
+    def _unacknowledged(self, opening: _Opening) -> list[ClientEffect]:
+        entries = self.directory.entries
+        source = opening.sources[opening.done].name
+        expected = entries.nodes.keys() | {f"{RECORDER}{name}" for name in entries.recorders}
+        error = SubscriptionError(
+            f"broker nodes have not acknowledged the source {source!r}",
+            given=", ".join(sorted(expected - opening.acknowledged[source].keys())),
+            where=self.home or self.server,
+            advice="look whether they run and reach this server; a dead one leaves the directory after a while",
+        )
+        self._finish(opening)
+        cleared = [self.directory.clear("source", each.name) for each in opening.sources]
+        return [*cleared, Done(opening.operation, error)]
+
+    def _finish(self, opening: _Opening) -> None:
+        self.timers.cancel(opening.timer)
+        for source in opening.sources:
+            del self._opening[source.name]
+
+    def _ended(self, sources: Iterable[SourceState]) -> list[ClientEffect]:
+        for source in sources:
+            self.sources.pop(source.name, None)
+        return [self.directory.clear("source", source.name) for source in sources]
 
     def _check_free(self, name: str) -> None:
-        if name in self.sources:
+        if name in self.sources or name in self._opening:
             raise DistcedError("a source of this name is open already", given=name, advice="close it, or share it")
-        with self._presence.changed:
-            directory = self._presence.directory
-            known = directory.sources.get(name)
-            others = directory.clients.keys() - {self._client.name}
-        if known is not None and known.publisher in others:
+        entries = self.directory.entries
+        known = entries.sources.get(name)
+        if known is not None and known.publisher in entries.clients.keys() - {self.name}:
             raise DistcedError(
                 "a source of this name is open already", given=name, where=f"client {known.publisher}",
                 advice="choose another name: events are told apart by it",
             )  # fmt: skip
-
-    # On the thread of a bus.
-
-    def _acknowledgement(self, topic: str, payload: bytes, retain: bool) -> None:
-        levels = parse_topic(topic, root=self._root).levels
-        acknowledged = self._acknowledged.get(levels[1]) if len(levels) == 3 else None
-        if acknowledged is not None:
-            watermark = decode(payload, Acknowledgement, where=topic).watermark
-            with self._presence.changed:
-                acknowledged[levels[2]] = watermark
-                self._presence.changed.notify_all()

@@ -1,95 +1,120 @@
-"""How the subscriptions of a client come about, and what keeps them up.
+"""Subscriptions of a client: from the request to an active detector, and through changes of node and server.
 
-To a type one listens. For a pattern the client publishes an entry, and a broker node answers: it offers the topic of a
-detector, and says at which servers it is; the client listens there and says that it is ready; the node answers that the
-detector is active. When that node is lost another one offers the detector again, elsewhere perhaps, and the client
-answers again, without the application's doing. Where it listened before it goes on listening for a while, for something
-may still be on its way.
+For a type the client listens at the homes of its sources and detectors. For a pattern it publishes an entry, and a
+broker node answers with the topic of a detector and the homes where it publishes; the client listens there and says
+that it is ready; the node answers that the detector is active. When that node is lost another one offers the detector
+again, at other homes perhaps, and the client answers again without the application's doing. At the former homes it goes
+on listening for a while, for events still under way.
 
-A client says that it is ready when the servers have confirmed that it listens. On the thread of a bus nobody may wait
-for that; the server of the directory, where the word is said, takes both in order, and for others a thread waits.
+A client says that it is ready when the servers have confirmed that it listens. A server that cannot be reached is
+waited for no longer than the others take, and listened to as soon as it can be. An event that comes twice is recognised
+by its id, so a subscription may listen at several homes at once.
 """
 
 from __future__ import annotations
 
-import threading
-from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Final
 
-import structlog
-
-from distced.middleware.bus.pool import Connections
-from distced.middleware.client.directory_session import Presence
-from distced.middleware.client.subscription import Place, Subscription
-from distced.middleware.listening import Listening
-from distced.middleware.model.errors import DistcedError, SubscriptionError
+from distced.middleware.client.client_effects import ClientEffect, Done, Ended, Leave, Listen, SessionTimers
+from distced.middleware.client.directory_session import DirectorySession
+from distced.middleware.client.subscription_state import Place, SubscriptionState
+from distced.middleware.model.errors import BusError, DistcedError, SubscriptionError
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.administration import Answer
+from distced.middleware.wire.codec import decode
 from distced.middleware.wire.directory import Change
-from distced.middleware.wire.directory_entries import Answer, DetectorEntry, SubscriptionEntry, decode
+from distced.middleware.wire.directory_entries import DetectorEntry, SubscriptionEntry
+from distced.middleware.wire.mqtt_effects import Note, Publish
 from distced.middleware.wire.topics import administration_topic, composite_topic, event_filter
 
-if TYPE_CHECKING:
-    from distced.middleware.client.client import Client
-
-LINGER: Final = 10.0
-"""Seconds to go on listening where a detector has published before, when it publishes elsewhere."""
-
-_log = structlog.get_logger("distced.client")
+LINGER: Final = 10 * SECOND
+"""How long a subscription listens where its detector has published before, ns."""
 
 
-class Subscribing:
+@dataclass(slots=True)
+class _Attempt:
+    """An attempt to listen at places, complete when each is confirmed or known to be out of reach.
+
+    Attributes:
+        missing: the reason for each place that is out of reach.
+        timer: ends it.
+        activated: the node has said meanwhile that the detector is active.
+    """
+
+    places: tuple[Place, ...]
+    timer: int = 0
+    missing: dict[Place, BusError] = field(default_factory=dict)
+    activated: bool = False
+
+
+@dataclass(slots=True)
+class _Course:
+    """The course of one subscription.
+
+    Attributes:
+        operation: what the application waits for; None once the subscription is complete.
+        answer_timer: ends the wait for an answer of a node, while opening.
+        lost: servers that are listened to and were lost.
+    """
+
+    state: SubscriptionState
+    operation: object | None
+    attempt: _Attempt | None = None
+    answer_timer: int = 0
+    lost: set[str] = field(default_factory=set)
+
+
+class SubscriptionSession:
     """The subscriptions of a client."""
 
-    def __init__(self, client: Client, presence: Presence, connections: Connections) -> None:
-        self._client = client
-        self._bus = connections.main
-        self._listening = Listening(connections)
-        self._root = client.root
-        self._presence = presence
-        self._subscriptions: dict[str, Subscription] = {}
-        # What broker nodes say to subscriptions that are not complete yet.
-        self._answers: dict[str, SimpleQueue[Answer]] = {}
-        # Offers that a thread is about to accept: the last one of each subscription.
-        self._accepting: dict[str, Answer] = {}
-        self._accepting_changes = threading.Lock()
-        presence.on_change = self._changed
+    def __init__(
+        self, name: str, root: str, server: str, patience: int, directory: DirectorySession, timers: SessionTimers
+    ) -> None:
+        self.patience = patience
+        self._name = name
+        self._root = root
+        self._server = server
+        self._directory = directory
+        self._timers = timers
+        self._courses: dict[str, _Course] = {}
+        # Why there is no connection, of homes where connecting has failed since it stood last.
+        self._unreachable: dict[str, BusError] = {}
+        self._numbers = count(1)
+        # Requests to listen that the driver has not reported on.
+        self._unconfirmed: dict[int, tuple[str, Place]] = {}
 
-    def listen(self) -> None:
-        """Subscribe to what it hears; before the bus starts."""
-        topic = administration_topic("answer", self._client.name, root=self._root)
-        self._bus.subscribe(topic, self._answered, qos=1)
+    @property
+    def open(self) -> list[str]:
+        """The ids of all subscriptions, those that are not complete yet included."""
+        return list(self._courses)
 
-    def all(self) -> list[Subscription]:
-        """Those that are complete."""
-        return list(self._subscriptions.values())
-
-    def to_type(self, subscription: Subscription, name: str) -> None:
-        """Listen to the events of a type, whoever publishes them: sources, or detectors."""
-        subscription.type_name = name
-        with self._presence.changed:
-            directory = self._presence.directory
-            publishers = {each: directory.detectors[each] for each in directory.publishers(name)}
-            known = subscription.event_type = directory.types.get(name)
-            homes = {source.home for source in directory.sources.values() if name in source.types}
+    def to_type(self, state: SubscriptionState, operation: object) -> list[ClientEffect]:
+        """Listen to the events of a type, from sources and from detectors."""
+        name, entries = state.pattern, self._directory.entries
+        publishers = entries.publishers(name)
         if not publishers:
-            self._client.published_type(name)
-        places = [place for each, entry in publishers.items() for place in self._places(each, entry)]
-        if known is not None:
-            # Who publishes without a word of it beforehand does so at the server of the directory.
-            places += [self._events_at(home, name) for home in homes | {""}]
-        self._subscriptions[subscription.id] = subscription
-        try:
-            self._listening.listen(subscription, places, self._client.patience)
-        except DistcedError:
-            self.end(subscription)
-            raise
+            self._directory.published_type(name)
+        state.type_name, state.event_type = name, entries.types.get(name)
+        places = [place for each in publishers for place in self._places(each, entries.detectors[each])]
+        if state.event_type is not None:
+            # A source without an entry publishes at the server of the directory.
+            homes = {each.home for each in entries.sources.values() if name in each.types}
+            places += [self._events_at(home, name) for home in sorted(homes | {""})]
+        course = self._courses[state.id] = _Course(state, operation)
+        return self._attempt(course, places)
 
-    def to_pattern(self, subscription: Subscription, definitions: dict[str, str]) -> None:
-        """Have a pattern detected. Raises `SubscriptionError` where it is refused, or nobody answers."""
-        quality = subscription.quality
+    def to_pattern(
+        self, state: SubscriptionState, definitions: Mapping[str, str], operation: object
+    ) -> list[ClientEffect]:
+        """Have a pattern detected."""
+        quality = state.quality
         entry = SubscriptionEntry(
-            self._client.name,
-            subscription.pattern,
-            definitions,
+            self._name,
+            state.pattern,
+            dict(definitions),
             quality.consumption,
             quality.detection,
             quality.constituents,
@@ -97,171 +122,289 @@ class Subscribing:
             distribution=quality.distribution,
             hints=quality.hints,
         )
-        answers = self._answers[subscription.id] = SimpleQueue()
-        try:
-            self._presence.put("subscription", subscription.id, entry)
-            answer = self._await_answer(answers)
-            while answer.state == "offered" or _elsewhere(subscription, answer):
-                # By another node, perhaps, where one is lost meanwhile.
-                self._accept(subscription, answer)
-                answer = self._await_answer(answers)
-            self._subscriptions[subscription.id] = subscription
-            self._leave_others_later(subscription)
-        except DistcedError:
-            self._presence.clear("subscription", subscription.id)
-            self._listen_no_more(subscription)
-            raise
-        finally:
-            del self._answers[subscription.id]
+        course = self._courses[state.id] = _Course(state, operation)
+        return [self._directory.put("subscription", state.id, entry), *self._await_answer(course)]
 
-    def end(self, subscription: Subscription) -> None:
-        """End a subscription, if it has not ended yet."""
-        if self._subscriptions.pop(subscription.id, None) is None:
-            return
-        self._listen_no_more(subscription)
-        if not subscription.type_name:
-            self._presence.clear("subscription", subscription.id)
-        subscription.end()
+    def end(self, identity: str) -> list[ClientEffect]:
+        """End a subscription, unless it has ended."""
+        course = self._courses.get(identity)
+        if course is None:
+            return []
+        effects = self._drop(course)
+        if not course.state.type_name:
+            effects.append(self._directory.clear("subscription", identity))
+        if course.operation is not None:
+            effects.append(Done(course.operation, SubscriptionError("the subscription was ended", given=identity)))
+        return effects
 
-    def _await_answer(self, answers: SimpleQueue[Answer]) -> Answer:
-        client = self._client
-        try:
-            answer = answers.get(timeout=client.patience)
-        except Empty:
-            raise SubscriptionError(
-                "no broker node has answered",
-                given=f"after {client.patience} s",
-                allowed=f"{len(client.nodes)} nodes are known",
-                where=str(self._bus.address),
-                advice="look at the log of the nodes" if client.nodes else "start one with `distced broker`",
-            ) from None
-        if answer.state == "refused":
-            raise _refused(answer)
-        return answer
+    # Answers of nodes, and the directory.
 
-    def _accept(self, subscription: Subscription, offer: Answer) -> None:
-        """Listen to the detector that is offered, and say so; waits for servers."""
-        places = self._take(subscription, offer)
-        self._listening.listen(subscription, places, self._client.patience)
-        self._say_ready(subscription)
+    def answered(self, topic: str, payload: bytes) -> list[ClientEffect]:
+        """Take an answer of a broker node."""
+        answer = decode(payload, Answer, where=topic)
+        course = self._courses.get(answer.subscription)
+        if course is None:
+            return []
+        match answer.state:
+            case "refused":
+                clear = self._directory.clear("subscription", answer.subscription)
+                error = SubscriptionError(answer.message, where=f"node {answer.node}")
+                return [clear, *self._fail(course, error)]
+            case "offered":
+                return self._accept(course, answer)
+            case "active" if _elsewhere(course.state, answer):
+                # Its offer was overtaken by that of a node that has given the detector up.
+                return self._accept(course, answer)
+            case "active":
+                course.state.node = answer.node
+                if course.attempt is None:
+                    return self._activate(course)
+                course.attempt.activated = True
+        return []
 
-    def _take(self, subscription: Subscription, offer: Answer) -> list[Place]:
-        subscription.detector, subscription.node, subscription.homes = offer.detector, offer.node, offer.homes
-        return self._places_offered(subscription)
+    def changed(self, change: Change) -> list[ClientEffect]:
+        """Take a change of the directory: other publishers of a type, or that a subscription was cleared."""
+        entry = change.entry
+        if entry is None:
+            course = self._courses.get(change.name) if change.kind == "subscription" else None
+            error = SubscriptionError("somebody has cleared the subscription", given=change.name)
+            return [] if course is None else self._fail(course, error)
+        effects: list[ClientEffect] = []
+        if change.kind == "detector" and entry.publishes:
+            for course in self._of_type({entry.publishes}):
+                effects += self._listen(course, self._places(change.name, entry))
+        elif change.kind == "source":
+            for course in self._of_type(entry.types):
+                if course.state.event_type is not None:
+                    effects += self._listen(course, [self._events_at(entry.home, course.state.type_name)])
+        return effects
 
-    def _say_ready(self, subscription: Subscription) -> None:
-        self._bus.publish(administration_topic("ready", subscription.id, root=self._root), b"", qos=1)
+    # Servers.
 
-    def _accept_offers(self, subscription: Subscription) -> None:
-        """On a thread of its own: accept what is offered, until it was the last offer."""
-        identity = subscription.id
-        while True:
-            offer = self._accepting[identity]
-            try:
-                self._accept(subscription, offer)
-            except DistcedError as error:
-                # The offer is repeated until it is taken.
-                _log.warning("an offer cannot be taken yet", subscription=identity, node=offer.node, reason=str(error))
-            with self._accepting_changes:
-                if self._accepting[identity] == offer:
-                    del self._accepting[identity]
-                    break
-        if identity not in self._subscriptions:
-            self._listen_no_more(subscription)
+    def confirmed(self, number: int) -> list[ClientEffect]:
+        """A server has confirmed a `Listen`."""
+        identity, place = self._unconfirmed.pop(number, ("", Place("", "")))
+        course = self._courses.get(identity)
+        if course is None or place not in course.state.places:
+            return []
+        course.state.places[place] = True
+        return self._settle(course)
 
-    def _leave_others_later(self, subscription: Subscription) -> None:
-        """Leave where the detector does not publish any more, in a while."""
-        if self._places_besides(subscription):
-            self._bus.call_later(LINGER, lambda: self._leave_others(subscription))
+    def refused(self, number: int, error: BusError, *, kept: bool) -> list[ClientEffect]:
+        """A `Listen` cannot be.
 
-    def _leave_others(self, subscription: Subscription) -> None:
-        if any(subscription.places.get(place) for place in self._places_offered(subscription)):
-            self._listening.leave(subscription, self._places_besides(subscription))
+        Args:
+            kept: the driver asks for it again on the next connection, as where the server itself has refused.
+        """
+        identity, place = self._unconfirmed.pop(number, ("", Place("", "")))
+        course = self._courses.get(identity)
+        if course is None or place not in course.state.places:
+            return []
+        if not kept:
+            del course.state.places[place]
+        if course.attempt is not None and place in course.attempt.places:
+            course.attempt.missing[place] = error
+            return self._settle(course)
+        return [self._missing_note(course, place.home, error)]
 
-    def _listen_no_more(self, subscription: Subscription) -> None:
-        self._listening.leave(subscription, list(subscription.places))
+    def connected(self, home: str) -> list[ClientEffect]:
+        """A connection stands, or stands again."""
+        self._unreachable.pop(home, None)
+        effects: list[ClientEffect] = []
+        for course in self._courses.values():
+            if home in course.lost:
+                course.lost.discard(home)
+                effects.append(Note("info", "connection restored", _fields(course, home)))
+        return effects
 
-    def _places_offered(self, subscription: Subscription) -> list[Place]:
-        topic = composite_topic(subscription.detector, root=self._root)
-        return [Place(home, topic) for home in subscription.homes]
+    def lost(self, home: str, reason: BusError) -> list[ClientEffect]:
+        """A connection is lost or cannot be made; messages published meanwhile are lost, which is logged once."""
+        self._unreachable[home] = reason
+        effects: list[ClientEffect] = []
+        for course in list(self._courses.values()):
+            listens = not home or home in {place.home for place in course.state.places}
+            if listens and course.operation is None and home not in course.lost:
+                course.lost.add(home)
+                effects.append(Note("warning", "connection lost", {**_fields(course, home), "reason": str(reason)}))
+            effects += self._settle(course)
+        return effects
 
-    def _places_besides(self, subscription: Subscription) -> list[Place]:
-        offered = self._places_offered(subscription)
-        return [place for place in list(subscription.places) if place not in offered]
+    # From an offer to an active detector.
+
+    def _accept(self, course: _Course, offer: Answer) -> list[ClientEffect]:
+        """Listen to the detector that is offered; being ready follows."""
+        state = course.state
+        if course.attempt is not None and not _elsewhere(state, offer):
+            # An offer is repeated until it is taken.
+            return []
+        state.detector, state.node, state.homes = offer.detector, offer.node, offer.homes
+        self._timers.cancel(course.answer_timer)
+        return self._attempt(course, self._offered(state))
+
+    def _attempt(self, course: _Course, places: Iterable[Place]) -> list[ClientEffect]:
+        """Listen at places and continue in `_listened`; an attempt for an earlier offer is given up."""
+        self._give_up(course)
+        attempt = course.attempt = _Attempt(tuple(places))
+        effects = self._listen(course, attempt.places)
+        settled = self._settle(course)
+        if course.attempt is attempt:
+            timer = self._timers.set(self.patience, lambda now: self._settle(course, late=True))
+            attempt.timer = timer.number
+            effects.append(timer)
+        return effects + settled
+
+    def _settle(self, course: _Course, *, late: bool = False) -> list[ClientEffect]:
+        """Complete the attempt, if nothing of it is open any more, or it is late."""
+        attempt, state = course.attempt, course.state
+        if attempt is None:
+            return []
+        for place in attempt.places:
+            if state.places.get(place):
+                attempt.missing.pop(place, None)
+            elif place not in attempt.missing:
+                # The server of the directory is waited for: without it nothing goes on.
+                reason = self._unreachable.get(place.home) if place.home else None
+                if reason is None and not late:
+                    return []
+                attempt.missing[place] = reason or BusError(
+                    "the server has not confirmed a subscription", given=place.filter, where=place.home or self._server
+                )
+        self._give_up(course)
+        return self._listened(course, attempt)
+
+    def _listened(self, course: _Course, attempt: _Attempt) -> list[ClientEffect]:
+        """Continue when the servers have confirmed, or cannot."""
+        missing = {place.home: error for place, error in attempt.missing.items()}
+        if missing and ("" in missing or len(missing) == len({place.home for place in attempt.places})):
+            return self._not_listened(course, missing)
+        effects: list[ClientEffect] = [self._missing_note(course, *each) for each in missing.items()]
+        if course.state.type_name:
+            return effects + self._complete(course)
+        effects.append(Publish(administration_topic("ready", course.state.id, root=self._root), b""))
+        if attempt.activated:
+            return effects + self._activate(course)
+        return effects + (self._await_answer(course) if course.operation is not None else [])
+
+    def _not_listened(self, course: _Course, missing: dict[str, BusError]) -> list[ClientEffect]:
+        home, reason = next(iter(missing.items()))
+        error: DistcedError = missing.get("") or SubscriptionError(
+            "none of the servers where it is published can be listened to",
+            given=", ".join(missing),
+            where=home,
+            advice=str(reason),
+        )
+        if course.operation is not None:
+            return self._give_back(course, error)
+        # The offer is repeated until it is taken.
+        fields: dict[str, object] = {"subscription": course.state.id, "node": course.state.node, "reason": str(error)}
+        return [Note("warning", "offer not taken yet", fields)]
+
+    def _await_answer(self, course: _Course) -> list[ClientEffect]:
+        self._timers.cancel(course.answer_timer)
+        timer = self._timers.set(self.patience, lambda now: self._unanswered(course))
+        course.answer_timer = timer.number
+        return [timer]
+
+    def _unanswered(self, course: _Course) -> list[ClientEffect]:
+        nodes = len(self._directory.entries.nodes)
+        error = SubscriptionError(
+            "no broker node has answered",
+            given=f"after {self.patience / SECOND} s",
+            allowed=f"{nodes} nodes are known",
+            where=self._server,
+            advice="look at the log of the nodes" if nodes else "start one with `distced broker`",
+        )
+        return self._give_back(course, error)
+
+    def _activate(self, course: _Course) -> list[ClientEffect]:
+        """The detector is active: complete, and leave the places of earlier ones in a while."""
+        effects = self._complete(course)
+        if self._besides(course.state):
+            effects.append(self._timers.set(LINGER, lambda now: self._leave_others(course)))
+        return effects
+
+    def _complete(self, course: _Course) -> list[ClientEffect]:
+        self._timers.cancel(course.answer_timer)
+        operation, course.operation = course.operation, None
+        return [] if operation is None else [Done(operation)]
+
+    # The end.
+
+    def _give_back(self, course: _Course, error: DistcedError) -> list[ClientEffect]:
+        """End a subscription that has not come about."""
+        cleared = [] if course.state.type_name else [self._directory.clear("subscription", course.state.id)]
+        return [*cleared, *self._fail(course, error)]
+
+    def _fail(self, course: _Course, error: DistcedError) -> list[ClientEffect]:
+        effects = self._drop(course)
+        if course.operation is not None:
+            return [*effects, Done(course.operation, error)]
+        note = Note("warning", "subscription ended", {"subscription": course.state.id, "reason": str(error)})
+        return [*effects, note, Ended(course.state.id, error)]
+
+    def _drop(self, course: _Course) -> list[ClientEffect]:
+        del self._courses[course.state.id]
+        self._give_up(course)
+        self._timers.cancel(course.answer_timer)
+        return self._leave(course, list(course.state.places))
+
+    def _give_up(self, course: _Course) -> None:
+        if course.attempt is not None:
+            self._timers.cancel(course.attempt.timer)
+            course.attempt = None
+
+    # Places.
+
+    def _listen(self, course: _Course, places: Iterable[Place]) -> list[ClientEffect]:
+        effects: list[ClientEffect] = []
+        for place in places:
+            if place not in course.state.places:
+                course.state.places[place] = False
+                number = next(self._numbers)
+                self._unconfirmed[number] = course.state.id, place
+                effects.append(Listen(course.state.id, place.home, place.filter, number))
+        return effects
+
+    def _leave(self, course: _Course, places: Iterable[Place]) -> list[ClientEffect]:
+        effects: list[ClientEffect] = []
+        for place in places:
+            del course.state.places[place]
+            effects.append(Leave(course.state.id, place.home, place.filter))
+        return effects
+
+    def _leave_others(self, course: _Course) -> list[ClientEffect]:
+        state = course.state
+        if any(state.places.get(place) for place in self._offered(state)):
+            return self._leave(course, self._besides(state))
+        return []
+
+    def _offered(self, state: SubscriptionState) -> list[Place]:
+        topic = composite_topic(state.detector, root=self._root)
+        return [Place(home, topic) for home in state.homes]
+
+    def _besides(self, state: SubscriptionState) -> list[Place]:
+        offered = self._offered(state)
+        return [place for place in state.places if place not in offered]
 
     def _places(self, detector: str, entry: DetectorEntry) -> list[Place]:
-        """Where a detector and its copies publish."""
+        """Where a detector and its replicas publish."""
         topic = composite_topic(detector, root=self._root)
         return [Place(home, topic) for home in sorted({entry.home, *entry.copies.values()})]
 
     def _events_at(self, home: str, type_name: str) -> Place:
         return Place(home, event_filter(type_name, root=self._root))
 
-    # On the thread of the bus.
+    def _of_type(self, names: Iterable[str]) -> Iterator[_Course]:
+        return (each for each in list(self._courses.values()) if each.state.type_name in names)
 
-    def _answered(self, topic: str, payload: bytes, retain: bool) -> None:
-        answer = decode(payload, Answer, where=topic)
-        waiting = self._answers.get(answer.subscription)
-        if waiting is not None:
-            waiting.put(answer)
-            return
-        subscription = self._subscriptions.get(answer.subscription)
-        if subscription is None:
-            return
-        match answer.state:
-            case "offered":
-                self._accept_soon(subscription, answer)
-            case "active" if _elsewhere(subscription, answer):
-                # Its offer was overtaken by that of a node that has given the detector up.
-                self._accept_soon(subscription, answer)
-            case "active":
-                self._leave_others_later(subscription)
-            case "refused":
-                self._presence.clear("subscription", subscription.id)
-                self._fail(subscription, _refused(answer))
-
-    def _accept_soon(self, subscription: Subscription, offer: Answer) -> None:
-        with self._accepting_changes:
-            busy = subscription.id in self._accepting
-            if busy or any(offer.homes):
-                self._accepting[subscription.id] = offer
-        if busy:
-            return
-        if any(offer.homes):
-            name = f"distced-offer-{subscription.id}"
-            threading.Thread(target=self._accept_offers, args=(subscription,), name=name, daemon=True).start()
-            return
-        places = self._take(subscription, offer)
-        self._listening.begin(subscription, places)
-        # The server takes the subscription first.
-        subscription.places.update(dict.fromkeys(places, True))
-        self._say_ready(subscription)
-
-    def _changed(self, change: Change) -> None:
-        entry = change.entry
-        if entry is None:
-            subscription = self._subscriptions.get(change.name) if change.kind == "subscription" else None
-            if subscription is not None:
-                self._fail(subscription, SubscriptionError("somebody has cleared the subscription", given=change.name))
-        elif change.kind == "detector":
-            for subscription in self.all():
-                if subscription.type_name and subscription.type_name == entry.publishes:
-                    self._listening.begin(subscription, self._places(change.name, entry))
-        elif change.kind == "source":
-            for subscription in self.all():
-                if subscription.event_type is not None and subscription.type_name in entry.types:
-                    self._listening.begin(subscription, [self._events_at(entry.home, subscription.type_name)])
-
-    def _fail(self, subscription: Subscription, error: SubscriptionError) -> None:
-        del self._subscriptions[subscription.id]
-        self._listen_no_more(subscription)
-        subscription.fail(error)
+    def _missing_note(self, course: _Course, home: str, reason: BusError) -> Note:
+        return Note("warning", "server not listened to yet", {**_fields(course, home), "reason": str(reason)})
 
 
-def _refused(answer: Answer) -> SubscriptionError:
-    return SubscriptionError(answer.message, where=f"node {answer.node}")
+def _fields(course: _Course, home: str) -> dict[str, object]:
+    return {"subscription": course.state.id, **({"home": home} if home else {})}
 
 
-def _elsewhere(subscription: Subscription, answer: Answer) -> bool:
-    """Whether a detector is said to be at work elsewhere than where a subscription listens."""
-    return (answer.detector, set(answer.homes)) != (subscription.detector, set(subscription.homes))
+def _elsewhere(state: SubscriptionState, answer: Answer) -> bool:
+    """Whether a detector is active elsewhere than where a subscription listens."""
+    return (answer.detector, set(answer.homes)) != (state.detector, set(state.homes))

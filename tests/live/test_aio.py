@@ -1,8 +1,9 @@
-"""The asyncio face of the client."""
+"""The client on asyncio."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
@@ -10,19 +11,18 @@ import pytest
 
 from distced.brokers.live.mqtt_server import Server
 from distced.brokers.live.node import LiveNode
-from distced.middleware.client.aio import AsyncClient, AsyncSubscription
+from distced.middleware.client.aio import AsyncClient, AsyncSource, AsyncSubscription
 from distced.middleware.client.quality import QualityOfService
-from distced.middleware.client.source import Source
 from distced.middleware.model.errors import SubscriptionError
 from distced.middleware.model.event_types import event_type
 from distced.middleware.wire.topics import directory_topic
 
-pytestmark = pytest.mark.live
+pytestmark = pytest.mark.mqtt
 
 A = event_type("A", {})
 LONG = 10.0
 
-Scenario = Callable[[AsyncClient, Source], Awaitable[None]]
+Scenario = Callable[[AsyncClient, AsyncSource], Awaitable[None]]
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def play(mosquitto: Server, root: str, node: LiveNode) -> Callable[[Scenario], N
 
     async def run(scenario: Scenario) -> None:
         async with AsyncClient(mosquitto.url, name=f"{root}-app", root=root) as client:
-            await asyncio.to_thread(client.client.wait_for_nodes, 1)
+            await client.wait_for_nodes(1)
             await client.register(A)
             source = await client.source("s", ["A"], watermark=0)
             await asyncio.wait_for(scenario(client, source), 3 * LONG)
@@ -45,7 +45,7 @@ def play(mosquitto: Server, root: str, node: LiveNode) -> Callable[[Scenario], N
     return lambda scenario: asyncio.run(run(scenario))
 
 
-async def send(client: AsyncClient, source: Source, *instants: int) -> None:
+async def send(client: AsyncClient, source: AsyncSource, *instants: int) -> None:
     await client.publish(source, *(source.create("A", each) for each in instants), watermark=instants[-1])
 
 
@@ -54,11 +54,11 @@ async def taken(subscription: AsyncSubscription) -> list[int]:
 
 
 def test_events_are_iterated_over_until_the_subscription_ends(play: Any) -> None:
-    async def scenario(client: AsyncClient, source: Source) -> None:
+    async def scenario(client: AsyncClient, source: AsyncSource) -> None:
         subscription = await client.subscribe("[A] ; [A]")
         reading = asyncio.create_task(taken(subscription))
         await send(client, source, 1, 2, 3)
-        assert await asyncio.to_thread(subscription.subscription.wait_watermark, 3, LONG)
+        assert await subscription.wait_watermark(3, LONG)
         await asyncio.sleep(0)
         await client.unsubscribe(subscription)
         assert await asyncio.wait_for(reading, LONG) == [2, 3]
@@ -69,7 +69,7 @@ def test_events_are_iterated_over_until_the_subscription_ends(play: Any) -> None
 
 
 def test_types_can_be_subscribed_to(play: Any) -> None:
-    async def scenario(client: AsyncClient, source: Source) -> None:
+    async def scenario(client: AsyncClient, source: AsyncSource) -> None:
         subscription = await client.subscribe(A)
         await send(client, source, 5)
         async for event in subscription:
@@ -80,7 +80,7 @@ def test_types_can_be_subscribed_to(play: Any) -> None:
 
 
 def test_the_first_match_ends_the_iteration(play: Any) -> None:
-    async def scenario(client: AsyncClient, source: Source) -> None:
+    async def scenario(client: AsyncClient, source: AsyncSource) -> None:
         subscription = await client.subscribe("[A]", quality=QualityOfService(matches="first"))
         await send(client, source, 1, 2, 3)
         assert await asyncio.wait_for(taken(subscription), LONG) == [1]
@@ -89,7 +89,7 @@ def test_the_first_match_ends_the_iteration(play: Any) -> None:
 
 
 def test_an_iteration_that_is_cancelled_loses_nothing(play: Any) -> None:
-    async def scenario(client: AsyncClient, source: Source) -> None:
+    async def scenario(client: AsyncClient, source: AsyncSource) -> None:
         subscription = await client.subscribe("[A]")
         reading = asyncio.create_task(taken(subscription))
         await asyncio.sleep(0.01)
@@ -118,7 +118,7 @@ def test_the_client_that_stops_ends_every_iteration(mosquitto: Server, root: str
 def test_a_subscription_that_is_cancelled_while_it_is_made_is_given_up(
     play: Any, node: LiveNode, eventually: Callable[[Callable[[], bool]], None]
 ) -> None:
-    async def scenario(client: AsyncClient, source: Source) -> None:
+    async def scenario(client: AsyncClient, source: AsyncSource) -> None:
         making = asyncio.create_task(client.subscribe("[A]"))
         await asyncio.sleep(0)
         making.cancel()
@@ -126,36 +126,36 @@ def test_a_subscription_that_is_cancelled_while_it_is_made_is_given_up(
             await making
         for _ in range(1000):
             await asyncio.sleep(0.005)
-            if node.node.counts and not client.client._subscribing.all() and not client.client._subscribing._answers:
+            if node.node.counts and not client._session.subscriptions.open:
                 break
-        assert not client.client._subscribing.all()
+        assert not client._session.subscriptions.open
         await asyncio.to_thread(eventually, lambda: not node.node.hosted)
 
     play(scenario)
 
 
 def test_a_slow_application_holds_the_events_back(play: Any) -> None:
-    async def scenario(client: AsyncClient, source: Source) -> None:
+    async def scenario(client: AsyncClient, source: AsyncSource) -> None:
         subscription = await client.subscribe("[A]", quality=QualityOfService(queue=2, patience=LONG))
         await send(client, source, *range(1, 31))
         heard = []
         async for event in subscription:
             heard.append(event.hi)
             await asyncio.sleep(0.002)
-            assert len(subscription.subscription._waiting) <= 2
+            assert len(subscription._waiting) <= 2
             if len(heard) == 30:
                 break
         assert heard == list(range(1, 31))
-        assert subscription.subscription.statistics.dropped == 0
+        assert subscription.statistics.dropped == 0
 
     play(scenario)
 
 
 def test_a_queue_that_is_full_is_no_obstacle_to_the_end(play: Any) -> None:
-    async def scenario(client: AsyncClient, source: Source) -> None:
+    async def scenario(client: AsyncClient, source: AsyncSource) -> None:
         subscription = await client.subscribe("[A]", quality=QualityOfService(queue=1, patience=0.01))
         await send(client, source, *range(1, 31))
-        while subscription.subscription.statistics.dropped < 29:
+        while subscription.statistics.dropped < 29:
             await asyncio.sleep(0.005)
         await client.unsubscribe(subscription)
         assert await asyncio.wait_for(taken(subscription), LONG) == [1]
@@ -164,12 +164,12 @@ def test_a_queue_that_is_full_is_no_obstacle_to_the_end(play: Any) -> None:
 
 
 def test_what_goes_wrong_is_raised(play: Any, root: str) -> None:
-    async def scenario(client: AsyncClient, source: Source) -> None:
+    async def scenario(client: AsyncClient, source: AsyncSource) -> None:
         with pytest.raises(SubscriptionError, match="unknown event type: X"):
             await client.subscribe("[X]")
         subscription = await client.subscribe("[A]")
-        topic = directory_topic("subscription", subscription.subscription.id, root=root)
-        client.client.bus.publish(topic, b"", qos=1, retain=True)
+        topic = directory_topic("subscription", subscription.id, root=root)
+        await client._driver.connections.main.publish(topic, b"", qos=1, retain=True)
         with pytest.raises(SubscriptionError, match="cleared"):
             await asyncio.wait_for(taken(subscription), LONG)
 
@@ -177,9 +177,104 @@ def test_what_goes_wrong_is_raised(play: Any, root: str) -> None:
 
 
 def test_types_are_forgotten(play: Any) -> None:
-    async def scenario(client: AsyncClient, source: Source) -> None:
+    async def scenario(client: AsyncClient, source: AsyncSource) -> None:
         await client.register(event_type("Other"))
         await client.unregister("Other")
-        assert set(client.client.types) == {"A"}
+        assert set(client.types) == {"A"}
+
+    play(scenario)
+
+
+def test_client_on_asyncio_starts_no_thread(play: Any) -> None:
+    before = threading.active_count()
+
+    async def scenario(client: AsyncClient, source: AsyncSource) -> None:
+        subscription = await client.subscribe("[A]")
+        await send(client, source, 1)
+        async for _ in subscription:
+            break
+        assert threading.active_count() == before
+
+    play(scenario)
+
+
+def test_cancelled_subscribe_leaves_no_entry(mosquitto: Server, root: str, node: LiveNode) -> None:
+    async def run() -> None:
+        async with AsyncClient(mosquitto.url, name=f"{root}-app", root=root) as client:
+            await client.register(A)
+            entries = client._session.entries.subscriptions
+            for delay in (0.0, 0.0, 0.002, 0.01):
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(delay):
+                        await client.subscribe("[A]")
+                        await asyncio.sleep(LONG)
+                for each in list(client._driver.subscriptions.values()):
+                    await client.unsubscribe(each)
+            # The server answers in the order of publication: what was before is through.
+            last = await client.subscribe("[A]")
+            assert set(client._driver.subscriptions) == {last.id}
+            assert client._session.subscriptions.open == [last.id]
+            assert {identity for identity, _, _ in client._driver._routes} == {last.id}
+            assert set(entries) == {last.id}
+
+    asyncio.run(run())
+
+
+def test_cancelled_source_is_closed(play: Any) -> None:
+    async def scenario(client: AsyncClient, source: AsyncSource) -> None:
+        opening = asyncio.create_task(client.source("late", ["A"]))
+        await asyncio.sleep(0)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        for _ in range(1000):
+            await asyncio.sleep(0.005)
+            if not client._session.sources._opening:
+                break
+        await client.flush()
+        assert set(client._session.sources.sources) == {"s"}
+        again = await client.source("late", ["A"], watermark=0)
+        await again.publish(again.create("A", 1), watermark=1)
+        await again.heartbeat(2)
+        await again.close()
+        assert set(client._session.sources.sources) == {"s"}
+
+    play(scenario)
+
+
+def test_slow_consumer_loses_nothing_within_its_patience(play: Any) -> None:
+    async def scenario(client: AsyncClient, source: AsyncSource) -> None:
+        # Each pause is shorter than the patience, all together are longer.
+        subscription = await client.subscribe("[A]", quality=QualityOfService(queue=2, patience=0.6))
+        for instant in range(1, 13):
+            await send(client, source, instant)
+        while not subscription._held:
+            await asyncio.sleep(0.005)
+        heard = []
+        for _ in range(12):
+            await asyncio.sleep(0.08)
+            event = await subscription.get(LONG)
+            assert event is not None
+            heard.append(event.hi)
+        assert heard == list(range(1, 13))
+        assert subscription.statistics.dropped == 0
+        assert not any(client._driver._paused.values())
+        assert not subscription._held
+
+    play(scenario)
+
+
+def test_paused_bus_of_several_subscriptions_is_read_after_the_last(play: Any) -> None:
+    async def scenario(client: AsyncClient, source: AsyncSource) -> None:
+        quality = QualityOfService(queue=1, patience=LONG)
+        first, second = [await client.subscribe("[A]", quality=quality) for _ in range(2)]
+        await send(client, source, 1, 2, 3)
+        main = client._driver.connections.main
+        while client._driver._paused[main] < 2:
+            await asyncio.sleep(0.005)
+        first.end()
+        assert client._driver._paused[main] == 1
+        assert [(await second.get(LONG)).hi for _ in range(3)] == [1, 2, 3]  # type: ignore[union-attr]
+        assert client._driver._paused[main] == 0
 
     play(scenario)

@@ -26,11 +26,12 @@ from distced.middleware.model.errors import BusError, DistcedError, EventError, 
 from distced.middleware.model.event_types import derive, event_type
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import INSTANT_MAX, SECOND
-from distced.middleware.wire.directory_entries import NodeEntry, SubscriptionEntry, encode
+from distced.middleware.wire.codec import encode
+from distced.middleware.wire.directory_entries import NodeEntry, SubscriptionEntry
 from distced.middleware.wire.frames import encode as encode_frame
 from distced.middleware.wire.topics import directory_topic, event_topic
 
-pytestmark = pytest.mark.live
+pytestmark = pytest.mark.mqtt
 
 A = event_type("A", {"k": "number"})
 B = event_type("B", {"k": "number"})
@@ -483,7 +484,7 @@ def test_another_node_takes_over_without_the_applications_doing(site: Site, even
     next(each for each in site.nodes if each.node.name == before).stop()
     eventually(lambda: subscription.node != before)
     survivor = next(each for each in site.nodes if each.node.name != before)
-    eventually(lambda: any(each.active for each in survivor.node.hosted.values()))
+    eventually(lambda: any(each.running for each in survivor.node.hosted.values()))
     send(source, ("A", 1), ("B", 2), watermark=2)
     assert his(subscription, 1) == [2]
 
@@ -532,7 +533,7 @@ def test_a_client_that_crashes_leaves_the_directory(site: Site, eventually: Even
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"up\n"
-        clients = watching._presence.directory.clients
+        clients = watching._session.entries.clients
         eventually(lambda: f"{site.root}-crash" in clients)
         process.kill()
         eventually(lambda: f"{site.root}-crash" not in clients)
@@ -546,7 +547,7 @@ def test_a_client_that_stops_leaves_nothing_behind(site: Site, eventually: Event
         client.source("s", ["A"])
         client.subscribe("[A]")
         eventually(lambda: bool(watching.detectors))
-    left = watching._presence.directory
+    left = watching._session.entries
     eventually(lambda: not (left.sources or left.subscriptions or left.detectors or len(left.clients) > 1))
 
 
@@ -568,8 +569,8 @@ def test_everything_goes_on_after_the_server_was_restarted(
         another = site.client("another")
         another.wait_for_nodes(2)
         eventually(lambda: set(another.types) == {"A", "B"} and set(another.detectors) == {subscription.detector})
-        assert another._presence.directory.sources.keys() == {"s"}
-        assert set(another._presence.directory.subscriptions) == {subscription.id}
+        assert another._session.entries.sources.keys() == {"s"}
+        assert set(another._session.entries.subscriptions) == {subscription.id}
         send(source, ("B", 2), watermark=2)
         # What had been matched before is not lost.
         assert his(subscription, 1) == [2]
@@ -581,6 +582,7 @@ def test_everything_goes_on_after_the_server_was_restarted(
         assert sum(counts) < 20
 
 
+@pytest.mark.slow
 def test_the_embedded_server_will_do(amqtt: Server, root: str) -> None:
     with ExitStack() as stack:
         site = Site(amqtt.url, root, stack)
@@ -608,7 +610,7 @@ def test_nobody_answers_to_a_raw_subscription_of_an_absent_client(
     topic = directory_topic("subscription", "raw", root=site.root)
     make_bus(site.url).publish(topic, encode(entry), qos=1, retain=True)
     eventually(lambda: len(site.nodes[0].node.hosted) == 1)
-    assert not any(each.active for each in site.nodes[0].node.hosted.values())
+    assert not any(each.running for each in site.nodes[0].node.hosted.values())
 
 
 def test_the_last_watermark_there_is(site: Site) -> None:

@@ -11,7 +11,7 @@ from distced.brokers.live.mqtt_server import Server
 from distced.brokers.live.node import LiveNode
 from distced.middleware.client.client import Client
 
-pytestmark = pytest.mark.live
+pytestmark = pytest.mark.mqtt
 
 
 def test_the_later_one_stays(mosquitto: Server, root: str, eventually: Callable[[Callable[[], bool]], None]) -> None:

@@ -28,7 +28,10 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         ("distced", ("paho", "rich", "typer", "ray", "pyarrow")),
         ("distced.detectors.stepwise.engine", ("paho", "rich", "typer", "ray", "pyarrow", "numpy")),
         ("distced.brokers.node.node", ("paho", "ray", "pyarrow", "amqtt", "numpy")),
-        ("distced.simulations.cli", ("ray", "pyarrow", "amqtt", "numpy")),
+        *(
+            (f"distced.simulations.{name}.cli", ("ray", "pyarrow", "amqtt", "numpy"))
+            for name in ("demo", "ingest", "network", "placement", "replay")
+        ),
         ("distced.simulations.benchmarks.cli", ("ray", "pyarrow", "amqtt", "numpy")),
     ],
 )

@@ -5,15 +5,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import structlog
-from structlog.testing import capture_logs
 
-from distced.middleware.bus import BusState
-from distced.middleware.client import subscription as module
+from distced.middleware.client import subscription_state as module
 from distced.middleware.client.quality import QualityOfService
-from distced.middleware.client.subscription import Place, Subscription
+from distced.middleware.client.subscription import Subscription
 from distced.middleware.model.clock import ManualClock
-from distced.middleware.model.errors import BusError
 from distced.middleware.model.events import CompositeEvent, Event, Gap, Record
 from distced.middleware.wire.frames import encode
 
@@ -90,28 +86,3 @@ def test_messages_of_several_servers_come_at_once_and_each_event_counts_once() -
     assert subscription.statistics.received == 500
     assert subscription.statistics.duplicates == 1000
     assert sorted(event.seq for _ in frames if (event := subscription.get(0))) == list(range(500))
-
-
-def test_losses_are_told_once_and_of_servers_that_are_listened_to_only() -> None:
-    subscription = subscribed()
-    subscription.places = {Place("", "t"): True, Place("mqtt://a:1", "t"): True}
-    lost = BusError("nothing listens")
-    structlog.reset_defaults()  # Verbs that ran in this process have set what is logged.
-    with capture_logs() as logs:
-        for home, state in [
-            ("mqtt://a:1", BusState.CONNECTED),
-            ("mqtt://a:1", BusState.WAITING),
-            ("mqtt://a:1", BusState.WAITING),
-            ("mqtt://b:1", BusState.WAITING),
-            ("", BusState.WAITING),
-            ("mqtt://a:1", BusState.CONNECTED),
-            ("mqtt://b:1", BusState.CONNECTED),
-            ("", BusState.CONNECTED),
-        ]:
-            subscription.connection_changed(home, state, lost if state is BusState.WAITING else None)
-    assert [(each["event"], each.get("home", "")) for each in logs] == [
-        ("connection lost", "mqtt://a:1"),
-        ("connection lost", ""),
-        ("connected again", "mqtt://a:1"),
-        ("connected again", ""),
-    ]

@@ -1,0 +1,324 @@
+"""Driver of a client session: its effects over buses; on threads here, on asyncio in `aio_driver`.
+
+Session and effects run on the loop of the bus to the server of the directory, one after another, so effects are carried
+out in the order of the decisions; calls from elsewhere are posted to it. `BaseDriver` is what does not wait.
+
+On threads the application waits on its own for its operations, and the lock is for readers of the session there.
+Deciding on the calling threads under the lock was rejected: a publish that waits for room at the bus would hold the
+lock that the bus needs to make room.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from contextlib import AbstractContextManager, suppress
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+import structlog
+
+from distced.middleware.bus import Bus, BusState, Message
+from distced.middleware.bus.async_bus import AsyncBus
+from distced.middleware.bus.pool import BaseConnections, Connections
+from distced.middleware.bus.routes import Handler
+from distced.middleware.client.client_effects import ClientEffect, Done, Ended, Flush, Leave, Listen, SetTimer
+from distced.middleware.client.session import ClientSession
+from distced.middleware.client.subscription import QueuedSubscription, Subscription
+from distced.middleware.model.clock import Clock
+from distced.middleware.model.errors import BusError, DistcedError
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.mqtt_effects import Note, Publish, Subscribe
+from distced.middleware.wire.topics import directory_topic
+
+B = TypeVar("B", Bus, AsyncBus)
+H = TypeVar("H", bound=QueuedSubscription)
+Operation: TypeAlias = Future[None] | asyncio.Future[None]
+
+ROOM_WITHIN: Final = 5.0
+ROOM_EVERY: Final = 0.02
+"""Seconds for which a message waits for room at the bus, and between attempts."""
+
+_log = structlog.get_logger("distced.client")
+
+
+class BaseDriver(ABC, Generic[B, H]):
+    """A client session over buses of one kind.
+
+    Attributes:
+        session: the session; on threads, read under `lock`.
+        connections: the buses.
+        subscriptions: the handles that messages and ends go to, by id.
+    """
+
+    def __init__(
+        self,
+        connections: BaseConnections[B, Any],
+        lock: AbstractContextManager[object],
+        *,
+        name: str,
+        clock: Clock,
+        root: str,
+        patience: float,
+    ) -> None:
+        """
+        Args:
+            connections: made with `_settings`, not started.
+            patience: how long nodes and servers have to answer, seconds.
+        """
+        self._main: B = connections.main
+        self.connections: BaseConnections[B, Any] = connections
+        self.session = ClientSession(
+            name, home=connections.home, root=root, server=str(self._main.address), patience=round(patience * SECOND)
+        )
+        self.lock = lock
+        self.subscriptions: dict[str, H] = {}
+        self._clock = clock
+        # Effects not carried out yet, with the operation that they belong to. For the loop of the main bus.
+        self._effects: deque[tuple[ClientEffect, Operation | None]] = deque()
+        self._carrying = False
+        self._stuck_since: float | None = None
+        # The handlers behind each `Listen`, by its subscription, home and filter.
+        self._routes: dict[tuple[str, str, str], tuple[B, Handler]] = {}
+        self._operations: set[Operation] = set()
+        self._running = False
+
+    def _settings(self, name: str, clock: Clock, root: str) -> dict[str, Any]:
+        will = Message(directory_topic("client", name, root=root), b"", 1, True)
+        return {"client_id": f"distced-{name}", "clock": clock, "will": will, "on_state": self._state_changed}
+
+    @abstractmethod
+    def _publish(self, message: Publish) -> None:
+        """Publish without waiting; `BusError` where there is no room."""
+
+    @abstractmethod
+    def _subscribe(self, topic_filter: str, qos: int) -> None:
+        """Have messages of the directory's server handed to `_received`, without waiting."""
+
+    @abstractmethod
+    def _handler(self, handle: H, bus: B) -> Handler:
+        """The handler of a subscription for the messages of a bus."""
+
+    @abstractmethod
+    def _flush(self, effect: Flush) -> None:
+        """Wait in the background, then call `_fired`."""
+
+    def post(self, decide: Callable[[], list[ClientEffect]]) -> None:
+        """Have effects decided on and carried out, without waiting."""
+        self._main.call_soon(lambda: self._take(decide))
+
+    def _begin(self) -> None:
+        for effect in self.session.begin():
+            self._carry(effect)
+
+    def _run(self, begin: Callable[[Any], list[ClientEffect]], operation: Operation) -> None:
+        """Have an operation of the application begun; `Done` completes it."""
+        self._main.call_soon(lambda: self._take(lambda: begin(operation), operation))
+
+    def _give_up(self) -> None:
+        """Fail the operations that nothing completes any more."""
+        for each in list(self._operations):
+            self._done(each, self._not_running())
+
+    def _not_running(self) -> BusError:
+        return BusError("the client is not running", given=self.session.name, advice="start it, once")
+
+    # On the loop of the main bus.
+
+    def _take(self, decide: Callable[[], list[ClientEffect]], operation: Operation | None = None) -> None:
+        try:
+            with self.lock:
+                effects = decide()
+        except DistcedError as error:
+            if operation is None:
+                raise
+            self._done(operation, error)
+            return
+        self._effects.extend((each, operation) for each in effects)
+        self._carry_out()
+
+    def _carry_out(self) -> None:
+        """Carry out effects in their order; where a bus has no room, again in a while."""
+        if self._carrying:
+            return
+        self._carrying = True
+        try:
+            while self._effects:
+                effect, operation = self._effects.popleft()
+                try:
+                    self._carry(effect)
+                except BusError as error:
+                    if self._waits_for_room():
+                        self._effects.appendleft((effect, operation))
+                        self._main.call_later(ROOM_EVERY, self._carry_out)
+                        return
+                    if operation is None:
+                        _log.warning("message dropped", reason=str(error))
+                    else:
+                        self._done(operation, error)
+                except Exception:
+                    # Of a hook of the application: nothing else may suffer from it.
+                    _log.exception("effect failed", effect=type(effect).__name__)
+                self._stuck_since = None
+        finally:
+            self._carrying = False
+
+    def _waits_for_room(self) -> bool:
+        now = time.monotonic()
+        if self._stuck_since is None:
+            self._stuck_since = now
+        return self._running and now - self._stuck_since < ROOM_WITHIN
+
+    def _carry(self, effect: ClientEffect) -> None:
+        match effect:
+            case Publish():
+                self._publish(effect)
+            case Subscribe(topic_filter=topic_filter, qos=qos):
+                self._subscribe(topic_filter, qos)
+            case Listen():
+                self._listen(effect)
+            case Leave(subscription=identity, home=home, topic_filter=topic_filter):
+                route = self._routes.pop((identity, home, topic_filter), None)
+                if route is not None:
+                    route[0].unsubscribe(topic_filter, route[1])
+            case SetTimer(delay=delay, number=number):
+                self._main.call_later(delay / SECOND, lambda: self._fired(number))
+            case Flush():
+                self._flush(effect)
+            case Done(operation=operation, error=error):
+                self._done(operation, error)
+            case Ended(subscription=identity, error=error):
+                handle = self.subscriptions.pop(identity, None)
+                if handle is not None:
+                    handle.fail(error)
+            case Note(level=level, event=event, fields=fields):
+                getattr(_log, level)(event, **fields)
+
+    def _listen(self, effect: Listen) -> None:
+        handle, number = self.subscriptions.get(effect.subscription), effect.number
+        if handle is None:
+            return
+        try:
+            bus = self.connections.to(effect.home)
+        except BusError as error:
+            reason = error
+            self._take(lambda: self.session.refused(number, reason, kept=False))
+            return
+
+        def answered(refusal: BusError | None) -> None:
+            if refusal is None:
+                self.post(lambda: self.session.confirmed(number))
+            else:
+                self.post(lambda: self.session.refused(number, refusal, kept=True))
+
+        handler = self._handler(handle, bus)
+        self._routes[effect.subscription, effect.home, effect.topic_filter] = bus, handler
+        bus.listen(effect.topic_filter, handler, answered, qos=1)
+
+    def _received(self, topic: str, payload: bytes, retain: bool) -> None:
+        self._take(lambda: self.session.receive(topic, payload, self._clock.now()))
+
+    def _fired(self, number: int) -> None:
+        self._take(lambda: self.session.fired(number, self._clock.now()))
+
+    def _done(self, operation: Operation, error: DistcedError | None) -> None:
+        self._operations.discard(operation)
+        # It may have been cancelled, or given up on another thread.
+        with suppress(InvalidStateError, asyncio.InvalidStateError):
+            if error is None:
+                operation.set_result(None)
+            else:
+                operation.set_exception(error)
+
+    # On the loop of any bus.
+
+    def _state_changed(self, home: str, state: BusState, error: BusError | None) -> None:
+        if state is BusState.CONNECTED:
+            self.post(lambda: self.session.connected(home, self._clock.now()))
+        elif state is BusState.WAITING:
+            reason = error or BusError("no connection", where=home)
+            self.post(lambda: self.session.lost(home, reason))
+
+
+class ClientDriver(BaseDriver[Bus, Subscription]):
+    """A client session on threads."""
+
+    connections: Connections
+
+    def __init__(self, url: str, home: str, *, name: str, clock: Clock, root: str, patience: float) -> None:
+        connections = Connections(url, home, **self._settings(name, clock, root))
+        super().__init__(connections, threading.Lock(), name=name, clock=clock, root=root, patience=patience)
+        # The thread of the main bus, once it has run.
+        self._thread: int | None = None
+
+    def start(self, timeout: float) -> None:
+        """Connect and read the directory, within a timeout in seconds; raises `BusError` else."""
+        deadline = time.monotonic() + timeout
+        self._begin()
+        self._main.start()
+        self._running = True
+        self._main.wait_connected(timeout)
+        left = round(max(deadline - time.monotonic(), 0.0) * SECOND)
+        self.run(lambda operation: self.session.wait_known(left, operation))
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """End the session, then the connections; what is waited for fails."""
+        if self._running:
+            with suppress(BusError):
+                self.run(self.session.stop)
+        self.give_up(timeout)
+
+    def give_up(self, timeout: float) -> None:
+        """End the connections."""
+        self._running = False
+        self.connections.stop(timeout)
+        self._give_up()
+
+    def run(self, begin: Callable[[Future[None]], list[ClientEffect]]) -> None:
+        """Have an operation of the application begun, and wait until it is complete; raises its error.
+
+        Not on the thread of a bus.
+        """
+        if threading.get_ident() == self._thread:
+            raise DistcedError("a call that waits, on the thread of the bus", advice="make it on another thread")
+        operation: Future[None] = Future()
+        self._operations.add(operation)
+        # Looked at behind that: from here on `give_up` completes it.
+        if not self._running:
+            raise self._not_running()
+        self._run(begin, operation)
+        operation.result()
+
+    def do(self, decide: Callable[[], list[ClientEffect]]) -> None:
+        """Have effects decided on and carried out, and wait for that."""
+        self.run(lambda operation: [*decide(), Done(operation)])
+
+    def send(self, message: Publish, timeout: float = ROOM_WITHIN) -> None:
+        """Publish on the calling thread, waiting for room; for events, which wait for nothing else."""
+        bus = self.connections.to(message.home)
+        bus.publish(message.topic, message.payload, qos=message.qos, retain=message.retain, timeout=timeout)
+
+    def _take(self, decide: Callable[[], list[ClientEffect]], operation: Operation | None = None) -> None:
+        self._thread = threading.get_ident()
+        super()._take(decide, operation)
+
+    def _publish(self, message: Publish) -> None:
+        self.send(message, 0.0)
+
+    def _subscribe(self, topic_filter: str, qos: int) -> None:
+        self._main.subscribe(topic_filter, self._received, qos=qos)
+
+    def _handler(self, handle: Subscription, bus: Bus) -> Handler:
+        return handle.receive
+
+    def _flush(self, effect: Flush) -> None:
+        def wait() -> None:
+            with suppress(BusError):
+                self.connections.to(effect.home).flush(effect.timeout / SECOND)
+            self.post(lambda: self.session.fired(effect.number, self._clock.now()))
+
+        threading.Thread(target=wait, name="distced-flush", daemon=True).start()

@@ -1,0 +1,220 @@
+"""Client session: the protocol of a client, sans-I/O (design, section 4).
+
+It takes messages, connections, timers and calls of the application with the time, and returns effects that a driver
+carries out in their order: on threads (`driver`), on asyncio, in virtual time (`simulations.network.participants`).
+Calls that the application waits for name an operation; a `Done` with that object completes it. Messages that a
+subscription listens to do not pass through the session: the driver routes them to the subscription, as `Listen` says.
+
+A second client for the simulation was rejected after it had drifted from the shipped one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Final
+
+from msgspec.structs import replace
+
+from distced.middleware.client.client_effects import ClientEffect, Done, Operations, SessionTimers
+from distced.middleware.client.directory_session import DirectorySession
+from distced.middleware.client.source_session import SourceSession, SourceState
+from distced.middleware.client.subscription_session import SubscriptionSession
+from distced.middleware.client.subscription_state import SubscriptionState
+from distced.middleware.model.errors import BusError, DistcedError, SubscriptionError, TypeRegistryError
+from distced.middleware.model.event_types import EventType
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.directory import Entries
+from distced.middleware.wire.mqtt_effects import Note, Publish, Subscribe
+from distced.middleware.wire.topics import ROOT, Area, administration_topic, area_filter, parse_topic, pointer_topic
+
+PATIENCE: Final = 5 * SECOND
+"""How long nodes and servers have to answer where the application does not say, ns."""
+
+_parse = lru_cache(maxsize=65_536)(parse_topic)
+
+
+class ClientSession:
+    """A client's side of the protocol.
+
+    Attributes:
+        name: the name of the client, unlike all others.
+        home: the server of the client's site; empty for that of the directory.
+        directory: its entries, and those of all others.
+        subscriptions, sources: those of the client.
+    """
+
+    def __init__(
+        self, name: str, *, home: str = "", root: str = ROOT, server: str = "", patience: int = PATIENCE
+    ) -> None:
+        """
+        Args:
+            server: the server of the directory, for errors.
+            patience: how long nodes and servers have to answer, ns.
+        """
+        self.name = name
+        self.home = home
+        self._root = root
+        self._server = server
+        self._timers = SessionTimers()
+        self._operations = Operations(self._timers)
+        self.directory = DirectorySession(name, root, home, self._timers)
+        self.subscriptions = SubscriptionSession(name, root, server, patience, self.directory, self._timers)
+        self.sources = SourceSession(name, root, home, server, patience, self.directory, self._timers)
+        self._pointer_topic = pointer_topic(root=root)
+        self._directory = area_filter(Area.DIRECTORY, root=root).removesuffix("#")
+
+    @property
+    def patience(self) -> int:
+        """How long nodes and servers have to answer, ns."""
+        return self.sources.patience
+
+    @patience.setter
+    def patience(self, patience: int) -> None:
+        self.sources.patience = self.subscriptions.patience = patience
+
+    @property
+    def entries(self) -> Entries:
+        """The directory as delivered so far."""
+        return self.directory.entries
+
+    # From the driver.
+
+    def begin(self) -> list[ClientEffect]:
+        """Subscriptions to be made before the server of the directory is connected."""
+        answers = Subscribe(administration_topic("answer", self.name, root=self._root))
+        acknowledgements = Subscribe(area_filter(Area.ADMINISTRATION, "ack", root=self._root))
+        return [*self.directory.filters(), answers, acknowledgements]
+
+    def connected(self, home: str, now: int) -> list[ClientEffect]:
+        """A connection stands, or stands again; the driver has made its subscriptions."""
+        return [*(self.directory.connected(now) if not home else ()), *self.subscriptions.connected(home)]
+
+    def lost(self, home: str, reason: BusError) -> list[ClientEffect]:
+        """A connection is lost, or could not be made; the driver tries again."""
+        if not home:
+            self.directory.lost()
+        return self.subscriptions.lost(home, reason)
+
+    def receive(self, topic: str, payload: bytes, now: int) -> list[ClientEffect]:
+        """A message has arrived from the server of the directory, by one of the subscriptions of `begin`."""
+        try:
+            return self._receive(topic, payload, now)
+        except DistcedError as error:
+            # Broker nodes report entries that cannot be read.
+            fields: dict[str, object] = {"topic": topic, "reason": str(error)}
+            return [] if topic.startswith(self._directory) else [Note("warning", "message rejected", fields)]
+
+    def fired(self, number: int, now: int) -> list[ClientEffect]:
+        """A timer has fired, or a flush is complete."""
+        return self._timers.fired(number, now)
+
+    def confirmed(self, number: int) -> list[ClientEffect]:
+        """A server has confirmed a `Listen`."""
+        return self.subscriptions.confirmed(number)
+
+    def refused(self, number: int, error: BusError, *, kept: bool) -> list[ClientEffect]:
+        """A `Listen` cannot be; `kept` where the driver asks for it again on the next connection."""
+        return self.subscriptions.refused(number, error, kept=kept)
+
+    def _receive(self, topic: str, payload: bytes, now: int) -> list[ClientEffect]:
+        if topic == self.directory.handshake.topic:
+            return [*self.directory.answered(payload), *self.sources.changed(), *self._operations.look()]
+        if topic == self._pointer_topic:
+            self.directory.pointed(payload, topic)
+            return []
+        area, levels = _parse(topic, root=self._root)
+        if area is Area.DIRECTORY:
+            change, effects = self.directory.entry(levels, payload, topic, now)
+            effects += self.subscriptions.changed(change)
+            if change.kind in ("node", "recorder"):
+                effects += self.sources.changed()
+            return effects + self._operations.look()
+        if levels[0] == "answer":
+            return self.subscriptions.answered(topic, payload)
+        return self.sources.acknowledged(levels, payload, topic)
+
+    # From the application.
+
+    def wait_known(self, timeout: int, operation: object) -> list[ClientEffect]:
+        """Wait until the directory was read."""
+        error = BusError("the directory could not be read", given=f"after {timeout / SECOND:.1f} s", where=self._server)
+        return self._operations.begin(operation, lambda: self.directory.known, timeout, lambda: error)
+
+    def wait_for_nodes(self, n: int, timeout: int, operation: object) -> list[ClientEffect]:
+        """Wait until n broker nodes are there."""
+        nodes = self.entries.nodes
+
+        def failed() -> DistcedError:
+            advice = "start one with `distced broker`"
+            return SubscriptionError("too few broker nodes", given=f"{len(nodes)}", allowed=f"{n}", advice=advice)
+
+        return self._operations.begin(operation, lambda: len(nodes) >= n, timeout, failed)
+
+    def register(self, event_type: EventType, home: str, operation: object) -> list[ClientEffect]:
+        """Register an event type; one that differs from a known one of its name is a `TypeRegistryError`.
+
+        Args:
+            home: the home server of a type that names none.
+        """
+        self.directory.check_new(event_type)
+        name, types = event_type.name, self.entries.types
+        chosen = types.get(name) or replace(event_type, home=event_type.home or home)
+
+        def check() -> DistcedError | None:
+            # Another client may have been quicker.
+            try:
+                self.directory.check_new(chosen)
+            except TypeRegistryError as differs:
+                return differs
+            return None
+
+        late = BusError("the server has not confirmed an event type", given=name, where=self._server)
+        put = self.directory.put("type", name, chosen)
+        return [
+            put,
+            *self._operations.begin(operation, lambda: name in types, self.patience, lambda: late, check=check),
+        ]
+
+    def unregister(self, name: str, operation: object) -> list[ClientEffect]:
+        """Remove an event type; one that others are derived from is a `TypeRegistryError`."""
+        self.directory.type(name)
+        self.entries.registry().unregister(name)
+        types = self.entries.types
+        gone = self._operations.begin(operation, lambda: name not in types, self.patience, lambda: None)
+        return [self.directory.clear("type", name), *gone]
+
+    def open_sources(self, sources: Sequence[SourceState], lease: int, operation: object) -> list[ClientEffect]:
+        """Open sources, all or none; `lease` in ns, 0 for ever."""
+        return self.sources.open(sources, lease, operation)
+
+    def close_source(self, name: str, operation: object) -> list[ClientEffect]:
+        """End a source, unless it has ended."""
+        return self.sources.close([name], lambda: [Done(operation)])
+
+    def fence(self, source: str) -> list[ClientEffect]:
+        """Have detectors go on without a source, and those to come not wait for it."""
+        topic = administration_topic("fence", source, root=self._root)
+        return [Publish(topic, b""), self.directory.clear("source", source)]
+
+    def subscribe(
+        self, subscription: SubscriptionState, definitions: Mapping[str, str], operation: object
+    ) -> list[ClientEffect]:
+        """Subscribe to a pattern, or to an event type by its name."""
+        text = subscription.pattern
+        if text.isidentifier() and text not in definitions:
+            return self.subscriptions.to_type(subscription, operation)
+        return self.subscriptions.to_pattern(subscription, definitions, operation)
+
+    def unsubscribe(self, subscription: str) -> list[ClientEffect]:
+        """End a subscription, unless it has ended."""
+        return self.subscriptions.end(subscription)
+
+    def stop(self, operation: object) -> list[ClientEffect]:
+        """End all subscriptions and sources, and leave the directory; the connections end afterwards."""
+        effects: list[ClientEffect] = []
+        for each in self.subscriptions.open:
+            effects += self.subscriptions.end(each)
+        return effects + self.sources.close(
+            list(self.sources.sources), lambda: [self.directory.stop(), Done(operation)]
+        )

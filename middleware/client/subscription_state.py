@@ -1,0 +1,168 @@
+"""State of a subscription: the request, the detector that serves it, and the intake of its events.
+
+The intake is the same under every driver: events that came before are dropped by id, those of other types and those
+beyond the upper rate are counted. A driver adds a queue and the waiting.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from distced.middleware.client.quality import QualityOfService
+from distced.middleware.model.errors import DistcedError, SubscriptionError
+from distced.middleware.model.event_types import EventType
+from distced.middleware.model.events import CompositeEvent, Event, EventId
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.frames import decode_any
+
+REMEMBERED: Final = 100_000
+"""Number of event ids that a subscription keeps to recognise duplicates."""
+
+
+class Place(NamedTuple):
+    """Topics at a server that a subscription listens to.
+
+    Attributes:
+        home: the server; empty for that of the directory.
+        filter: the topics there.
+    """
+
+    home: str
+    filter: str
+
+
+class SubscriptionStatistics(msgspec.Struct):
+    """Counters of a subscription.
+
+    Attributes:
+        received: events given to the application or waiting for it.
+        duplicates: events that had come before, those among them that come again with further records.
+        limited: events left out because of the upper rate.
+        dropped: events left out because the application was too slow.
+        errors: messages that could not be read, events that are none of the type, and exceptions of the callback.
+        watermark: no event with `hi` at or before this will come any more, ns; None where nothing is promised, as for a
+            type, whose sources each promise for themselves.
+        delay_sum, delay_most: from the `hi` of events to their arrival, by the client's clock, ns.
+    """
+
+    received: int = 0
+    duplicates: int = 0
+    limited: int = 0
+    dropped: int = 0
+    errors: int = 0
+    watermark: int | None = None
+    delay_sum: int = 0
+    delay_most: int = 0
+
+
+class SubscriptionState:
+    """A subscription, without the waiting.
+
+    Attributes:
+        id: its name in the directory.
+        pattern: the pattern or the name of the type, as text.
+        quality: the quality of service asked for.
+        detector, node: the detector that serves it, and its node; empty for a type.
+        homes: the servers where the detector publishes, by the last answer of a node.
+        type_name: the type that was subscribed to; empty for a pattern. `event_type` is the type itself where it is
+            registered.
+        places: the topics it listens to, and whether the server has confirmed each.
+        statistics: its counters.
+        ended: nothing will come any more; events that have come can still be read.
+    """
+
+    def __init__(self, identity: str, pattern: str, quality: QualityOfService) -> None:
+        self.id = identity
+        self.pattern = pattern
+        self.quality = quality
+        self.detector = ""
+        self.node = ""
+        self.homes: tuple[str, ...] = ()
+        self.type_name = ""
+        self.event_type: EventType | None = None
+        self.places: dict[Place, bool] = {}
+        self.statistics = SubscriptionStatistics()
+        self.ended = False
+        self._seen: OrderedDict[EventId, None] = OrderedDict()
+        # Instants of the events within the current period of the upper rate, ns.
+        self._window: deque[int] = deque()
+
+    def arrived(self, topic: str, payload: bytes, now: int) -> Iterator[Event]:
+        """The events of a message that are new and within the quality of service; one message after the other."""
+        statistics = self.statistics
+        try:
+            frame = decode_any(payload, where=topic, now=now)
+        except DistcedError as error:
+            statistics.errors += 1
+            self.rejected("message rejected", error)
+            return
+        statistics.errors += len(frame.rejected)
+        for event in frame.events:
+            if self._is_of_type(event, topic) and self._is_wanted(event, now):
+                yield self._without_extras(event)
+        watermark, known = frame.watermark, statistics.watermark
+        if self.detector and watermark is not None and (known is None or watermark > known):
+            statistics.watermark = watermark
+
+    def delivered(self, event: Event, now: int) -> None:
+        """Count an event that the application has, or that waits for it; the first match may end the subscription."""
+        delay = max(now - event.hi, 0)
+        self.statistics.received += 1
+        self.statistics.delay_sum += delay
+        self.statistics.delay_most = max(self.statistics.delay_most, delay)
+        if self.quality.matches == "first":
+            self.ended = True
+
+    def rejected(self, event: str, reason: DistcedError) -> None:
+        """Log hook for a message or an event that is counted as an error; for drivers to override."""
+
+    def _is_of_type(self, event: Event, topic: str) -> bool:
+        if not self.type_name or self.event_type is None or isinstance(event, CompositeEvent):
+            return True
+        try:
+            if event.type != self.type_name:
+                raise SubscriptionError("an event of another type", given=event.type, allowed=self.type_name)
+            self.event_type.check(event, where=topic)
+        except DistcedError as error:
+            self.statistics.errors += 1
+            self.rejected("event rejected", error)
+            return False
+        return True
+
+    def _is_wanted(self, event: Event, now: int) -> bool:
+        if self.ended:
+            return False
+        # What comes again is not always remembered: it may have been found long ago, or before this subscription began.
+        if event.id in self._seen or (isinstance(event, CompositeEvent) and event.again):
+            self.statistics.duplicates += 1
+            return False
+        self._seen[event.id] = None
+        if len(self._seen) > REMEMBERED:
+            self._seen.popitem(last=False)
+        return self.quality.rate is None or self._is_within(self.quality.rate, now)
+
+    def _is_within(self, rate: float, now: int) -> bool:
+        # A rate below one a second is one in a longer time.
+        most = max(int(rate), 1)
+        period = round(most / rate * SECOND)
+        while self._window and now - self._window[0] >= period:
+            self._window.popleft()
+        if len(self._window) >= most:
+            self.statistics.limited += 1
+            return False
+        self._window.append(now)
+        return True
+
+    def _without_extras(self, event: Event) -> Event:
+        """The event without what others want that share the detector."""
+        if not isinstance(event, CompositeEvent):
+            return event
+        events = event.events if self.quality.constituents else ()
+        if event.records or len(events) < len(event.events):
+            return replace(event, events=events, records=())
+        return event

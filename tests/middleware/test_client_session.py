@@ -1,0 +1,427 @@
+"""The client session without servers: each input with the effects it has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from distced.middleware.client.client_effects import Done, Ended, Flush, Leave, Listen, SetTimer
+from distced.middleware.client.quality import QualityOfService
+from distced.middleware.client.session import ClientSession
+from distced.middleware.client.source_session import SourceState
+from distced.middleware.client.subscription_session import LINGER
+from distced.middleware.client.subscription_state import Place, SubscriptionState
+from distced.middleware.model.errors import BusError, DistcedError, SubscriptionError, TypeRegistryError
+from distced.middleware.model.event_types import event_type
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.administration import Acknowledgement, Answer, Pointer
+from distced.middleware.wire.codec import decode, encode
+from distced.middleware.wire.directory_entries import (
+    ClientEntry,
+    DetectorEntry,
+    NodeEntry,
+    RecorderEntry,
+    SourceEntry,
+    SubscriptionEntry,
+)
+from distced.middleware.wire.mqtt_effects import Note, Publish
+from distced.middleware.wire.topics import composite_topic, directory_topic, event_filter, pointer_topic
+
+A = event_type("A", {"k": "number"})
+NORTH, SOUTH = "mqtt://north:1883", "mqtt://south:1883"
+GONE = BusError("nothing listens")
+
+
+class Driven:
+    """A session with the effects of its inputs, by kind."""
+
+    def __init__(self, *, home: str = "") -> None:
+        self.session = ClientSession("ann", home=home, server="directory:1883")
+        self.now = 0
+        self.effects: list[Any] = []
+        self.session.begin()
+        self.take(self.session.connected("", self.now))
+        self.barrier = self.published("ced/a/known/ann")[0]
+
+    def take(self, effects: list[Any]) -> None:
+        self.effects = effects
+
+    def receive(self, topic: str, message: Any) -> None:
+        payload = message if isinstance(message, bytes) else encode(message)
+        self.take(self.session.receive(topic, payload, self.now))
+
+    def entry(self, kind: str, name: str, entry: Any) -> None:
+        self.receive(directory_topic(kind, name), entry)
+
+    def read(self) -> None:
+        """The directory was read."""
+        self.receive("ced/a/known/ann", self.barrier)
+
+    def published(self, topic: str) -> list[bytes]:
+        return [each.payload for each in self.effects if isinstance(each, Publish) and each.topic == topic]
+
+    def of(self, kind: type) -> list[Any]:
+        return [each for each in self.effects if isinstance(each, kind)]
+
+    def answer(self, state: str, *homes: str, detector: str = "d", node: str = "n1", message: str = "") -> None:
+        self.receive("ced/a/answer/ann", Answer("q", state, detector, node, homes=homes or ("",), message=message))
+
+    def confirm(self, *listens: Listen) -> None:
+        self.take([effect for each in listens for effect in self.session.confirmed(each.number)])
+
+    def fire(self, timer: SetTimer | Flush) -> None:
+        self.take(self.session.fired(timer.number, self.now))
+
+    def subscribe(self, pattern: str = "[A]") -> SubscriptionState:
+        state = SubscriptionState("q", pattern, QualityOfService())
+        self.take(self.session.subscribe(state, {}, "op"))
+        return state
+
+    def active(self, *homes: str) -> SubscriptionState:
+        """A subscription with an active detector at these homes."""
+        state = self.subscribe()
+        self.answer("offered", *homes)
+        self.confirm(*self.of(Listen))
+        self.answer("active", *homes)
+        assert self.of(Done) == [Done("op")]
+        return state
+
+
+# The directory.
+
+
+def test_client_announces_itself_and_asks_until_its_barrier_is_back() -> None:
+    driven = Driven()
+    assert decode(driven.published("ced/d/client/ann")[0], ClientEntry, where="") == ClientEntry(0)
+    driven.now = SECOND // 2
+    driven.fire(driven.of(SetTimer)[0])
+    assert driven.published("ced/a/known/ann") == [driven.barrier]
+    again = driven.of(SetTimer)[0]
+    driven.read()
+    assert driven.session.directory.known
+    driven.fire(again)
+    assert driven.effects == []
+
+
+def test_client_puts_back_entries_that_a_server_has_forgotten_and_forgets_those_that_are_gone() -> None:
+    driven = Driven()
+    driven.read()
+    driven.take(driven.session.register(A, "mqtt://here:1883", "op"))
+    ((payload,), topic) = driven.published("ced/d/type/A"), "ced/d/type/A"
+    driven.receive(topic, payload)
+    assert driven.of(Done) == [Done("op")]
+    driven.entry("node", "n1", NodeEntry(0))
+    driven.now = SECOND
+    driven.take(driven.session.lost("", GONE) + driven.session.connected("", driven.now))
+    driven.barrier = driven.published("ced/a/known/ann")[0]
+    driven.entry("client", "ann", ClientEntry(SECOND))
+    driven.read()
+    assert driven.published(topic) == [payload]
+    assert driven.session.entries.nodes == {}
+
+
+def test_client_answers_its_own_last_will_and_keeps_no_type_that_others_clear() -> None:
+    driven = Driven()
+    driven.entry("client", "ann", b"")
+    assert len(driven.published("ced/d/client/ann")) == 1
+    driven.take(driven.session.register(A, "", "op"))
+    driven.entry("type", "A", b"")
+    driven.read()
+    assert driven.published("ced/d/type/A") == []
+
+
+def test_pointer_counts_where_there_are_no_nodes() -> None:
+    driven = Driven()
+    driven.receive(pointer_topic(), Pointer(NORTH))
+    driven.read()
+    assert driven.session.directory.elsewhere == NORTH
+    driven.entry("node", "n1", NodeEntry(0))
+    assert driven.session.directory.elsewhere == ""
+
+
+def test_operations_wait_for_nodes_until_their_timeout() -> None:
+    driven = Driven()
+    driven.take(driven.session.wait_for_nodes(1, SECOND, "early"))
+    (timer,) = driven.of(SetTimer)
+    driven.fire(timer)
+    ((_, error),) = [(each.operation, each.error) for each in driven.of(Done)]
+    assert isinstance(error, SubscriptionError) and "too few broker nodes: 0" in str(error)
+    driven.take(driven.session.wait_for_nodes(1, SECOND, "late"))
+    driven.entry("node", "n1", NodeEntry(0))
+    assert driven.of(Done) == [Done("late")]
+
+
+def test_type_that_another_client_has_registered_meanwhile_is_an_error() -> None:
+    driven = Driven()
+    driven.take(driven.session.register(A, "", "op"))
+    driven.entry("type", "A", event_type("A", {"k": "string"}))
+    (done,) = driven.of(Done)
+    assert isinstance(done.error, TypeRegistryError)
+
+
+# Subscriptions to patterns.
+
+
+def test_subscription_is_ready_when_every_home_has_confirmed() -> None:
+    driven = Driven()
+    state = driven.subscribe()
+    (payload,) = driven.published("ced/d/subscription/q")
+    entry = decode(payload, SubscriptionEntry, where="")
+    # Without a word of the application the decomposition is that of the policy.
+    assert (entry.client, entry.pattern, entry.decomposition, entry.distribution) == ("ann", "[A]", "", "")
+    driven.answer("offered", NORTH, SOUTH)
+    north, south = driven.of(Listen)
+    assert {north.topic_filter, south.topic_filter} == {composite_topic("d")}
+    driven.confirm(north)
+    assert driven.published("ced/a/ready/q") == []
+    driven.answer("offered", NORTH, SOUTH)
+    assert driven.effects == []
+    driven.confirm(south)
+    assert driven.published("ced/a/ready/q") == [b""]
+    driven.answer("active", NORTH, SOUTH, node="n2")
+    assert driven.of(Done) == [Done("op")]
+    assert (state.detector, state.node, state.homes) == ("d", "n2", (NORTH, SOUTH))
+    assert set(state.places.values()) == {True}
+
+
+def test_subscription_goes_on_without_a_home_that_cannot_be_reached() -> None:
+    driven = Driven()
+    state = driven.subscribe()
+    driven.answer("offered", NORTH, SOUTH)
+    north, south = driven.of(Listen)
+    driven.take(driven.session.lost(NORTH, GONE))
+    driven.confirm(south)
+    assert driven.published("ced/a/ready/q") == [b""]
+    assert [(each.event, each.fields["home"]) for each in driven.of(Note)] == [("server not listened to yet", NORTH)]
+    driven.confirm(north)
+    assert state.places[Place(NORTH, composite_topic("d"))]
+
+
+@pytest.mark.parametrize("when", ["before", "after", "late"])
+def test_subscription_fails_where_no_home_can_be_reached(when: str) -> None:
+    driven = Driven()
+    if when == "before":
+        driven.take(driven.session.lost(NORTH, GONE))
+    driven.subscribe()
+    driven.answer("offered", NORTH)
+    if when == "after":
+        driven.take(driven.session.lost(NORTH, GONE))
+    elif when == "late":
+        driven.fire(driven.of(SetTimer)[0])
+    (done,) = driven.of(Done)
+    assert "none of the servers where it is published can be listened to" in str(done.error)
+    assert driven.published("ced/d/subscription/q") == [b""]
+    assert [each.home for each in driven.of(Leave)] == [NORTH]
+
+
+def test_subscription_without_an_answer_fails_and_leaves_nothing() -> None:
+    driven = Driven()
+    driven.subscribe()
+    driven.fire(driven.of(SetTimer)[0])
+    (done,) = driven.of(Done)
+    assert "no broker node has answered" in str(done.error)
+    assert driven.published("ced/d/subscription/q") == [b""]
+
+
+def test_subscription_that_is_refused_gives_the_reason() -> None:
+    driven = Driven()
+    driven.subscribe("[X]")
+    driven.answer("refused", message="unknown event type: X")
+    (done,) = driven.of(Done)
+    assert "unknown event type: X, at node n1" in str(done.error)
+    assert driven.published("ced/d/subscription/q") == [b""]
+
+
+@pytest.mark.parametrize("state", ["offered", "active"])
+def test_subscription_follows_its_detector_to_another_home_and_leaves_the_first_later(state: str) -> None:
+    """A new node offers it, or its offer was overtaken and it is active there."""
+    driven = Driven()
+    subscription = driven.active("")
+    driven.answer(state, NORTH, node="n2")
+    (listen,) = driven.of(Listen)
+    driven.confirm(listen)
+    assert driven.published("ced/a/ready/q") == [b""]
+    driven.answer("active", NORTH, node="n2")
+    (linger,) = driven.of(SetTimer)
+    assert linger.delay == LINGER
+    assert {place.home for place in subscription.places} == {"", NORTH}
+    driven.fire(linger)
+    assert [each.home for each in driven.of(Leave)] == [""]
+    assert {place.home for place in subscription.places} == {NORTH}
+
+
+def test_subscription_takes_the_later_of_two_offers() -> None:
+    driven = Driven()
+    state = driven.subscribe()
+    driven.answer("offered", NORTH)
+    (first,) = driven.of(Listen)
+    driven.answer("offered", SOUTH, node="n2")
+    (second,) = driven.of(Listen)
+    driven.confirm(first)
+    assert driven.published("ced/a/ready/q") == []
+    driven.confirm(second)
+    assert driven.published("ced/a/ready/q") == [b""]
+    assert (state.node, state.homes) == ("n2", (SOUTH,))
+
+
+def test_subscription_active_before_its_server_confirms_is_complete_then() -> None:
+    driven = Driven()
+    driven.subscribe()
+    driven.answer("offered", NORTH)
+    (listen,) = driven.of(Listen)
+    driven.answer("active", NORTH)
+    assert driven.effects == []
+    driven.confirm(listen)
+    assert driven.of(Done) == [Done("op")]
+
+
+def test_offer_that_cannot_be_taken_leaves_an_active_subscription() -> None:
+    driven = Driven()
+    driven.active("")
+    driven.take(driven.session.lost(NORTH, GONE))
+    driven.answer("offered", NORTH)
+    assert [each.event for each in driven.of(Note)] == ["offer not taken yet"]
+    assert driven.session.subscriptions.open == ["q"]
+
+
+def test_subscription_that_is_cleared_ends_and_is_not_put_back() -> None:
+    driven = Driven()
+    driven.active("")
+    driven.entry("subscription", "q", b"")
+    (ended,) = driven.of(Ended)
+    assert "cleared" in str(ended.error)
+    driven.read()
+    assert driven.published("ced/d/subscription/q") == []
+
+
+def test_losses_are_logged_once_and_only_of_servers_listened_to() -> None:
+    driven = Driven()
+    driven.active("", NORTH)
+    notes: list[tuple[str, object]] = []
+    for home, stands in [(NORTH, True), (NORTH, False), (NORTH, False), (SOUTH, False), ("", False), (NORTH, True),
+                         (SOUTH, True), ("", True)]:  # fmt: skip
+        session = driven.session
+        driven.take(session.connected(home, 0) if stands else session.lost(home, GONE))
+        notes += [(each.event, each.fields.get("home", "")) for each in driven.of(Note)]
+    assert notes == [
+        ("connection lost", NORTH),
+        ("connection lost", ""),
+        ("connection restored", NORTH),
+        ("connection restored", ""),
+    ]
+
+
+# Subscriptions to types.
+
+
+def test_type_is_listened_to_wherever_it_is_published() -> None:
+    driven = Driven()
+    driven.entry("type", "A", A)
+    driven.entry("source", "s", SourceEntry(("A",), 0, home=NORTH))
+    state = driven.subscribe("A")
+    first = driven.of(Listen)
+    assert {each.home for each in first} == {"", NORTH}
+    driven.confirm(*first)
+    assert driven.of(Done) == [Done("op")]
+    driven.entry("source", "t", SourceEntry(("A",), 0, home=SOUTH))
+    (listen,) = driven.of(Listen)
+    assert (listen.home, listen.topic_filter) == (SOUTH, event_filter("A"))
+    driven.entry("detector", "d", DetectorEntry("n1", "[B] -> A()", "guaranteed", ("B",), "A", home=NORTH))
+    (listen,) = driven.of(Listen)
+    assert (listen.home, listen.topic_filter) == (NORTH, composite_topic("d"))
+    driven.take(driven.session.refused(listen.number, BusError("not the URL of an MQTT server"), kept=False))
+    assert Place(NORTH, composite_topic("d")) not in state.places
+    driven.take(driven.session.unsubscribe("q"))
+    assert {each.home for each in driven.of(Leave)} == {"", NORTH, SOUTH}
+    assert driven.published("ced/d/subscription/q") == []
+
+
+def test_type_that_is_not_published_is_an_error() -> None:
+    driven = Driven()
+    with pytest.raises(TypeRegistryError, match="unknown event type: A"):
+        driven.subscribe("A")
+
+
+# Sources.
+
+
+def opened(driven: Driven, *names: str) -> list[SourceState]:
+    made = [SourceState("ann", name, {"A": A}, 5, 1, 0, home=driven.session.home) for name in names]
+    driven.take(driven.session.open_sources(made, 0, "open"))
+    return made
+
+
+def acknowledge(driven: Driven, source: str, speaker: str, watermark: int) -> None:
+    driven.receive(f"ced/a/ack/{source}/{speaker}", Acknowledgement(watermark))
+
+
+def test_sources_open_when_every_node_and_recorder_has_acknowledged_all() -> None:
+    driven = Driven()
+    driven.entry("node", "n1", NodeEntry(0))
+    driven.entry("node", "n2", NodeEntry(0))
+    driven.entry("recorder", "r", RecorderEntry(0))
+    s, t = opened(driven, "s", "t")
+    acknowledge(driven, "t", "n1", 20)
+    acknowledge(driven, "s", "n1", 3)
+    acknowledge(driven, "s", "recorder:r", 9)
+    acknowledge(driven, "t", "recorder:r", 1)
+    assert driven.effects == []
+    # The other node is gone.
+    driven.entry("node", "n2", b"")
+    assert driven.of(Done) == [Done("open")]
+    assert (s.watermark, t.watermark) == (9, 20)
+
+
+def test_sources_that_are_not_acknowledged_leave_nothing() -> None:
+    driven = Driven()
+    driven.entry("node", "n1", NodeEntry(0))
+    opened(driven, "s", "t")
+    (first,) = driven.of(SetTimer)
+    # Progress gives the next source its own time.
+    acknowledge(driven, "s", "n1", 3)
+    (second,) = driven.of(SetTimer)
+    driven.fire(first)
+    assert driven.effects == []
+    driven.fire(second)
+    (done,) = driven.of(Done)
+    assert "'t': n1" in str(done.error)
+    assert (driven.published("ced/d/source/s"), driven.published("ced/d/source/t")) == ([b""], [b""])
+    opened(driven, "s")
+
+
+def test_source_of_another_client_is_taken() -> None:
+    driven = Driven()
+    driven.entry("client", "bob", ClientEntry(0))
+    driven.entry("source", "s", SourceEntry(("A",), 0, publisher="bob"))
+    with pytest.raises(DistcedError, match="open already: s, at client bob"):
+        opened(driven, "s")
+    opened(driven, "t")
+    with pytest.raises(DistcedError, match="open already: t"):
+        opened(driven, "t")
+
+
+def test_source_elsewhere_ends_in_the_directory_when_its_events_are_at_its_server() -> None:
+    driven = Driven(home=NORTH)
+    opened(driven, "s")
+    driven.take(driven.session.close_source("s", "close"))
+    (beat,) = driven.of(Publish)
+    assert (beat.topic, beat.home) == ("ced/a/heartbeat/ann", NORTH)
+    (flush,) = driven.of(Flush)
+    assert flush.home == NORTH
+    driven.fire(flush)
+    assert driven.published("ced/d/source/s") == [b""]
+    assert driven.of(Done) == [Done("close")]
+
+
+def test_client_that_stops_leaves_the_directory_as_it_was() -> None:
+    driven = Driven()
+    driven.active("")
+    opened(driven, "s")
+    driven.take(driven.session.stop("stop"))
+    topics = [each.topic for each in driven.of(Publish) if not each.payload and each.retain]
+    assert topics == ["ced/d/subscription/q", "ced/d/source/s", "ced/d/client/ann"]
+    assert driven.of(Done) == [Done("stop")]
+    # Its own clearing is no last will.
+    driven.entry("client", "ann", b"")
+    assert driven.effects == []
