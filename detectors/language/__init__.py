@@ -1,1 +1,1 @@
-"""The core language: its tree, and the way from text to a checked tree and back."""
+"""The core language: its syntax tree, parser, checker and printer."""

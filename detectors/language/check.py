@@ -1,4 +1,4 @@
-"""Whether a pattern can mean something: types, attributes, kinds, names and scopes, before anything runs.
+"""Static checks of a pattern: types, attributes, kinds, names and scopes.
 
 Unknown types and attributes, comparisons of a string with a number, variables that nothing binds and time events out of
 their scope are errors here and never surprises later. Where the registry is open, types and attributes are taken as
@@ -49,6 +49,7 @@ from distced.middleware.sets.expressions import (
     Name,
     Span,
     Unary,
+    Verbatim,
 )
 from distced.middleware.sets.expressions import walk as walk_expression
 from distced.middleware.sets.values import FUNCTIONS
@@ -60,20 +61,20 @@ _NAME: Final = re.compile(r"[^\W\d]\w*")
 
 
 def check(publication: Publication, registry: TypeRegistry, *, text: str = "") -> EventType:
-    """Raise a `PatternError` for what a pattern cannot mean; the type of the composite events it gives otherwise."""
+    """The type of the pattern's composite events. Raises `PatternError` for an invalid pattern."""
     return _Checker(registry, text).publication(publication)
 
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """What may be named at a place in the pattern.
+    """The names visible at a place in the pattern.
 
     Attributes:
         variables: the attributes of the events bound so far, None where any may be there.
         registers: their kinds, None where unknown.
         timers: time events.
         open: the registers whose `init` stands around this place.
-        beyond: what exists outside a side of a `&` and cannot be seen from within it.
+        beyond: the names outside a side of a `&`, which are not visible within it.
         keys: the attributes every set is read by.
     """
 
@@ -146,7 +147,7 @@ class _Checker:
                 return self.pattern(whole, scope)
 
     def key_begins(self, body: Pattern, scope: _Scope) -> None:
-        """A key takes its value from the event that a match of it begins with, and a time event has none."""
+        """Check that no match of a key's pattern begins with a time event, which has no attributes for the key."""
         for atom in _first_atoms(body):
             for each in walk_set(atom.label):
                 if isinstance(each, TypeSet) and each.name in scope.timers:
@@ -238,7 +239,7 @@ class _Checker:
         return replace(inside, open=scope.open)
 
     def after(self, scope: _Scope, ways: list[_Scope]) -> _Scope:
-        """The scope behind a place where one of several ways was taken."""
+        """The scope behind alternatives."""
         registers: dict[str, Kind | None] = {}
         for way in ways:
             for name, kind in way.registers.items():
@@ -246,7 +247,7 @@ class _Checker:
         return replace(scope, variables=_either(way.variables for way in ways), registers=registers)
 
     def variables_in(self, pattern: Pattern, scope: _Scope) -> dict[str, Kinds | None]:
-        """What the atoms of a pattern bind, before any of them is checked."""
+        """The variables bound by the atoms of a pattern, before any of them is checked."""
         return _either(
             {node.variable: self.attributes(node.label, scope)}
             for node in walk(pattern)
@@ -259,7 +260,7 @@ class _Checker:
     # Sets.
 
     def set(self, described: DescribableSet, scope: _Scope) -> Kinds | None:
-        """Check a set; the attributes its events have, None where any may be there."""
+        """Check a set; the attributes of its events, None for any."""
         for each in walk_set(described):
             if isinstance(each, TypeSet):
                 self.type_name(each, scope)
@@ -310,7 +311,7 @@ class _Checker:
             raise self.error(f"not a name for {what}", span, given=name, allowed=allowed)
 
     def types(self, described: DescribableSet, scope: _Scope) -> Iterator[EventType | None]:
-        """The types a set may hold events of; None for one that is not known."""
+        """The types of a set's events; None for an unknown one."""
         match described:
             case TypeSet(name=name):
                 if name not in scope.timers:
@@ -324,7 +325,7 @@ class _Checker:
                     yield from self.types(child, scope)
 
     def attributes(self, described: DescribableSet, scope: _Scope) -> Kinds | None:
-        """The attributes events of a set may have."""
+        """The attributes that events of a set may have."""
         found: dict[str, Kind | None] = {}
         for event_type in self.types(described, scope):
             if event_type is None:
@@ -334,7 +335,7 @@ class _Checker:
         return found
 
     def common_attributes(self, described: DescribableSet, scope: _Scope) -> Kinds | None:
-        """The attributes all events of a set have."""
+        """The attributes that all events of a set have."""
         types = list(self.types(described, scope))
         known = self.attributes(described, scope)
         if known is None:
@@ -346,7 +347,7 @@ class _Checker:
     # Expressions.
 
     def kind(self, expression: Expression, scope: _Scope, known: Kinds | None) -> Kind | None:
-        """The kind of an expression's value; None where it is not known. `known` are the attributes at hand."""
+        """The kind of an expression's value; None if unknown. `known` are the attributes in scope."""
         match expression:
             case Literal(value=value):
                 return kind_of(value)
@@ -368,6 +369,8 @@ class _Checker:
                 return self.binary(expression, scope, known)
             case Call():
                 return self.call(expression, scope, known)
+            case Verbatim(text=text):
+                raise self.error("an expression that was not parsed", expression.span, given=text)
 
     def name(self, expression: Name, scope: _Scope, known: Kinds | None) -> Kind | None:
         name = expression.name
@@ -494,7 +497,7 @@ class _Checker:
 
 
 def _either(ways: Iterable[Mapping[str, Kinds | None]]) -> dict[str, Kinds | None]:
-    """The attributes of variables that may have been bound on one way or another."""
+    """The attributes of variables bound in either alternative."""
     found: dict[str, Kinds | None] = {}
     for way in ways:
         for name, kinds in way.items():
@@ -515,7 +518,7 @@ def _made(side: Pattern) -> frozenset[str]:
 
 
 def _first_atoms(pattern: Pattern) -> Iterator[Atom]:
-    """The atoms a match of the pattern may begin with."""
+    """The atoms with which a match of the pattern may begin."""
     match pattern:
         case Atom():
             yield pattern
@@ -536,7 +539,7 @@ def _first_atoms(pattern: Pattern) -> Iterator[Atom]:
 
 
 def _visible(pattern: Pattern, timers: frozenset[str] = frozenset(), hidden: bool = False) -> Iterator[bool]:
-    """For each atom whether what it matches can be a constituent."""
+    """For each atom whether its match can be a constituent."""
     match pattern:
         case Atom(label=label):
             named = [each for each in walk_set(label) if isinstance(each, AnySet | TypeSet)]

@@ -1,4 +1,4 @@
-"""How deep a tree may be: every pass over trees is recursive, and Python's stack is not endless.
+"""Limits on the depth of a tree: every pass over trees is recursive, and Python's stack is finite.
 
 Deep trees come from brackets, which the parser bounds as it goes, from chains of operators, and from definitions that
 use definitions. A limit with a good message was preferred to passes that keep stacks of their own. What is inside the
@@ -46,27 +46,28 @@ from distced.middleware.sets.expressions import (
     Name,
     Span,
     Unary,
+    Verbatim,
 )
 from distced.middleware.sets.expressions import children as expression_children
 
 MOST_BRACKETS: Final = 50
-"""How many brackets may be open in a text."""
+"""Maximum of open brackets in a text."""
 
 MOST_NESTED: Final = 45
-"""How many nodes of a tree may be inside one another, a chain of operators counting as one."""
+"""Maximum depth of a tree, with a chain of operators as one node."""
 
 MOST_LEVELS: Final = 100
-"""The same with every operator counting."""
+"""Maximum depth of a tree, with every operator counted."""
 
-Node: TypeAlias = Pattern | DescribableSet | Expression
+TreeNode: TypeAlias = Pattern | DescribableSet | Expression
 
 _SETS: Final = (TypeSet, AnySet, Union, Intersection, Difference, Filtered)
-_EXPRESSIONS: Final = (Literal, Name, Field, Unary, Binary, Call, Moment)
+_EXPRESSIONS: Final = (Literal, Name, Field, Unary, Binary, Call, Moment, Verbatim)
 
 
-def check_depth(tree: Node, *, text: str = "") -> None:
-    """Raise a `PatternError` where a tree is too deep."""
-    waiting: list[tuple[Node, int, int]] = [(tree, 1, 1)]
+def check_depth(tree: TreeNode, *, text: str = "") -> None:
+    """Raise a `PatternError` for a tree that is too deep."""
+    waiting: list[tuple[TreeNode, int, int]] = [(tree, 1, 1)]
     while waiting:
         node, nested, level = waiting.pop()
         if nested > MOST_NESTED or level > MOST_LEVELS:
@@ -75,7 +76,7 @@ def check_depth(tree: Node, *, text: str = "") -> None:
 
 
 def check_output_depth(output: Output | None, *, text: str = "") -> None:
-    """The same for the expressions of an output."""
+    """Raise a `PatternError` for an output with an expression that is too deep."""
     if output is None:
         return
     for _, value in output.attributes:
@@ -85,7 +86,7 @@ def check_output_depth(output: Output | None, *, text: str = "") -> None:
 
 
 def too_deep(text: str, span: Span | None) -> PatternError:
-    """The error for what is nested too deeply."""
+    """The error for excessive nesting."""
     return error_at(
         text,
         span,
@@ -95,7 +96,7 @@ def too_deep(text: str, span: Span | None) -> PatternError:
     )
 
 
-def _inside(node: Node) -> Iterable[Node]:
+def _inside(node: TreeNode) -> Iterable[TreeNode]:
     if isinstance(node, _EXPRESSIONS):
         return expression_children(node)
     if isinstance(node, _SETS):
@@ -111,8 +112,8 @@ def _inside(node: Node) -> Iterable[Node]:
             return children(node)
 
 
-def _chained(node: Node, child: Node) -> bool:
-    """Whether the child is the chain of operators before the last one: then no brackets are between them."""
+def _chained(node: TreeNode, child: TreeNode) -> bool:
+    """Whether the child is the preceding chain of operators: then no brackets are between them."""
     match node, child:
         case Binary(operator=operator, left=left), Binary(operator=before):
             return child is left and operator not in COMPARISONS and _level(operator) == _level(before)

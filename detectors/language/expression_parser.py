@@ -1,4 +1,4 @@
-"""From text to the expressions and describable sets inside a pattern's brackets."""
+"""Parser of the expressions and describable sets inside a pattern's brackets."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _BOOLEAN_OPERATORS = (*COMPARISONS, "and", "or")
 
 
 class ExpressionParser:
-    """The part of the parser that reads expressions and sets.
+    """The part of the parser for expressions and sets.
 
     Attributes:
         scanner: where the words come from.
@@ -60,7 +60,7 @@ class ExpressionParser:
         return self._left_associative(("or",), lambda: self._left_associative(("and",), self._not))
 
     def sum(self) -> Expression:
-        """An expression without a comparison outside parentheses: where `<=` would mean something else."""
+        """An expression without a comparison outside parentheses, for places where `<=` is ambiguous."""
         return self._left_associative(("+", "-"), lambda: self._left_associative(("*", "/", "%"), self._negative))
 
     def _left_associative(self, operators: tuple[str, ...], operand: Callable[[], Expression]) -> Expression:
@@ -261,7 +261,7 @@ class ExpressionParser:
 
     @contextmanager
     def _deeper(self) -> Iterator[None]:
-        """Counts one level for as long as the block runs."""
+        """Count one level for the duration of the block."""
         self.depth += 1
         if self.depth > MOST_BRACKETS:
             word = self.scanner.word
@@ -271,7 +271,7 @@ class ExpressionParser:
 
     @contextmanager
     def _enclosed(self) -> Iterator[None]:
-        """The same inside brackets of an expression or a set."""
+        """Count one level inside brackets of an expression or a set."""
         outer, self.domain_may_follow = self.domain_may_follow, False
         with self._deeper():
             yield

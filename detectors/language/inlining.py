@@ -1,43 +1,32 @@
-"""Definitions put in the place of their names."""
+"""Inlining of definitions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 from distced.detectors.language.depth import MOST_LEVELS, too_deep
 from distced.detectors.language.scanner import error_at
+from distced.middleware.patterns.rewriting import rebuild
 from distced.middleware.patterns.tree import (
-    Alternation,
-    Atom,
-    Concatenation,
     Delegated,
-    Hidden,
-    Init,
-    Iteration,
-    Keyed,
-    Parallel,
     Pattern,
     PatternFile,
     Publication,
     Reference,
-    Scope,
-    Sequence,
-    Timing,
-    Window,
 )
 from distced.middleware.sets.expressions import Span
 
 MOST_NODES: Final = 100_000
-"""How many nodes a pattern may have with its definitions written out; definitions that use definitions multiply."""
+"""Maximum of nodes of a pattern with inlined definitions; definitions that use definitions multiply."""
 
 
 def inline(pattern: Pattern, definitions: Mapping[str, Pattern], *, text: str = "") -> Pattern:
-    """The pattern without references; a definition that leads back to itself is a `PatternError`.
+    """The pattern without references. Raises `PatternError` for a recursive definition.
 
     Args:
-        text: what the pattern was read from. The definitions come from texts of their own.
+        text: the source of the pattern. The definitions come from texts of their own.
     """
     return _Inliner(definitions, text, one_text=False).inline(pattern)
 
@@ -48,39 +37,17 @@ def inline_file(file: PatternFile, *, text: str = "") -> tuple[Publication, ...]
     return tuple(replace(each, pattern=inliner.inline(each.pattern)) for each in file.publications)
 
 
-def rebuild(pattern: Pattern, change: Callable[[Pattern], Pattern]) -> Pattern:
-    """The pattern with `change` applied to each pattern directly inside it."""
-    match pattern:
-        case Atom() | Reference() | Delegated():
-            return pattern
-        case Concatenation(parts=parts) | Sequence(parts=parts) | Alternation(parts=parts):
-            return replace(pattern, parts=tuple(change(part) for part in parts))
-        case Parallel(left=left, right=right):
-            return replace(pattern, left=change(left), right=change(right))
-        case Timing(first=first, second=second):
-            return replace(pattern, first=change(first), second=change(second))
-        case (
-            Iteration(body=body)
-            | Scope(body=body)
-            | Hidden(body=body)
-            | Window(body=body)
-            | Keyed(body=body)
-            | Init(body=body)
-        ):
-            return replace(pattern, body=change(body))
-
-
 def undelegated(pattern: Pattern) -> Pattern:
-    """The pattern with what was cut out of it put back."""
+    """The pattern with its delegated parts put back."""
     return pattern.whole if isinstance(pattern, Delegated) else rebuild(pattern, undelegated)
 
 
 class _Inliner:
-    """Writes definitions out.
+    """Inlines definitions.
 
     Attributes:
         definitions: by name.
-        text: what errors show.
+        text: the source shown in errors.
         one_text: whether the definitions stand in that text, too.
         nodes: how many nodes there are so far.
     """
@@ -96,7 +63,7 @@ class _Inliner:
         return self._inline(pattern, (), None, 0)
 
     def _inline(self, pattern: Pattern, open_names: tuple[str, ...], outermost: Span | None, level: int) -> Pattern:
-        """The pattern inside definitions that are being written out; `outermost` is the place of the first of them."""
+        """The pattern inside definitions being inlined; `outermost` is the place of the first of them."""
         span = pattern.span if self.one_text or not open_names else outermost
         self.nodes += 1
         if level > MOST_LEVELS:

@@ -1,4 +1,4 @@
-"""From text to the tree: recursive descent over the table of the core language (design, section 1).
+"""Parser of patterns: recursive descent over the table of the core language (design, section 1).
 
 Precedence, tightest first: postfix `* + {m,n}`, `~`, concatenation, `;`, `&`, `|`, `init ... :`; then `within`, `by`,
 `->`. In a pattern file a statement ends where a line begins in the first column, unless that line goes on with an
@@ -17,8 +17,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from distced.detectors.language.depth import check_depth, check_output_depth
 from distced.detectors.language.expression_parser import ExpressionParser
 from distced.detectors.language.scanner import Scanner
-from distced.middleware.model.errors import DistcedError
-from distced.middleware.model.timestamps import HOUR, MINUTE, SECOND, parse_instant
+from distced.middleware.model.errors import DistcedError, PatternError
+from distced.middleware.model.timestamps import parse_instant
+from distced.middleware.patterns.durations import CLOCK_TIME, clock_time
 from distced.middleware.patterns.tree import (
     Alternation,
     Atom,
@@ -47,7 +48,6 @@ from distced.middleware.sets.describable import DescribableSet, Difference, Filt
 from distced.middleware.sets.expressions import Expression, Span
 
 INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?")
-_TIME_OF_DAY = re.compile(r"(\d\d?):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(?:(Z)|([+-])(\d\d):?(\d\d))?")
 _STATEMENT = re.compile(r"^(?=[^\s#])", re.MULTILINE)
 _DEFINED = re.compile(r"(?:`([^`\n]+)`|([^\W\d]\w*))\s*=(?!=)")
 _GOES_ON: Final = (")", "]", "}", ",", ";", "|", "&", "*", "+", "{", "@", "->", "→", "∥", "‖", "⊆", "<=")
@@ -61,7 +61,7 @@ _MOST_COPIES: Final = 10_000
 
 
 def parse_pattern(text: str, definitions: Collection[str] = ()) -> Pattern:
-    """The tree of a single pattern without an output; names out of `definitions` stand as references."""
+    """The tree of a single pattern without an output; names from `definitions` become references."""
     publication = parse_publication(text, definitions)
     if publication.output is not None:
         scanner = Scanner(text)
@@ -70,7 +70,7 @@ def parse_pattern(text: str, definitions: Collection[str] = ()) -> Pattern:
 
 
 def parse_publication(text: str, definitions: Collection[str] = ()) -> Publication:
-    """The tree of a single pattern, with what it publishes if it says so."""
+    """The tree of a single pattern, with its output, if any."""
     parser = Parser(Scanner(text), definitions)
     publication = parser.publication()
     parser.end()
@@ -111,7 +111,7 @@ def parse_file(text: str) -> PatternFile:
 
 
 def parse_expression(text: str) -> Expression:
-    """The tree of an expression on its own."""
+    """The tree of a single expression."""
     parser = Parser(Scanner(text))
     expression = parser.expression()
     parser.end()
@@ -120,7 +120,7 @@ def parse_expression(text: str) -> Expression:
 
 
 def parse_set(text: str) -> DescribableSet:
-    """The tree of a describable set on its own."""
+    """The tree of a single describable set."""
     parser = Parser(Scanner(text))
     described = parser.set_list()
     parser.end()
@@ -129,7 +129,7 @@ def parse_set(text: str) -> DescribableSet:
 
 
 class Parser(ExpressionParser):
-    """Reads one statement.
+    """Parser of one statement.
 
     Attributes:
         definitions: the names that stand for patterns.
@@ -140,7 +140,7 @@ class Parser(ExpressionParser):
         self.definitions = definitions
 
     def end(self) -> None:
-        """The statement has to end here."""
+        """Expect the end of the statement."""
         if self.scanner.word.kind == "end":
             return
         word = self.scanner.word
@@ -150,7 +150,7 @@ class Parser(ExpressionParser):
         raise self.scanner.unexpected()
 
     def publication(self) -> Publication:
-        """A pattern, and its output if there is one."""
+        """A pattern with its output, if any."""
         pattern = self.pattern()
         if not self.scanner.take("->"):
             return Publication(pattern)
@@ -180,14 +180,14 @@ class Parser(ExpressionParser):
         by = self._attributes() if self.scanner.take("by") else ()
         if by and not every:
             raise self.scanner.error(
-                "`by` thins, and needs `every` before it", self._span(start), advice="add every 1min"
+                "`by` throttles, and needs `every` before it", self._span(start), advice="add every 1min"
             )
         return DerivedType(name, base, condition, every, by, self._span(start))
 
     # Patterns, loosest first.
 
     def pattern(self) -> Pattern:
-        """A pattern with any number of `within` and `by` behind it."""
+        """A pattern with any number of `within` and `by` clauses."""
         start = self.scanner.word.start
         with self._deeper():
             pattern = self._init()
@@ -327,22 +327,15 @@ class Parser(ExpressionParser):
                 return Instant(parse_instant(text))
             except DistcedError as error:
                 raise scanner.error(error.problem, self._span(start), given=text, allowed=error.allowed) from None
-        match = scanner.raw(_TIME_OF_DAY, "a time of day such as 19:00, an instant such as 2026-11-21T08:00Z")
-        return self._time_of_day(match, start)
-
-    def _time_of_day(self, match: re.Match[str], start: int) -> TimeOfDay:
-        hour, minute, second = int(match[1]), int(match[2]), int(match[3] or 0)
-        zone: int | str = 0
-        if match[6]:
-            zone = (int(match[7]) * 60 + int(match[8])) * (1 if match[6] == "+" else -1)
-        elif self.scanner.word.kind == "string":
-            zone = self._zone()
-        if hour > 23 or minute > 59 or second > 59 or (isinstance(zone, int) and abs(zone) >= 24 * 60):
-            raise self.scanner.error(
-                "not a time of day", Span(start, match.end()), given=match[0], allowed="00:00 to 23:59:59"
-            )
-        nanosecond = hour * HOUR + minute * MINUTE + second * SECOND + int((match[4] or "0").ljust(9, "0"))
-        return TimeOfDay(nanosecond, zone)
+        match = scanner.raw(CLOCK_TIME, "a time of day such as 19:00, an instant such as 2026-11-21T08:00Z")
+        try:
+            time_of_day = clock_time(match)
+        except PatternError as error:
+            span = Span(start, match.end())
+            raise scanner.error(error.problem, span, given=match[0], allowed=error.allowed) from None
+        if match[6] or scanner.word.kind != "string":
+            return time_of_day
+        return TimeOfDay(time_of_day.nanosecond, self._zone())
 
     def _zone(self) -> str:
         word = self.scanner.next()
@@ -394,7 +387,7 @@ class Parser(ExpressionParser):
         return Atom(Difference(domain, excluded, span), domain, variable, updates, span)
 
     def _opens_scope(self) -> bool:
-        """Whether a pattern stands in the bracket and not a label: told by the first word that is not a parenthesis."""
+        """Whether the bracket holds a pattern rather than a label, by the first word that is not a parenthesis."""
         ahead = Scanner(self.scanner.text, self.scanner.word.end, self.scanner.end)
         while ahead.word.kind == "sign" and ahead.word.text == "(":
             ahead.next()
@@ -441,7 +434,7 @@ class Parser(ExpressionParser):
 
 
 def _statements(text: str) -> list[tuple[int, int]]:
-    """Where each statement of a file starts and ends."""
+    """Start and end of each statement of a file."""
     starts: list[int] = []
     for match in _STATEMENT.finditer(text):
         start = match.start()

@@ -1,4 +1,4 @@
-"""Words of pattern text, read one at a time, and the place of each.
+"""Words of pattern text, read in sequence, with their places.
 
 The scanner works on demand because a few words depend on their place: `19:00` is a time of day after `at` and two
 numbers with a colon elsewhere. It remembers what would have been accepted where it stands, so that an error can say so.
@@ -65,12 +65,12 @@ class Word(NamedTuple):
 
 
 class Scanner:
-    """Reads words from `text[start:end]`.
+    """Scanner of the words of `text[start:end]`.
 
     Attributes:
         word: the word at hand.
-        previous: the word before it; its end is where what was read last ended.
-        expected: what would have been accepted in place of the word at hand, in the order it was tried.
+        previous: the word before it; its end is the end of the text read so far.
+        expected: the accepted alternatives to the current word, in the order tried.
     """
 
     def __init__(self, text: str, start: int = 0, end: int | None = None) -> None:
@@ -81,49 +81,49 @@ class Scanner:
         self.word = self._read(start)
 
     def at(self, *texts: str) -> bool:
-        """Whether the word at hand is one of these signs or keywords."""
+        """Whether the current word is one of these signs or keywords."""
         if self.word.kind in ("sign", "keyword") and self.word.text in texts:
             return True
         self.expected += [f"'{text}'" for text in texts]
         return False
 
     def at_kind(self, kind: str) -> bool:
-        """Whether the word at hand is of this kind."""
+        """Whether the current word is of this kind."""
         if self.word.kind == kind:
             return True
         self.expected.append(_a(kind))
         return False
 
     def next(self) -> Word:
-        """Take the word at hand and go on to the next."""
+        """Take the current word and advance."""
         taken = self.previous = self.word
         self.word = self._read(taken.end)
         self.expected = []
         return taken
 
     def take(self, *texts: str) -> Word | None:
-        """Take the word at hand if it is one of these signs or keywords."""
+        """Take the current word if it is one of these signs or keywords."""
         return self.next() if self.at(*texts) else None
 
     def expect(self, *texts: str) -> Word:
-        """Take the word at hand, which has to be one of these."""
+        """Take the current word, which has to be one of these."""
         if not self.at(*texts):
             raise self.unexpected()
         return self.next()
 
     def expect_kind(self, kind: str, what: str | None = None) -> Word:
-        """Take the word at hand, which has to be of this kind."""
+        """Take the current word, which has to be of this kind."""
         if self.word.kind != kind:
             self.expected.append(what or _a(kind))
             raise self.unexpected()
         return self.next()
 
     def peek(self) -> Word:
-        """The word after the one at hand."""
+        """The word after the current one."""
         return self._read(self.word.end)
 
     def raw(self, pattern: re.Pattern[str], what: str) -> re.Match[str]:
-        """Take what the pattern matches where the word at hand starts, whatever words that would be."""
+        """Take the regular expression's match at the start of the current word, regardless of word boundaries."""
         match = pattern.match(self.text, self.word.start, self.end)
         if match is None:
             self.expected.append(what)
@@ -134,7 +134,7 @@ class Scanner:
         return match
 
     def unexpected(self, advice: str | None = None) -> PatternError:
-        """An error about the word at hand, with what would have been accepted."""
+        """An error at the current word, with the accepted alternatives."""
         given = self.word.text if self.word.kind != "end" else "the end of the pattern"
         if advice is None and given in ("&", "|") and self.previous.text == given:
             advice = f"write {given} once"
@@ -152,7 +152,7 @@ class Scanner:
         allowed: str | None = None,
         advice: str | None = None,
     ) -> PatternError:
-        """An error about a place in the text."""
+        """An error at a place in the text."""
         return error_at(self.text, span, problem, given=given, allowed=allowed, advice=advice)
 
     def _read(self, position: int) -> Word:
@@ -201,7 +201,7 @@ def error_at(
     allowed: str | None = None,
     advice: str | None = None,
 ) -> PatternError:
-    """An error about a place in a pattern's text; about the pattern as a whole where the place is not known."""
+    """An error at a place in a pattern's text; on the pattern as a whole without a place."""
     if span is None or not text:
         return PatternError(problem, given=given, allowed=allowed, advice=advice)
     start = min(span.start, len(text))

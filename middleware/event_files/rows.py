@@ -127,7 +127,7 @@ class CsvRows:
 
 
 class _Lines:
-    """The lines of a file, of which those of a row can be read anew: a quote that nobody closes spoils one line only.
+    """The lines of a file, of which those of a row can be read again: a quote that nobody closes spoils one line only.
 
     Attributes:
         row: the lines since it was cleared.

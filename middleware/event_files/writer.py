@@ -44,7 +44,7 @@ def write_events(events: Iterable[Event], path: Path | str) -> int:
     if form == "jsonl":
         return _write_json_lines(events, path)
     kept = list(events)
-    columns = Columns(kept)
+    columns = TableColumns(kept)
     with written(path) as file:
         if form == "csv":
             _write_csv(kept, columns, file)
@@ -80,7 +80,7 @@ def json_line(event: Event) -> bytes:
     return _encoder.encode(fields)
 
 
-class Columns:
+class TableColumns:
     """The columns that a table of these events has.
 
     Attributes:
@@ -107,7 +107,7 @@ class Columns:
                 self.kinds[name] = known or kind
 
 
-def _write_csv(events: list[Event], columns: Columns, file: IO[bytes]) -> None:
+def _write_csv(events: list[Event], columns: TableColumns, file: IO[bytes]) -> None:
     text = io.TextIOWrapper(file, "utf-8", newline="", write_through=True)
     writer = csv.writer(text, lineterminator="\r\n")
     heading = [column_of(name) + f":{kind or 'number'}" for name, kind in columns.kinds.items()]
@@ -127,7 +127,7 @@ def _cell(value: Attribute) -> object:
     return "" if value is None else value
 
 
-def _write_parquet(events: list[Event], columns: Columns, file: IO[bytes], path: Path) -> None:
+def _write_parquet(events: list[Event], columns: TableColumns, file: IO[bytes], path: Path) -> None:
     pyarrow = import_pyarrow()
     with arrow_errors(str(path)):
         pyarrow.parquet.write_table(table_of(events, columns.kinds, columns.types), file)

@@ -63,12 +63,6 @@ def late_files(root: Path) -> list[Path]:
     return sorted(each for each in (root / LATE).glob("*.jsonl") if not each.name.startswith("."))
 
 
-def late_lines(root: Path) -> Iterator[bytes]:
-    """All late events, as they are kept."""
-    for path in late_files(root):
-        yield from (line for _, line in _lines(path))
-
-
 def late_events(path: Path, on_problem: Callable[[Problem], None]) -> Iterator[tuple[bytes, Event]]:
     """The late events of a file: the line of each, and the event, without its constituents.
 

@@ -23,7 +23,7 @@ WESTERNMOST: Final = 12 * HOUR
 
 
 @dataclass(slots=True)
-class SourceState:
+class SourceClock:
     """What is remembered of a source.
 
     Attributes:
@@ -40,7 +40,7 @@ class SourceState:
 
 
 class Settled(NamedTuple):
-    """A timestamp in nanoseconds, and what was done to get it: `held`, `by arrival`, `offset anew`."""
+    """A timestamp in nanoseconds, and what was done to get it: `held`, `by arrival`, `offset relearnt`."""
 
     lo: int
     hi: int
@@ -67,11 +67,11 @@ class ClockPolicy:
         if self._mode == "offset" and self._skew is None:
             raise MappingError(
                 "clock = 'offset' needs a skew", allowed="skew = '1min'",
-                advice="give the difference beyond which the clock must have been set anew",
+                advice="give the difference beyond which the clock must have been reset",
             )  # fmt: skip
 
     def settle(
-        self, claim: Claim | None, problem: MappingError | None, arrival: int | None, state: SourceState
+        self, claim: Claim | None, problem: MappingError | None, arrival: int | None, state: SourceClock
     ) -> Settled:
         """The timestamp, or a `MappingError` where the event has none. What was learnt goes into `state`.
 
@@ -92,7 +92,7 @@ class ClockPolicy:
         return Settled(lo, hi, remarks)
 
     def _interval(
-        self, claim: Claim | None, problem: MappingError | None, arrival: int | None, state: SourceState
+        self, claim: Claim | None, problem: MappingError | None, arrival: int | None, state: SourceClock
     ) -> Settled:
         if claim is None:
             return self._arrived(problem or MappingError("no time", advice="see time.otherwise"), arrival)
@@ -123,13 +123,13 @@ class ClockPolicy:
             raise problem
         return Settled(arrival - self._delay, arrival, () if self._by_arrival else ("by arrival",))
 
-    def _offset(self, difference: int, state: SourceState) -> tuple[int, tuple[str, ...]]:
+    def _offset(self, difference: int, state: SourceClock) -> tuple[int, tuple[str, ...]]:
         assert self._skew is not None
         if state.offset is None or difference < state.offset:
             state.offset = difference
         elif difference - state.offset > self._skew:
             state.offset = difference
-            return difference, ("offset anew",)
+            return difference, ("offset relearnt",)
         return state.offset, ()
 
 

@@ -10,17 +10,17 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
-from distced.middleware.mapping.extraction import Message, Pick, compile_path, text_of
+from distced.middleware.mapping.extraction import DeviceMessage, Pick, compile_path, text_of
 from distced.middleware.mapping.schema import ConditionSpec, Scalar
 from distced.middleware.model.errors import MappingError
 
-Condition: TypeAlias = Callable[[Message], bool]
+RuleCondition: TypeAlias = Callable[[DeviceMessage], bool]
 """Whether it holds; a `matches` that holds adds its named groups to the fields of the message."""
 
 _TESTS = ("present", "equals", "differs", "matches", "above", "below")
 
 
-def compile_condition(spec: ConditionSpec, outside: Callable[[str], bool]) -> Condition:
+def compile_condition(spec: ConditionSpec, outside: Callable[[str], bool]) -> RuleCondition:
     """One condition as a function."""
     pick = compile_path(spec.path, outside)
     given = [name for name in _TESTS if getattr(spec, name) is not None]
@@ -41,15 +41,15 @@ def compile_condition(spec: ConditionSpec, outside: Callable[[str], bool]) -> Co
     return lambda message: (pick(message) is not None) is wanted
 
 
-def _one_of(pick: Pick, values: Scalar | list[Scalar], wanted: bool) -> Condition:
+def _one_of(pick: Pick, values: Scalar | list[Scalar], wanted: bool) -> RuleCondition:
     texts = frozenset(text_of(value) for value in (values if isinstance(values, list) else [values]))
     return lambda message: (text_of(pick(message)) in texts) is wanted
 
 
-def _matches(pick: Pick, pattern: str) -> Condition:
+def _matches(pick: Pick, pattern: str) -> RuleCondition:
     search = compile_regex(pattern).search
 
-    def matches(message: Message) -> bool:
+    def matches(message: DeviceMessage) -> bool:
         text = text_of(pick(message))
         match = None if text is None else search(text)
         if match is None:
@@ -62,8 +62,8 @@ def _matches(pick: Pick, pattern: str) -> Condition:
     return matches
 
 
-def _bounded(pick: Pick, above: float | None, below: float | None) -> Condition:
-    def bounded(message: Message) -> bool:
+def _bounded(pick: Pick, above: float | None, below: float | None) -> RuleCondition:
+    def bounded(message: DeviceMessage) -> bool:
         value = pick(message)
         try:
             number = float(value) if isinstance(value, str | int | float) else float("nan")

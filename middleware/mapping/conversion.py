@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from distced.middleware.mapping.extraction import Message, compile_path, compile_value, text_of
+from distced.middleware.mapping.extraction import DeviceMessage, compile_path, compile_value, text_of
 from distced.middleware.mapping.schema import AttributeSpec, Scalar
 from distced.middleware.model.errors import MappingError
 from distced.middleware.model.events import Attribute
@@ -36,7 +36,7 @@ class AttributeReader(NamedTuple):
         default: the value in place of null.
     """
 
-    read: Callable[[Message], Attribute]
+    read: Callable[[DeviceMessage], Attribute]
     forgiving: bool
     default: Attribute
 
@@ -56,7 +56,7 @@ def compile_attribute(
     convert = _looked_up(spec.lookup) if spec.lookup is not None else _convert(spec)
     default = spec.default
 
-    def read(message: Message) -> Attribute:
+    def read(message: DeviceMessage) -> Attribute:
         value = pick(message)
         # A text is compared as it stands, which is the common case; other values by their text.
         if value is None or (value if type(value) is str else text_of(value)) in texts or value != value:

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from distced.middleware.mapping.extraction import Message, compile_path
+from distced.middleware.mapping.extraction import DeviceMessage, compile_path
 from distced.middleware.mapping.schema import DuplicatesSpec
 from distced.middleware.model.errors import DistcedError, MappingError
 from distced.middleware.model.timestamps import INSTANT_MIN, parse_duration
@@ -38,7 +38,7 @@ class Duplicates:
             raise MappingError("within is no duration", given=spec.within, allowed=error.allowed) from None
         self._by = [compile_path(path, outside) for path in spec.by]
 
-    def key(self, message: Message, source: str) -> Hashable:
+    def key(self, message: DeviceMessage, source: str) -> Hashable:
         """What two deliveries of one event share."""
         values = [pick(message) for pick in self._by]
         if values and None not in values:

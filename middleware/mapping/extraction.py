@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from distced.middleware.mapping.schema import Path
+from distced.middleware.mapping.schema import ValuePath
 from distced.middleware.model.errors import MappingError
 
 
 @dataclass(slots=True)
-class Message:
+class DeviceMessage:
     """What a rule reads.
 
     Attributes:
@@ -30,13 +30,13 @@ class Message:
     outside: Mapping[str, object]
 
 
-Pick: TypeAlias = Callable[[Message], object]
+Pick: TypeAlias = Callable[[DeviceMessage], object]
 """Gives the value, or None where there is none."""
 
 _BRACES: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
-def compile_path(path: Path, outside: Callable[[str], bool]) -> Pick:
+def compile_path(path: ValuePath, outside: Callable[[str], bool]) -> Pick:
     """A path as a function.
 
     Args:
@@ -57,18 +57,18 @@ def compile_path(path: Path, outside: Callable[[str], bool]) -> Pick:
                 allowed="$topic, levels of it by number or name, $rest after a #, $key with each, $payload, $row",
             )
 
-        def pick_outside(message: Message) -> object:
+        def pick_outside(message: DeviceMessage) -> object:
             return descend(message.outside.get(name), rest)
 
         return pick_outside
     if not rest:
 
-        def pick_field(message: Message) -> object:
+        def pick_field(message: DeviceMessage) -> object:
             return message.fields.get(first)
 
         return pick_field
 
-    def pick_inside(message: Message) -> object:
+    def pick_inside(message: DeviceMessage) -> object:
         return descend(message.fields.get(first), rest)
 
     return pick_inside
@@ -111,7 +111,7 @@ def compile_template(template: str, outside: Callable[[str], bool]) -> Pick:
         assert not isinstance(only, str)
         return lambda message: text_of(only(message))
 
-    def fill(message: Message) -> str | None:
+    def fill(message: DeviceMessage) -> str | None:
         texts = []
         for part in parts:
             text = part if isinstance(part, str) else text_of(part(message))
@@ -123,7 +123,7 @@ def compile_template(template: str, outside: Callable[[str], bool]) -> Pick:
     return fill
 
 
-def compile_value(path: Path | None, text: str | None, outside: Callable[[str], bool]) -> Pick | None:
+def compile_value(path: ValuePath | None, text: str | None, outside: Callable[[str], bool]) -> Pick | None:
     """The one of the two that is given, as a function; None where neither is."""
     if path is not None and text is not None:
         raise MappingError("both a path and a text", given=f"{path}, {text}", allowed="one of the two")

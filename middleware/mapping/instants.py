@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
-from distced.middleware.mapping.extraction import Message, compile_path, compile_value
+from distced.middleware.mapping.extraction import DeviceMessage, compile_path, compile_value
 from distced.middleware.mapping.schema import TimeSpec
 from distced.middleware.model.errors import DistcedError, MappingError
 from distced.middleware.model.timestamps import (
@@ -189,7 +189,7 @@ class TimeReader:
         self.by_arrival = self._point is None and self._start is None
         self.lacks_year = self._instant.lacks_year
 
-    def read(self, message: Message, arrival: int | None, previous: int | None) -> Claim | None:
+    def read(self, message: DeviceMessage, arrival: int | None, previous: int | None) -> Claim | None:
         """The claim; None where the message says nothing. What it says and cannot be read is a `MappingError`."""
         if self._point is not None:
             value = self._point(message)

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from distced.middleware.mapping.extraction import Message, Pick, text_of
+from distced.middleware.mapping.extraction import DeviceMessage, Pick, text_of
 from distced.middleware.mapping.instants import InstantReader
 from distced.middleware.mapping.payloads import decode_payload
 from distced.middleware.mapping.rejected import Rejected, located
@@ -49,7 +49,7 @@ class RowReader(NamedTuple):
     arrival: Pick | None = None
     clock: InstantReader | None = None
 
-    def read_arrival(self, message: Message) -> int | None:
+    def read_arrival(self, message: DeviceMessage) -> int | None:
         """Nanoseconds; None where the row says nothing. `MappingError` where it cannot be read."""
         value = None if self.arrival is None else self.arrival(message)
         return None if value is None or value == "" or self.clock is None else self.clock.read(value, None).hi
@@ -90,7 +90,7 @@ class Mapping:
         """How often, by the name of the rule and by what became of it.
 
         That is `event`, `duplicate`, `rejected: time` and so on; of events moreover `nulled` (an attribute that was
-        wrong), `by arrival`, `held` and `offset anew` (clocks); and `(NO_RULE, "unmatched")` where no rule applied.
+        wrong), `by arrival`, `held` and `offset relearnt` (clocks); and `(NO_RULE, "unmatched")` where no rule applied.
         """
         return self._memory.counts
 
@@ -119,7 +119,7 @@ class Mapping:
         Args:
             where: file and row, for reports.
         """
-        message = Message(row, {"row": row, "payload": row})
+        message = DeviceMessage(row, {"row": row, "payload": row})
         try:
             arrival = self._rows.read_arrival(message)
         except MappingError as error:
@@ -133,7 +133,7 @@ class Mapping:
         mapped = Mapped([], [])
         applied = False
         for rule in self._row_rules:
-            applies = self._apply(rule, Message(row, message.outside), arrival, where, mapped)
+            applies = self._apply(rule, DeviceMessage(row, message.outside), arrival, where, mapped)
             applied = applied or applies
             if applies and rule.final:
                 break
@@ -165,7 +165,7 @@ class Mapping:
                 continue
             outside["row"] = row
             outside["payload"] = fields
-            applies = self._apply(rule, Message(fields, outside), arrival, where, mapped)
+            applies = self._apply(rule, DeviceMessage(fields, outside), arrival, where, mapped)
             applied = applied or applies
             if applies and rule.final:
                 break
@@ -173,7 +173,7 @@ class Mapping:
             self._memory.counts[NO_RULE, "unmatched"] += 1
         return mapped
 
-    def _apply(self, rule: Rule, message: Message, arrival: int | None, where: str, mapped: Mapped) -> bool:
+    def _apply(self, rule: Rule, message: DeviceMessage, arrival: int | None, where: str, mapped: Mapped) -> bool:
         applies, events, rejected = rule.apply(message, arrival, where, self._memory)
         mapped.events.extend(events)
         mapped.rejected.extend(rejected)

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from distced.middleware.mapping.clocks import ClockPolicy, SourceState
-from distced.middleware.mapping.conditions import Condition
+from distced.middleware.mapping.clocks import ClockPolicy, SourceClock
+from distced.middleware.mapping.conditions import RuleCondition
 from distced.middleware.mapping.conversion import AttributeReader, to_number
 from distced.middleware.mapping.duplicates import Deliveries, Duplicates
-from distced.middleware.mapping.extraction import Message, Pick, text_of
+from distced.middleware.mapping.extraction import DeviceMessage, Pick, text_of
 from distced.middleware.mapping.instants import Claim, TimeReader
 from distced.middleware.mapping.payloads import as_fields
 from distced.middleware.mapping.rejected import Rejected, located
@@ -42,7 +42,7 @@ class Memory:
     """
 
     first_seq: int
-    sources: dict[str, SourceState] = field(default_factory=dict)
+    sources: dict[str, SourceClock] = field(default_factory=dict)
     deliveries: defaultdict[str, Deliveries] = field(default_factory=lambda: defaultdict(Deliveries))
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
 
@@ -71,7 +71,7 @@ class Rule:
     form: PayloadFormat
     columns: tuple[str, ...]
     separator: str
-    when: tuple[Condition, ...]
+    when: tuple[RuleCondition, ...]
     each: Pick | None
     final: bool
     type: str | Lookup
@@ -92,7 +92,7 @@ class Rule:
         return {*self.type.types.values()} | ({self.type.default} if self.type.default is not None else set())
 
     def apply(
-        self, message: Message, arrival: int | None, where: str, memory: Memory
+        self, message: DeviceMessage, arrival: int | None, where: str, memory: Memory
     ) -> tuple[bool, list[Event], list[Rejected]]:
         """Whether the rule applies to a message or row, its events, and what was rejected of it."""
         events: list[Event] = []
@@ -113,7 +113,7 @@ class Rule:
                     rejected.append(made)
         return applies, events, rejected
 
-    def _elements(self, message: Message) -> Iterator[Message | MappingError]:
+    def _elements(self, message: DeviceMessage) -> Iterator[DeviceMessage | MappingError]:
         if self.each is None:
             yield message
             return
@@ -127,16 +127,16 @@ class Rule:
                 yield MappingError("nothing to go through", given=found, allowed="an array or a table")
             return
         for key, value in items:
-            yield Message(as_fields(value), {**message.outside, "key": key})
+            yield DeviceMessage(as_fields(value), {**message.outside, "key": key})
 
-    def _make(self, message: Message, arrival: int | None, where: str, memory: Memory) -> Event | Rejected | None:
+    def _make(self, message: DeviceMessage, arrival: int | None, where: str, memory: Memory) -> Event | Rejected | None:
         """The event; None for a second delivery. Nothing is remembered of a message that is rejected."""
         stage = "source"
         try:
             source = self._read_source(message)
             # A number of the source's own starts where the source does.
             first = memory.first_seq if self.sequence is None else 0
-            state = memory.sources.get(source) or SourceState(first - 1)
+            state = memory.sources.get(source) or SourceClock(first - 1)
 
             stage = "time"
             claim, problem = self._claim(message, arrival, state)
@@ -168,13 +168,13 @@ class Rule:
         memory.sources[source] = state
         return Event(event_type, lo, hi, source, seq, attributes)
 
-    def _read_source(self, message: Message) -> str:
+    def _read_source(self, message: DeviceMessage) -> str:
         source = self.source(message)
         if not isinstance(source, str) or not source:
             raise MappingError("no source", advice="a field or level that its template names is missing")
         return source
 
-    def _read_attributes(self, message: Message, memory: Memory) -> dict[str, Attribute]:
+    def _read_attributes(self, message: DeviceMessage, memory: Memory) -> dict[str, Attribute]:
         attributes: dict[str, Attribute] = {}
         for name, reader in self.attributes.items():
             try:
@@ -189,7 +189,7 @@ class Rule:
         return attributes
 
     def _claim(
-        self, message: Message, arrival: int | None, state: SourceState
+        self, message: DeviceMessage, arrival: int | None, state: SourceClock
     ) -> tuple[Claim | None, MappingError | None]:
         try:
             return self.time.read(message, arrival, state.claim), None
@@ -197,7 +197,7 @@ class Rule:
             return None, error
 
     @staticmethod
-    def _look_up(lookup: Lookup, message: Message) -> str:
+    def _look_up(lookup: Lookup, message: DeviceMessage) -> str:
         value = lookup.pick(message)
         found = lookup.types.get(text_of(value) or "", lookup.default)
         if found is None:
@@ -208,7 +208,7 @@ class Rule:
         return found
 
     @staticmethod
-    def _read_sequence(value: object, state: SourceState) -> int:
+    def _read_sequence(value: object, state: SourceClock) -> int:
         number = None if value is None else to_number(value)
         if type(number) is not int or number < 0:
             raise MappingError("not a sequence number", given=value, allowed="an integer from 0, of 64 bits")

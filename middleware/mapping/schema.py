@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-Path: TypeAlias = str | list[str]
+ValuePath: TypeAlias = str | list[str]
 """Where a value stands: `"Wifi.RSSI"`, `"sensors.0.value"`, `"$topic"`; a list of steps where names hold dots."""
 
 Scalar: TypeAlias = str | int | float | bool
@@ -36,7 +36,7 @@ class ConditionSpec(msgspec.Struct, forbid_unknown_fields=True):
         above, below: bounds that a number, or a text that is one, must exceed or stay under.
     """
 
-    path: Path
+    path: ValuePath
     present: bool | None = None
     equals: Scalar | list[Scalar] | None = None
     differs: Scalar | list[Scalar] | None = None
@@ -55,7 +55,7 @@ class TypeSpec(msgspec.Struct, forbid_unknown_fields=True):
     """
 
     lookup: dict[str, str]
-    path: Path | None = None
+    path: ValuePath | None = None
     text: str | None = None
     default: str | None = None
 
@@ -77,7 +77,7 @@ class AttributeSpec(msgspec.Struct, forbid_unknown_fields=True):
     """
 
     kind: AttributeKind
-    path: Path | None = None
+    path: ValuePath | None = None
     text: str | None = None
     null: list[Scalar] = []
     default: Scalar | None = None
@@ -110,10 +110,10 @@ class TimeSpec(msgspec.Struct, forbid_unknown_fields=True):
         delay: how long a message may have been under way, where its arrival is taken for its time.
     """
 
-    path: Path | None = None
+    path: ValuePath | None = None
     text: str | None = None
-    start: Path | None = None
-    end: Path | None = None
+    start: ValuePath | None = None
+    end: ValuePath | None = None
     format: str = "iso"
     year: int | None = None
     timezone: str = "UTC"
@@ -135,7 +135,7 @@ class DuplicatesSpec(msgspec.Struct, forbid_unknown_fields=True):
     """
 
     within: str
-    by: list[Path] = []
+    by: list[ValuePath] = []
 
 
 class RuleSpec(msgspec.Struct, forbid_unknown_fields=True):
@@ -164,11 +164,11 @@ class RuleSpec(msgspec.Struct, forbid_unknown_fields=True):
     columns: list[str] = []
     separator: str = ","
     when: list[ConditionSpec] = []
-    each: Path | None = None
+    each: ValuePath | None = None
     final: bool = False
     type: str | TypeSpec | None = None
     source: str | None = None
-    sequence: Path | None = None
+    sequence: ValuePath | None = None
     attributes: dict[str, Any] = {}
     null: list[Scalar] = []
     time: TimeSpec | None = None
@@ -183,7 +183,7 @@ class ArrivalSpec(msgspec.Struct, forbid_unknown_fields=True):
         format, timezone: as those of the event's time.
     """
 
-    path: Path
+    path: ValuePath
     format: str = "iso"
     timezone: str = "UTC"
 
@@ -204,8 +204,8 @@ class FileSpec(msgspec.Struct, forbid_unknown_fields=True):
     columns: list[str] = []
     separator: str | None = None
     pattern: str | None = None
-    topic: Path | None = None
-    payload: Path | None = None
+    topic: ValuePath | None = None
+    payload: ValuePath | None = None
     arrival: ArrivalSpec | None = None
 
 

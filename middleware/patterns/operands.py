@@ -1,4 +1,4 @@
-"""Expressions over events, written with Python's operators: `(temp.temp < 15) & (temp.room == door.room)`.
+"""Operands in patterns, written with Python's operators: `(temp.temp < 15) & (temp.room == door.room)`.
 
 They become expressions of the core language; nothing is computed here. `&`, `|` and `~` stand for `and`, `or` and
 `not`, because Python does not let those be given a meaning. A chained comparison (`1 < x < 5`) or a condition in an
@@ -8,100 +8,101 @@ They become expressions of the core language; nothing is computed here. `&`, `|`
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import re
 from datetime import timedelta
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from distced.middleware.model.errors import PatternError
-from distced.middleware.model.events import Attribute
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN, MICROSECOND
-from distced.middleware.sets.expressions import Binary, Call, Expression, Field, Literal, Moment, Name, Unary
+from distced.middleware.sets.expressions import Binary, Call, Expression, Literal, Name, Unary, Verbatim
 from distced.middleware.sets.values import FUNCTIONS
 
 Given: TypeAlias = "Value | int | float | str | bool | timedelta | None"
-"""What may stand where a value is wanted; a timedelta is its nanoseconds, as durations are in patterns."""
+"""An operand; a timedelta is its nanoseconds, as durations are in patterns."""
 
-Resolve: TypeAlias = Callable[[object], str]
-"""The variable an event is bound to; empty for the event at hand."""
+ConditionLike: TypeAlias = "Value | bool | str"
+"""A condition over attributes, or its text."""
+
+_QUOTED: Final = re.compile(r"'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|`[^`\n]+`")
 
 
 class Value:
-    """A value that is worked out when an event comes: an attribute, a register, something computed of them."""
+    """A value computed when an event comes: an attribute, a register, an operation on others.
 
-    def expression(self, resolve: Resolve) -> Expression:
-        """It as an expression of the core language."""
-        raise NotImplementedError
+    Attributes:
+        expression: it in the core language.
+    """
 
-    def events(self) -> Iterator[object]:
-        """The events whose attributes or times it reads."""
-        return iter(())
+    __slots__ = ("expression",)
+
+    def __init__(self, expression: Expression) -> None:
+        self.expression = expression
 
     def __eq__(self, other: Given) -> Value:  # type: ignore[override]
-        return _Operation("==", self, as_value(other))
+        return _operation("==", self, other)
 
     def __ne__(self, other: Given) -> Value:  # type: ignore[override]
-        return _Operation("!=", self, as_value(other))
+        return _operation("!=", self, other)
 
     def __lt__(self, other: Given) -> Value:
-        return _Operation("<", self, as_value(other))
+        return _operation("<", self, other)
 
     def __le__(self, other: Given) -> Value:
-        return _Operation("<=", self, as_value(other))
+        return _operation("<=", self, other)
 
     def __gt__(self, other: Given) -> Value:
-        return _Operation(">", self, as_value(other))
+        return _operation(">", self, other)
 
     def __ge__(self, other: Given) -> Value:
-        return _Operation(">=", self, as_value(other))
+        return _operation(">=", self, other)
 
     def __and__(self, other: Given) -> Value:
-        return _Operation("and", self, as_value(other))
+        return _operation("and", self, other)
 
     def __rand__(self, other: Given) -> Value:
-        return _Operation("and", as_value(other), self)
+        return _operation("and", other, self)
 
     def __or__(self, other: Given) -> Value:
-        return _Operation("or", self, as_value(other))
+        return _operation("or", self, other)
 
     def __ror__(self, other: Given) -> Value:
-        return _Operation("or", as_value(other), self)
+        return _operation("or", other, self)
 
     def __invert__(self) -> Value:
-        return _Opposite("not", self)
+        return Value(Unary("not", self.expression))
 
     def __neg__(self) -> Value:
-        return _Opposite("-", self)
+        return Value(Unary("-", self.expression))
 
     def __add__(self, other: Given) -> Value:
-        return _Operation("+", self, as_value(other))
+        return _operation("+", self, other)
 
     def __radd__(self, other: Given) -> Value:
-        return _Operation("+", as_value(other), self)
+        return _operation("+", other, self)
 
     def __sub__(self, other: Given) -> Value:
-        return _Operation("-", self, as_value(other))
+        return _operation("-", self, other)
 
     def __rsub__(self, other: Given) -> Value:
-        return _Operation("-", as_value(other), self)
+        return _operation("-", other, self)
 
     def __mul__(self, other: Given) -> Value:
-        return _Operation("*", self, as_value(other))
+        return _operation("*", self, other)
 
     def __rmul__(self, other: Given) -> Value:
-        return _Operation("*", as_value(other), self)
+        return _operation("*", other, self)
 
     def __truediv__(self, other: Given) -> Value:
-        return _Operation("/", self, as_value(other))
+        return _operation("/", self, other)
 
     def __rtruediv__(self, other: Given) -> Value:
-        return _Operation("/", as_value(other), self)
+        return _operation("/", other, self)
 
     def __mod__(self, other: Given) -> Value:
-        return _Operation("%", self, as_value(other))
+        return _operation("%", self, other)
 
     def __rmod__(self, other: Given) -> Value:
-        return _Operation("%", as_value(other), self)
+        return _operation("%", other, self)
 
     __hash__ = object.__hash__
 
@@ -112,91 +113,9 @@ class Value:
         )
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class AttributeOf(Value):
-    """`event.name`."""
-
-    owner: object
-    name: str
-
-    def expression(self, resolve: Resolve) -> Expression:
-        variable = resolve(self.owner)
-        return Field(variable, self.name) if variable else Name(self.name)
-
-    def events(self) -> Iterator[object]:
-        yield self.owner
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class _MomentOf(Value):
-    end: str
-    owner: object
-
-    def expression(self, resolve: Resolve) -> Expression:
-        return Moment(self.end, resolve(self.owner))
-
-    def events(self) -> Iterator[object]:
-        yield self.owner
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class _Named(Value):
-    name: str
-
-    def expression(self, resolve: Resolve) -> Expression:
-        return Name(self.name)
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class _Constant(Value):
-    value: Attribute
-
-    def expression(self, resolve: Resolve) -> Expression:
-        return Literal(self.value)
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class _Operation(Value):
-    operator: str
-    left: Value
-    right: Value
-
-    def expression(self, resolve: Resolve) -> Expression:
-        return Binary(self.operator, self.left.expression(resolve), self.right.expression(resolve))
-
-    def events(self) -> Iterator[object]:
-        yield from self.left.events()
-        yield from self.right.events()
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class _Opposite(Value):
-    operator: str
-    operand: Value
-
-    def expression(self, resolve: Resolve) -> Expression:
-        return Unary(self.operator, self.operand.expression(resolve))
-
-    def events(self) -> Iterator[object]:
-        return self.operand.events()
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class _Applied(Value):
-    function: str
-    arguments: tuple[Value, ...]
-
-    def expression(self, resolve: Resolve) -> Expression:
-        return Call(self.function, tuple(each.expression(resolve) for each in self.arguments))
-
-    def events(self) -> Iterator[object]:
-        for each in self.arguments:
-            yield from each.events()
-
-
 def value(name: str) -> Value:
     """A bare name: a register in its scope, an attribute of the event at hand, or what a pattern publishes."""
-    return _Named(name)
+    return Value(Name(name))
 
 
 def call(function: str, *arguments: Given) -> Value:
@@ -207,33 +126,49 @@ def call(function: str, *arguments: Given) -> Value:
     if len(arguments) < known.least or (known.most is not None and len(arguments) > known.most):
         allowed = f"{known.least} or more" if known.most is None else f"{known.least} to {known.most}"
         raise PatternError(f"{function} takes other arguments", given=f"{len(arguments)} arguments", allowed=allowed)
-    return _Applied(function, tuple(map(as_value, arguments)))
+    return Value(Call(function, tuple(map(expression_of, arguments))))
 
 
-def lo(event: object) -> Value:
-    """The beginning of an event's timestamp, in nanoseconds."""
-    return _MomentOf("lo", event)
-
-
-def hi(event: object) -> Value:
-    """The end of an event's timestamp, in nanoseconds."""
-    return _MomentOf("hi", event)
-
-
-def as_value(given: Given) -> Value:
-    """A value of what stands in its place; `PatternError` for what can be none."""
+def expression_of(given: Given) -> Expression:
+    """The expression of an operand; `PatternError` for what can be none."""
     if isinstance(given, Value):
-        return given
+        return given.expression
     if isinstance(given, timedelta):
-        return _Constant((given // timedelta(microseconds=1)) * MICROSECOND)
+        return Literal((given // timedelta(microseconds=1)) * MICROSECOND)
     if given is None or isinstance(given, bool | str):
-        return _Constant(given)
+        return Literal(given)
     if isinstance(given, int) and INSTANT_MIN <= given <= INSTANT_MAX:
-        return _Constant(given)
+        return Literal(given)
     if isinstance(given, float) and not math.isnan(given):
-        return _Constant(given)
+        return Literal(given)
     raise PatternError(
         "not a value for a condition",
         given=given,
         allowed="an attribute such as door.room, a number, a text, true, false, None, a timedelta",
     )
+
+
+def condition_of(given: ConditionLike) -> Expression:
+    """The expression of a condition. A text stays text: broker nodes parse it."""
+    return Verbatim(_checked(given)) if isinstance(given, str) else expression_of(given)
+
+
+def _checked(text: str) -> str:
+    """The text, on one line; `PatternError` where it would reach beyond its place: an open quote or bracket."""
+    plain = _QUOTED.sub("", text)
+    if any(sign in plain for sign in "'\"`#[];{}"):
+        raise PatternError(
+            "not a condition", given=text, allowed="an expression, without brackets, open quotes and comments"
+        )
+    depth = 0
+    for sign in plain:
+        depth += (sign == "(") - (sign == ")")
+        if depth < 0:
+            break
+    if depth or not text.strip():
+        raise PatternError("not a condition", given=text, allowed="an expression whose parentheses match")
+    return " ".join(text.splitlines()) if "\n" in text or "\r" in text else text
+
+
+def _operation(operator: str, left: Given, right: Given) -> Value:
+    return Value(Binary(operator, expression_of(left), expression_of(right)))

@@ -1,22 +1,36 @@
 """Patterns as Python values, put together by methods and operators.
 
-Every method gives a new pattern and leaves the old ones as they are. Nothing is compiled here: a pattern is written out
-as text of the core language (`str(pattern)`), which broker nodes compile. Strings may stand for event types.
+Every method gives a new pattern and leaves the old ones as they are. What is built is the tree of the core language,
+with placeholders for names (`naming`); `str(pattern)` prints it, and broker nodes compile the text. Nothing is compiled
+here. Strings may stand for event types.
+
+An event object stands for one event of the pattern. Its attributes are read as `door.room`, or `door["by"]` where a
+method has the name. Inside its own `where` they are those of the event at hand; anywhere else they are those of the
+event that it matched, and it is given a variable in the text. So take a new `event(...)` for each event of the pattern.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, time, timedelta
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from distced.middleware.model.errors import PatternError
-from distced.middleware.patterns.durations import duration, when
-from distced.middleware.patterns.operands import Given, Value, as_value
-
-if TYPE_CHECKING:
-    from distced.middleware.patterns.events import Described, EventSet, Timer, TimerToken
+from distced.middleware.patterns import durations, tree
+from distced.middleware.patterns.naming import Placeholder, placeholder, type_names, with_names
+from distced.middleware.patterns.operands import ConditionLike, Given, Value, condition_of, expression_of
+from distced.middleware.patterns.printer import format_file, format_pattern, format_publication
+from distced.middleware.sets.describable import (
+    AnySet,
+    DescribableSet,
+    Difference,
+    Filtered,
+    Intersection,
+    TypeSet,
+    Union,
+    walk_set,
+)
+from distced.middleware.sets.expressions import Binary, Expression, Field, Moment, Name, transform
 
 PatternLike: TypeAlias = "Pattern | str"
 """A pattern, or the name of an event type for any event of it."""
@@ -30,20 +44,25 @@ Duration: TypeAlias = str | timedelta
 When: TypeAlias = str | timedelta | time | datetime
 """`"5min"`, a timedelta; `"at 19:00"`, a time of day; `"at 2026-11-21T08:00Z"`, a datetime with a zone."""
 
-Condition: TypeAlias = "Value | bool | str"
-"""A condition over attributes, or its text."""
-
 
 class Pattern:
     """A pattern: what may be written where the core language has a C."""
 
+    def __init__(self, node: tree.Pattern) -> None:
+        self._node = node
+
+    @property
+    def _tree(self) -> tree.Pattern:
+        """The tree, with placeholders."""
+        return self._node
+
     def then(self, *others: PatternLike) -> Pattern:
         """`C1 ; C2`: the others follow in turn, each strongly: it begins after the one before has ended."""
-        return _joined(Sequence, self, others)
+        return _joined(tree.Sequence, self, others)
 
     def followed_by(self, *others: PatternLike) -> Pattern:
         """`C1 C2`: the others follow in turn, each weakly: it may overlap with the one before."""
-        return _joined(Concatenation, self, others)
+        return _joined(tree.Concatenation, self, others)
 
     def after(self, *others: PatternLike) -> Pattern:
         """`C2 ; C1`: this one after the others, which are in turn."""
@@ -54,41 +73,41 @@ class Pattern:
 
     def __or__(self, other: PatternLike) -> Pattern:
         """`C1 | C2`: either, each an instance of its own. For events alike in all that follows take a union."""
-        return _joined(Alternation, self, (other,))
+        return _joined(tree.Alternation, self, (other,))
 
     def __ror__(self, other: PatternLike) -> Pattern:
         return as_pattern(other) | self
 
     def __and__(self, other: PatternLike) -> Pattern:
         """`C1 & C2`: both, in any order, overlapping or not."""
-        return Parallel(self, as_pattern(other))
+        return Pattern(tree.Parallel(self._tree, as_pattern(other)._tree))
 
     def __rand__(self, other: PatternLike) -> Pattern:
         return as_pattern(other) & self
 
     def repeated(self, least: int, most: int | None = None) -> Pattern:
         """`C{least,most}`: so often, weakly in turn; exactly `least` times where `most` is left out."""
-        return Iteration(self, *_times(least, least if most is None else most))
+        return Pattern(tree.Iteration(self._tree, *_times(least, least if most is None else most)))
 
     def at_least(self, least: int) -> Pattern:
         """`C{least,}`: so often or more."""
-        return Iteration(self, *_times(least, None))
+        return Pattern(tree.Iteration(self._tree, *_times(least, None)))
 
     def at_least_once(self) -> Pattern:
         """`C+`."""
-        return Iteration(self, 1, None)
+        return Pattern(tree.Iteration(self._tree, 1, None))
 
     def any_times(self) -> Pattern:
         """`C*`: any number of times, or not at all."""
-        return Iteration(self, 0, None)
+        return Pattern(tree.Iteration(self._tree, 0, None))
 
     def optional(self) -> Pattern:
         """`C{0,1}`: once, or not at all."""
-        return Iteration(self, 0, 1)
+        return Pattern(tree.Iteration(self._tree, 0, 1))
 
     def hidden(self) -> Pattern:
         """`~C`: what it matches is no constituent of the composite event."""
-        return Hidden(self)
+        return Pattern(tree.Hidden(self._tree))
 
     def __invert__(self) -> Pattern:
         return self.hidden()
@@ -98,24 +117,24 @@ class Pattern:
 
         Of an event: `[A <= Σ]`, its domain is just these. Name the event itself too, or it cannot be matched.
         """
-        return Scope(self, _described(sets))
+        return Pattern(tree.Scope(self._tree, _union(sets)))
 
     def without(self, *sets: SetLike) -> Pattern:
         """The pattern with none of these events in between: one that comes where it is not matched ends the match.
 
         Of an event: `[A <= {A, Σ}]`, the next A if none of these comes before it.
         """
-        return Scope(self, _described(sets))
+        return Pattern(tree.Scope(self._tree, _union(sets)))
 
     def within(self, length: Duration) -> Pattern:
         """`C within 5s`: all it matches lies within a span of this length."""
-        return Window(self, duration(length))
+        return Pattern(tree.Window(self._tree, durations.duration(length)))
 
     def by(self, *attributes: str) -> Pattern:
         """`C by room`: everything in it is read for each value of the attributes on its own."""
         if not attributes:
             raise PatternError("by needs an attribute", allowed="one or more names")
-        return Keyed(self, attributes)
+        return Pattern(tree.Keyed(self._tree, attributes))
 
     def timeout(
         self, after: When, second: Callable[[Timer], PatternLike], *, name: str | None = None
@@ -127,10 +146,10 @@ class Pattern:
             second: is given the time event, an event like others, and returns the pattern that follows.
             name: what it is called in the text; T, T2, ... where it is left out.
         """
-        from distced.middleware.patterns.events import Timer, TimerToken
-
-        token = TimerToken(when(after), name)
-        return Timing(self, as_pattern(second(Timer(token))), token)
+        due = durations.when(after)
+        timer = placeholder(name or "")
+        following = as_pattern(second(Timer(TypeSet(timer))))
+        return Pattern(tree.Timing(self._tree, following._tree, timer, due))
 
     def unless(self, *sets: SetLike, within: When) -> Pattern:
         """`(C, [T <= {T, A}]) @ T = 5min`: this pattern, if then none of these events comes before the time is up."""
@@ -140,7 +159,7 @@ class Pattern:
         """`init n = 0 : C`: registers with the values they have at the start of each match."""
         if not registers:
             raise PatternError("init needs a register", allowed="name=value")
-        return Init(self, tuple((name, as_value(value)) for name, value in registers.items()))
+        return Pattern(tree.Init(_pairs(registers), self._tree))
 
     def publish(
         self,
@@ -148,7 +167,7 @@ class Pattern:
         attributes: Mapping[str, Given] | None = None,
         /,
         *,
-        where: Condition | Iterable[Condition] = (),
+        where: ConditionLike | Iterable[ConditionLike] = (),
         **more: Given,
     ) -> Publication:
         """`C -> Name(attr = expr) where expr`: what its composite events are called and carry, and a final filter.
@@ -157,134 +176,267 @@ class Pattern:
             attributes: by name, for names that cannot be Python's keywords; the others are given as keywords.
             where: conditions on the attributes of events and on those published here, `value("name")`.
         """
-        from distced.middleware.patterns.events import conditions
-
-        wanted = (where,) if isinstance(where, Value | str | bool) else tuple(where)
-        pairs = {**(attributes or {}), **more}
-        published = tuple((key, as_value(given)) for key, given in pairs.items())
-        return Publication(self, name, published, conditions(wanted, {}))
+        wanted = (where,) if isinstance(where, Value | str | bool) else where
+        pairs = _pairs({**(attributes or {}), **more})
+        return Publication(tree.Publication(self._tree, tree.Output(name, pairs, _all(map(condition_of, wanted)))))
 
     def __str__(self) -> str:
-        from distced.middleware.patterns.writing import write
-
-        return write(self)
+        return format_pattern(with_names(self._tree)[0])
 
     def __repr__(self) -> str:
-        from distced.middleware.patterns.writing import write
-
-        return f"<{type(self).__name__} {write(self, lenient=True)}>"
+        return f"<{type(self._tree).__name__} {format_pattern(with_names(self._tree, lenient=True)[0])}>"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+class EventSet(Pattern):
+    """A describable set, and the atom `[A]` that matches one event of it."""
+
+    _label: DescribableSet
+    _domain: DescribableSet | None
+    _updates: tuple[tuple[str, Expression], ...]
+    _excluded: bool
+    _variable: Placeholder
+
+    def __init__(
+        self,
+        label: DescribableSet,
+        *,
+        domain: DescribableSet | None = None,
+        updates: tuple[tuple[str, Expression], ...] = (),
+        excluded: bool = False,
+        variable: str = "",
+        origins: Iterable[EventSet] = (),
+    ) -> None:
+        self._label = label
+        self._domain = domain
+        self._updates = updates
+        self._excluded = excluded
+        made_of = frozenset[str]().union(*(each._variable.origins for each in origins))
+        self._variable = placeholder(variable, type_names(label), made_of)
+
+    @property
+    def _tree(self) -> tree.Pattern:
+        if not self._excluded:
+            return tree.Atom(self._label, self._domain, self._variable, self._updates)
+        if self._domain is None:
+            raise PatternError("a negation needs a domain", given=self._text(), advice="add .among(...)")
+        return tree.Atom(Difference(self._domain, self._label), self._domain, self._variable, self._updates)
+
+    def __getattr__(self, name: str) -> Value:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self[name]
+
+    def __getitem__(self, name: str) -> Value:
+        """An attribute by name, for names that are methods here."""
+        return Value(Field(self._variable, name))
+
+    def __iter__(self) -> Iterator[object]:
+        raise TypeError("an event of a pattern is nothing to go through")
+
+    def where(self, *wanted: ConditionLike, **equal: Given) -> EventSet:
+        """`A where condition`: only events for which all of this holds.
+
+        Args:
+            wanted: conditions, `door.room == other.room`, or their text, `"temp < 15"`.
+            equal: attributes and the values they must have, `room="FE02"`.
+        """
+        if self._excluded:
+            raise PatternError("a condition on what is excluded", advice="give it before: other_than(a.where(...))")
+        given = [self._at_hand(condition_of(each)) for each in wanted]
+        given += [Binary("==", Name(name), expression_of(each)) for name, each in equal.items()]
+        base = self._label
+        if isinstance(base, Filtered):
+            given.insert(0, base.condition)
+            base = base.base
+        condition = _all(given)
+        return self._changed(label=base if condition is None else Filtered(base, condition))
+
+    def named(self, variable: str) -> EventSet:
+        """`[A as x]`: the variable it is bound to, for conditions that are given as text."""
+        return self._changed(variable=variable)
+
+    def set(self, **updates: Given) -> EventSet:
+        """`[A set n = n + 1]`: new values for registers, `set(n=value("n") + 1)`, when it is matched."""
+        added = ((name, self._at_hand(new)) for name, new in _pairs(updates))
+        return self._changed(updates=(*self._updates, *added))
+
+    def among(self, *sets: SetLike) -> EventSet:
+        return self._changed(domain=_union(sets))
+
+    def without(self, *sets: SetLike) -> EventSet:
+        if self._excluded:
+            raise PatternError("an event is excluded already", advice="name it among the others: .among(...)")
+        domain = self._domain if self._domain is not None else self._label
+        before = domain.members if isinstance(domain, Union) else (domain,)
+        return self._changed(domain=Union((*before, *map(_as_set, sets))))
+
+    def union(self, *others: SetLike) -> EventSet:
+        """`{A, B}`: an event of either; one instance, whichever it is."""
+        return EventSet(_union((self, *others)), origins=_events(self, *others))
+
+    def intersection(self, other: SetLike) -> EventSet:
+        """`A & B`: an event that is in both."""
+        return EventSet(Intersection(_as_set(self), _as_set(other)), origins=_events(self, other))
+
+    def difference(self, other: SetLike) -> EventSet:
+        """`A - B`: an event that is in this one and not in the other."""
+        return EventSet(Difference(_as_set(self), _as_set(other)), origins=(self,))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._text()}>"
+
+    def _text(self) -> str:
+        if self._excluded and self._domain is None:
+            return f"[!{EventSet(self._label)._text()[1:-1]}]"
+        return format_pattern(with_names(self._tree, lenient=True)[0])
+
+    def _at_hand(self, expression: Expression) -> Expression:
+        """The expression with this event, and those it was made of, as the event at hand."""
+
+        def change(node: Expression) -> Expression:
+            match node:
+                case Field(variable=variable, attribute=attribute) if variable in self._variable.origins:
+                    return Name(attribute)
+                case Moment(end=end, variable=variable) if variable in self._variable.origins:
+                    return Moment(end, "")
+                case _:
+                    return node
+
+        return transform(expression, change)
+
+    def _changed(
+        self,
+        *,
+        label: DescribableSet | None = None,
+        domain: DescribableSet | None = None,
+        updates: tuple[tuple[str, Expression], ...] | None = None,
+        variable: str = "",
+    ) -> EventSet:
+        return type(self)(
+            self._label if label is None else label,
+            domain=self._domain if domain is None else domain,
+            updates=self._updates if updates is None else updates,
+            excluded=self._excluded,
+            variable=variable or self._variable.wanted,
+            origins=(self,),
+        )
+
+
+class Timer(EventSet):
+    """A time event."""
+
+
 class Publication:
-    """A pattern with what it publishes.
+    """A pattern with the composite event it publishes."""
+
+    def __init__(self, node: tree.Publication) -> None:
+        self._tree = node
+
+    def __str__(self) -> str:
+        return format_publication(_complete(self))
+
+    def __repr__(self) -> str:
+        output = self._tree.output
+        return f"<Publication {output.type_name if output else ''}>"
+
+
+class PatternFile:
+    """Patterns detected together, and the types they derive. `str` of it is the text of the pattern file."""
+
+    def __init__(self, patterns: tuple[Pattern | Publication, ...]) -> None:
+        self._patterns = patterns
+
+    def __str__(self) -> str:
+        publications = tuple(map(_complete, self._patterns))
+        types = {each.name: each for publication in publications for each in _derived_types(publication.pattern)}
+        return format_file(tree.PatternFile(tuple(types.values()), (), publications))
+
+
+class _DerivedName(str):
+    """The name of a derived type.
 
     Attributes:
-        pattern: what is detected.
-        name: the type of its composite events.
-        attributes: their attributes.
-        where: the final filter; conditions that all have to hold.
+        statement: its derivation.
     """
 
-    pattern: Pattern
-    name: str
-    attributes: tuple[tuple[str, Value], ...]
-    where: tuple[Value | str, ...]
-
-    def __str__(self) -> str:
-        from distced.middleware.patterns.writing import write
-
-        return write(self)
-
-    def __repr__(self) -> str:
-        return f"<Publication {self.name}>"
+    statement: tree.DerivedType
 
 
-# What methods build; one class for each row of the language's table.
+def event(*types: str) -> EventSet:
+    """An event of a type, or of one of several."""
+    if not types or not all(isinstance(each, str) and each for each in types):
+        raise PatternError("not an event type", given=types, allowed="one or more names")
+    return EventSet(_union(types))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Concatenation(Pattern):
-    parts: tuple[Pattern, ...]
+def any_event() -> EventSet:
+    """`any`: every event that is published."""
+    return EventSet(AnySet())
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Sequence(Pattern):
-    parts: tuple[Pattern, ...]
+def other_than(*sets: SetLike) -> EventSet:
+    """`[!A <= Σ]`: the next event of a domain, which must be given by `among`, if it is none of these."""
+    return EventSet(_union(sets), excluded=True)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Alternation(Pattern):
-    parts: tuple[Pattern, ...]
+def lo(event: EventSet) -> Value:
+    """The beginning of an event's timestamp, in nanoseconds."""
+    return Value(Moment("lo", event._variable))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Parallel(Pattern):
-    left: Pattern
-    right: Pattern
+def hi(event: EventSet) -> Value:
+    """The end of an event's timestamp, in nanoseconds."""
+    return Value(Moment("hi", event._variable))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Iteration(Pattern):
-    body: Pattern
-    least: int
-    most: int | None
+def derived_type(
+    name: str, base: SetLike, *, every: Duration | None = None, by: str | Iterable[str] = ()
+) -> EventSet:  # fmt: skip
+    """A type derived from another: filtered by `base.where(...)`, throttled to one event per interval and key.
+
+    A `pattern_file` of patterns that use it holds the statement that derives it.
+    """
+    described = _as_set(base)
+    plain = described.base if isinstance(described, Filtered) else described
+    if not isinstance(plain, TypeSet) or isinstance(plain.name, Placeholder):
+        raise PatternError("a type is derived from one other", given=repr(base), allowed="a type, filtered perhaps")
+    keys = (by,) if isinstance(by, str) else tuple(by)
+    if keys and every is None:
+        raise PatternError("a key of throttling needs every", given=f"by {', '.join(keys)}", advice="add every='1min'")
+    with_names(tree.Atom(described))  # it reads no other event
+    condition = described.condition if isinstance(described, Filtered) else None
+    interval = 0 if every is None else durations.duration(every)
+    derived = _DerivedName(name)
+    derived.statement = tree.DerivedType(name, plain.name, condition, interval, keys)
+    return EventSet(TypeSet(derived))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Hidden(Pattern):
-    body: Pattern
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Scope(Pattern):
-    body: Pattern
-    domain: Described
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Window(Pattern):
-    body: Pattern
-    length: str
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Keyed(Pattern):
-    body: Pattern
-    attributes: tuple[str, ...]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Timing(Pattern):
-    first: Pattern
-    second: Pattern
-    timer: TimerToken
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Init(Pattern):
-    body: Pattern
-    registers: tuple[tuple[str, Value], ...]
+def pattern_file(*patterns: Publication | PatternLike) -> PatternFile:
+    """A pattern file; one of the patterns may read what another publishes."""
+    if not patterns:
+        raise PatternError("a pattern file without a pattern", allowed="one or more")
+    return PatternFile(tuple(each if isinstance(each, Publication) else as_pattern(each) for each in patterns))
 
 
 def as_pattern(given: PatternLike) -> Pattern:
-    """A pattern of what stands in its place."""
+    """A pattern; a name stands for any event of that type."""
     if isinstance(given, Pattern):
         return given
     if isinstance(given, str):
-        from distced.middleware.patterns.events import event
-
         return event(given)
     raise PatternError("not a pattern", given=given, allowed="a pattern, or the name of an event type")
 
 
 def _joined(
-    joint: type[Concatenation] | type[Sequence] | type[Alternation], first: Pattern, others: Iterable[PatternLike]
+    joint: type[tree.Concatenation] | type[tree.Sequence] | type[tree.Alternation],
+    first: Pattern,
+    others: Iterable[PatternLike],
 ) -> Pattern:
     """A joint of any length: `a.then(b).then(c)` is `[A] ; [B] ; [C]`."""
-    parts = first.parts if type(first) is joint else (first,)
-    added = tuple(map(as_pattern, others))
-    return joint((*parts, *added)) if added else first
+    node = first._tree
+    parts = node.parts if isinstance(node, joint) else (node,)
+    added = tuple(as_pattern(each)._tree for each in others)
+    return Pattern(joint((*parts, *added))) if added else first
 
 
 def _times(least: int, most: int | None) -> tuple[int, int | None]:
@@ -293,7 +445,59 @@ def _times(least: int, most: int | None) -> tuple[int, int | None]:
     return least, most
 
 
-def _described(sets: Iterable[SetLike]) -> Described:
-    from distced.middleware.patterns.events import described
+def _pairs(given: Mapping[str, Given]) -> tuple[tuple[str, Expression], ...]:
+    return tuple((name, expression_of(each)) for name, each in given.items())
 
-    return described(sets)
+
+def _all(conditions: Iterable[Expression]) -> Expression | None:
+    """The conjunction of conditions, as it would be read; None of none."""
+    joined: Expression | None = None
+    for each in conditions:
+        joined = each if joined is None else Binary("and", joined, each)
+    return joined
+
+
+def _complete(given: Pattern | Publication) -> tree.Publication:
+    """The tree of a whole pattern, with names."""
+    whole = given._tree if isinstance(given, Publication) else tree.Publication(given._tree)
+    return tree.Publication(*with_names(whole.pattern, whole.output))
+
+
+def _derived_types(pattern: tree.Pattern) -> Iterator[tree.DerivedType]:
+    """The derived types a pattern uses, each after those it is derived from."""
+    for node in tree.walk(pattern):
+        for described in tree.sets_of(node):
+            for each in walk_set(described):
+                if isinstance(each, TypeSet):
+                    yield from _statements(each.name)
+
+
+def _statements(name: str) -> Iterator[tree.DerivedType]:
+    if isinstance(name, _DerivedName):
+        yield from _statements(name.statement.base)
+        yield name.statement
+
+
+def _as_set(given: SetLike) -> DescribableSet:
+    if isinstance(given, str):
+        return TypeSet(given)
+    if not isinstance(given, EventSet):
+        raise PatternError("not a set of events", given=given, allowed="an event, or the name of an event type")
+    if given._domain is not None or given._updates or given._excluded:
+        raise PatternError(
+            "an event with a domain of its own cannot be part of a set",
+            given=repr(given),
+            advice="take the plain event",
+        )
+    return given._label
+
+
+def _union(sets: Iterable[SetLike]) -> DescribableSet:
+    members = tuple(map(_as_set, sets))
+    if not members:
+        raise PatternError("no events are named", allowed="one or more events or names of event types")
+    return members[0] if len(members) == 1 else Union(members)
+
+
+def _events(*given: SetLike) -> tuple[EventSet, ...]:
+    return tuple(each for each in given if isinstance(each, EventSet))

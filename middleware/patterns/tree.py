@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from distced.middleware.sets.describable import DescribableSet
+from distced.middleware.sets.describable import DescribableSet, conditions
 from distced.middleware.sets.expressions import Expression, Span
 
 
@@ -256,7 +256,7 @@ class DerivedType:
 
     Attributes:
         condition: None for every event.
-        every: nanoseconds; 0 for no thinning.
+        every: nanoseconds; 0 for no throttling.
     """
 
     name: str
@@ -326,3 +326,40 @@ def nullable(pattern: Pattern) -> bool:
             return nullable(first) and nullable(second)
         case _:
             return nullable(pattern.body)
+
+
+def sets_of(pattern: Pattern) -> tuple[DescribableSet, ...]:
+    """The sets that stand in this node itself."""
+    match pattern:
+        case Atom(label=label, domain=None):
+            return (label,)
+        case Atom(label=label, domain=domain) if domain is not None:
+            return (label, domain)
+        case Scope(domain=domain):
+            return (domain,)
+        case _:
+            return ()
+
+
+def expressions_of(pattern: Pattern) -> Iterator[Expression]:
+    """The expressions that stand in this node itself."""
+    match pattern:
+        case Atom(label=label, domain=domain, updates=updates):
+            yield from conditions(label)
+            if domain is not None:
+                yield from conditions(domain)
+            yield from (value for _, value in updates)
+        case Scope(domain=domain):
+            yield from conditions(domain)
+        case Init(registers=registers):
+            yield from (initial for _, initial in registers)
+        case _:
+            pass
+
+
+def output_expressions(output: Output | None) -> Iterator[Expression]:
+    """The expressions of an output."""
+    if output is not None:
+        yield from (value for _, value in output.attributes)
+        if output.condition is not None:
+            yield output.condition

@@ -26,6 +26,7 @@ from distced.middleware.model.timestamps import DAY, HOUR
 from tests.support.history_form import events, in_order, without_nulls
 
 
+@pytest.mark.slow
 @given(events(), st.data())
 @settings(max_examples=150, deadline=None)
 def test_what_is_written_is_read(

@@ -169,7 +169,7 @@ def test_a_constant_error_is_found_up_to_the_quickest_delay(error: int, gaps: li
         interval = arrive(mapping, {"x": (true // SECOND + error) * 1000}, arrival)
         assert not isinstance(interval, str)
         assert interval[0] <= true <= interval[1] <= arrival
-    assert mapping.counts["r", "offset anew"] == 0
+    assert mapping.counts["r", "offset relearnt"] == 0
 
 
 def test_a_clock_that_is_set_anew() -> None:
@@ -179,7 +179,7 @@ def test_a_clock_that_is_set_anew() -> None:
     # 3 s under way, as the first message, which took no time, shows.
     assert arrive(mapping, {"x": clock + 10}, NOON + 13 * SECOND) == (NOON + 10 * SECOND, NOON + 10 * SECOND)
     assert arrive(mapping, {"x": 5}, NOON + 20 * SECOND) == (NOON + 20 * SECOND, NOON + 20 * SECOND)
-    assert mapping.counts["r", "offset anew"] == 1
+    assert mapping.counts["r", "offset relearnt"] == 1
     # And forward: the difference has become smaller.
     assert arrive(mapping, {"x": 10**9}, NOON + 30 * SECOND) == (NOON + 30 * SECOND, NOON + 30 * SECOND)
 

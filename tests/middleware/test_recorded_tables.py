@@ -210,5 +210,5 @@ def test_without_pyarrow_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp
 
 def test_nothing_heavy_is_imported_for_other_files() -> None:
     heavy = {"pyarrow", "pandas", "polars", "numpy"}
-    code = f"import sys, distced.middleware.event_files; sys.exit(bool({heavy!r} & set(sys.modules)))"
+    code = f"import sys, distced.middleware.event_files; sys.exit(bool({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

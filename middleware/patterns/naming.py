@@ -1,0 +1,162 @@
+"""Names of variables and time events in patterns of the Python binding.
+
+Until a pattern is complete, its tree holds placeholders: which events need a variable shows only in what is read
+elsewhere, and a name must not collide with any other of the whole pattern.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Final
+
+from distced.middleware.model.errors import PatternError
+from distced.middleware.patterns.rewriting import renamed, renamed_output
+from distced.middleware.patterns.tree import (
+    Atom,
+    Init,
+    Output,
+    Pattern,
+    Timing,
+    children,
+    expressions_of,
+    output_expressions,
+    sets_of,
+    walk,
+)
+from distced.middleware.sets.describable import DescribableSet, TypeSet, walk_set
+from distced.middleware.sets.expressions import Expression, Field, Moment
+from distced.middleware.sets.expressions import walk as walk_expression
+
+_NUMBERS: Final = count()
+
+
+class Placeholder(str):
+    """A variable or a time event of a pattern, before it has its name. Its text is unique, and no name.
+
+    Attributes:
+        wanted: the name asked for; empty for any.
+        types: the event types of the event, in the order they are written; empty for a time event.
+        origins: the placeholders of the events it was made of, with its own.
+    """
+
+    wanted: str
+    types: tuple[str, ...]
+    origins: frozenset[str]
+
+
+def placeholder(wanted: str = "", types: tuple[str, ...] = (), origins: frozenset[str] = frozenset()) -> Placeholder:
+    """A new placeholder, of an event made of those behind `origins`."""
+    # No name of the language has a line break, not even in back-quotes.
+    made = Placeholder(f"\n{next(_NUMBERS)}")
+    made.wanted, made.types, made.origins = wanted, types, origins | {made}
+    return made
+
+
+def type_names(described: DescribableSet) -> tuple[str, ...]:
+    """The event types a set names."""
+    names = (each.name for each in walk_set(described) if isinstance(each, TypeSet))
+    return tuple(name for name in names if not isinstance(name, Placeholder))
+
+
+def with_names(
+    pattern: Pattern, output: Output | None = None, *, lenient: bool = False
+) -> tuple[Pattern, Output | None]:
+    """The pattern and its output with names in the place of placeholders; events that are not read get none.
+
+    Args:
+        lenient: also of a part of a pattern, whose events may be bound elsewhere.
+
+    Raises:
+        PatternError: an event is read that the pattern does not match, or one of several made of it; a time event
+            stands outside its pattern.
+    """
+    names = _Names(pattern, output, lenient).names
+    return renamed(pattern, names), None if output is None else renamed_output(output, names)
+
+
+class _Names:
+    """The choice of names.
+
+    Attributes:
+        names: by placeholder.
+    """
+
+    def __init__(self, pattern: Pattern, output: Output | None, lenient: bool) -> None:
+        nodes = list(walk(pattern))
+        sets = [each for node in nodes for each in sets_of(node)]
+        self.names: dict[str, str] = {}
+        self._lenient = lenient
+        bound = dict.fromkeys(node.variable for node in nodes if isinstance(node, Atom))
+        self._events = [each for each in bound if isinstance(each, Placeholder)]
+        timers = [each for each in dict.fromkeys(_timers(pattern)) if isinstance(each, Placeholder)]
+        self._taken = {name for each in sets for name in type_names(each)}
+        self._taken |= {name for node in nodes if isinstance(node, Init) for name, _ in node.registers}
+        self._taken |= {each.wanted for each in (*self._events, *timers)}
+        for timer in timers:
+            self.names[timer] = timer.wanted or self._fresh("T")
+        for each in (each for described in sets for each in walk_set(described)):
+            if isinstance(each, TypeSet) and isinstance(each.name, Placeholder) and each.name not in self.names:
+                self._outside(each.name)
+        self.names |= {event: event.wanted for event in self._events if event.wanted}
+        expressions = [each for node in nodes for each in expressions_of(node)]
+        for expression in (*expressions, *output_expressions(output)):
+            for read in _read(expression):
+                self.names[read] = self._variable(self._matched(read))
+
+    def _variable(self, event: Placeholder) -> str:
+        if event not in self.names:
+            first = event.types[0] if event.types else "event"
+            self.names[event] = self._fresh(first[0].lower() + first[1:])
+        return self.names[event]
+
+    def _matched(self, read: Placeholder) -> Placeholder:
+        """The event the pattern matches for one that is read: itself, else the only one that was made of it."""
+        if read in self._events:
+            return read
+        made_of_it = [event for event in self._events if read in event.origins]
+        if len(made_of_it) == 1:
+            return made_of_it[0]
+        if self._lenient:
+            return read
+        if not made_of_it:
+            raise PatternError(
+                "an event is read that the pattern does not match",
+                given=", ".join(read.types) or "any",
+                advice="take the object that stands in the pattern, or one it was made of",
+            )
+        raise PatternError(
+            "several events of the pattern are made of the one that is read",
+            given=", ".join(read.types) or "any",
+            advice="take the object that stands in the pattern: first = a.where(...), then first.room",
+        )
+
+    def _outside(self, timer: Placeholder) -> None:
+        if not self._lenient:
+            raise PatternError("a time event outside the pattern it belongs to", given=timer.wanted or "a time event")
+        self.names[timer] = timer.wanted or "T"
+
+    def _fresh(self, wanted: str) -> str:
+        name, number = wanted, 1
+        while name in self._taken:
+            number += 1
+            name = f"{wanted}{number}"
+        self._taken.add(name)
+        return name
+
+
+def _timers(pattern: Pattern) -> Iterator[str]:
+    """The time events, each before those of what it sets in."""
+    if isinstance(pattern, Timing):
+        yield from _timers(pattern.first)
+        yield pattern.timer
+        yield from _timers(pattern.second)
+        return
+    for child in children(pattern):
+        yield from _timers(child)
+
+
+def _read(expression: Expression) -> Iterator[Placeholder]:
+    for node in walk_expression(expression):
+        if isinstance(node, Field | Moment) and isinstance(node.variable, Placeholder):
+            yield node.variable
