@@ -1,23 +1,39 @@
-"""All that is compiled, used once: so that it is there, read from disk or compiled, before anybody waits for it.
+"""Preparation of the columnar engine in the background.
 
-Numba compiles a function, or reads it, when it is first called. A list of the functions with their types was rejected:
-nobody would keep it true; that nothing is missing here is held by a test.
+Importing it and reading the compiled loop from disk takes most of a second, compiling it twenty seconds; a node that
+did so on demand would block. So the first query of readiness starts the preparation:
+another process of low priority (`python -m distced.detectors.warm_start`) compiles what is not on disk yet, and then a
+thread reads it. One thread for everything was rejected: Python code in two threads takes turns, so compiling would take
+half of the time from detection. Reading stops other threads for some hundredths of a second at most.
 
-As a program (`python -m distced.detectors.warm_start`) it does the same at low priority, so that all is on disk
-afterwards. Several at a time wait for each other, for otherwise each would compile the same.
+Numba compiles a function, or reads it, when it is first called, so `warm` uses every compiled function once. A list of
+the functions with their types was rejected because nothing would keep it true; that none is missing in `warm` is held
+by a test. Several processes at a time wait for each other, for otherwise each would compile the same.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
+import subprocess
+import sys
+import threading
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from distced.detectors.columnar.engine import ColumnarEngine
-from distced.detectors.columnar.kernel import event_loop as loop
+import distced
 from distced.detectors.compiler import Compiled, compile_pattern
+from distced.detectors.runtime.engines import has_columnar
 from distced.middleware.model.events import Event
+
+if TYPE_CHECKING:
+    from distced.detectors.columnar.engine import ColumnarEngine
+
+_PATIENCE: Final = 5.0
+"""Timeout, in seconds, for the thread at the end of the process."""
+
 
 _TEXT: Final = (
     "([A as x], [B where k == x.k and v > x.v] | [T]) @ T = 5ns ; ~[D]* [C where v >= 0 <= C] within 1us by k"
@@ -27,8 +43,78 @@ _EVENTS: Final = 3_000
 _BATCH: Final = 500
 
 
+class InBackground:
+    """The columnar engine of this process, prepared in the background.
+
+    Attributes:
+        problem: why it cannot be had; empty while nothing is known to be in the way.
+    """
+
+    def __init__(self) -> None:
+        self.problem = ""
+        self._ready = False
+        self._begun = False
+        self._beginning = threading.Lock()
+        self._compiling: subprocess.Popen[str] | None = None
+
+    def ready(self) -> bool:
+        """Whether the engine can be used at once; the first call starts its preparation."""
+        if not self._begun:
+            with self._beginning:
+                begins, self._begun = not self._begun, True
+            if begins:
+                self._begin()
+        return self._ready
+
+    def _begin(self) -> None:
+        if not has_columnar():
+            self.problem = "numba is not installed: pip install 'distced[fast]'"
+            return
+        thread = threading.Thread(target=self._prepare, name="columnar-engine", daemon=True)
+        atexit.register(self._give_up, thread)
+        thread.start()
+
+    def _prepare(self) -> None:
+        try:
+            self._have_compiled()
+            warm()
+        except Exception as error:
+            self.problem = str(error) or type(error).__name__
+        else:
+            self._ready = True
+
+    def _have_compiled(self) -> None:
+        """Compile missing functions in another process. Raises `RuntimeError` if that fails."""
+        # Not from the working directory, but from where this process has it.
+        places = [str(Path(distced.__file__).parents[1]), *(each for each in sys.path if each)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
+        command = [sys.executable, "-P", "-m", "distced.detectors.warm_start"]
+        nowhere = subprocess.DEVNULL
+        self._compiling = subprocess.Popen(
+            command, env=environment, stdin=nowhere, stdout=nowhere, stderr=subprocess.PIPE, text=True
+        )
+        _, said = self._compiling.communicate()
+        if code := self._compiling.returncode:
+            last = (said.strip().splitlines() or [f"exit code {code}"])[-1]
+            raise RuntimeError(f"it could not be compiled: {last}")
+
+    def _give_up(self, thread: threading.Thread) -> None:
+        """Stop compiling at the end of the process, and wait for reads in progress."""
+        if self._compiling is not None:
+            self._compiling.terminate()
+        thread.join(_PATIENCE)
+
+
+@cache
+def in_background() -> InBackground:
+    """The readiness shared by all nodes in this process."""
+    return InBackground()
+
+
 def warm() -> None:
-    """Use all that is compiled."""
+    """Call every compiled function once, so that it is read from disk or compiled in advance."""
+    from distced.detectors.columnar.engine import ColumnarEngine
+
     pattern = compile_pattern(_TEXT)
     engine = ColumnarEngine([pattern])
     for start in range(0, _EVENTS, _BATCH):
@@ -67,19 +153,24 @@ def _events(begin: int, end: int) -> list[Event]:
 
 
 def _renewed(pattern: Compiled, engine: ColumnarEngine) -> ColumnarEngine:
-    """The same state, by way of the stepwise engine."""
+    """The same state after a round trip through the stepwise engine."""
+    from distced.detectors.columnar.engine import ColumnarEngine
+
     made = ColumnarEngine([pattern])
     made.go_on_from(engine.stepwise())
     return made
 
 
 def _turn() -> object:
-    """Wait until no other process does the same: a lock, for as long as somebody holds what is returned. None where the
-    system has no such locks, or the folder cannot be written to."""
+    """An inter-process lock for compilation, held as long as the returned object; None if the system has no such locks,
+    or the folder is read-only.
+    """
+    from distced.detectors.columnar.kernel import event_loop
+
     with suppress(ImportError, OSError):
         import fcntl
 
-        folder = Path(loop.run._cache.cache_path)  # type: ignore[attr-defined]
+        folder = Path(event_loop.run._cache.cache_path)  # type: ignore[attr-defined]
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / "warming.lock").open("w")
         fcntl.flock(file, fcntl.LOCK_EX)

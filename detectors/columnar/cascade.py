@@ -1,6 +1,6 @@
-"""Automata that read one another's composite events: sides of `&`, and patterns that read what others publish.
+"""Automata that read one another's composite events: sides of `&`, and patterns that read others' outputs.
 
-They run one after the other over the same batch, whoever is read before its readers, and what one finds is among the
+They run one after the other over the same batch, publishers before their readers, and what one finds is among the
 events of the next. That is the stepwise engine's way from instant to instant, with many instants at once: a batch holds
 whole instants, all that is found in it belongs into it, and so it makes no difference how many there are. Automata that
 read nothing share one loop; each other one has its own, because what it is handed is not for others to see.
@@ -14,22 +14,22 @@ from dataclasses import dataclass, field
 from distced.detectors.automata.automaton import Automaton, part_type
 from distced.detectors.columnar.batch.columns import Batch
 from distced.detectors.columnar.batch.merging import MergedBatch, Places, together_by_instant, together_by_key
-from distced.detectors.columnar.looping import Kinds, Loop
+from distced.detectors.columnar.loop import Kinds, Loop
 from distced.detectors.compiler import Compiled
 from distced.middleware.model.events import CompositeEvent
 
 
 @dataclass(slots=True)
 class Stage:
-    """A loop among others.
+    """A loop in a cascade.
 
     Attributes:
-        automata: what it runs, by the numbers of its units.
-        publishes: whether its composite events leave the engine, or are for whoever has it as a side.
+        automata: its automata, by the numbers of its units.
+        publishes: whether its composite events leave the engine, or are for the pattern that has it as a side.
         reads: the types it names, whose composite events others may hand to it.
         readers: by the type of a composite event the stages that it is handed to.
         epochs: whether it consumes the events of an instant together.
-        inbox: what others have found in the batch at hand.
+        inbox: composite events of other stages in the current batch.
     """
 
     loop: Loop
@@ -41,7 +41,7 @@ class Stage:
     inbox: list[CompositeEvent] = field(default_factory=list)
 
     def run(self, batch: Batch, until: int | None) -> list[CompositeEvent]:
-        """Consume a batch, and let happen what is due until an instant; what was found."""
+        """Consume a batch, and process due time events until an instant; the composite events detected."""
         if self.inbox:
             batch = MergedBatch(batch, self.inbox)
             self.inbox = []
@@ -91,13 +91,13 @@ class Cascade:
 
     @property
     def plain(self) -> Loop | None:
-        """The loop of the automata that have nothing to do with others; None where there are none."""
+        """The loop of the independent automata; None without any."""
         stage = self.stages[0]
         alone = stage.publishes and not stage.epochs and not stage.reads and not stage.automata[0].parts
         return stage.loop if alone else None
 
     def run(self, batch: Batch, until: int | None) -> list[CompositeEvent]:
-        """Consume a batch, and let happen what is due until an instant; what was found."""
+        """Consume a batch, and process due time events until an instant; the composite events detected."""
         found: list[CompositeEvent] = []
         for stage in self.stages:
             found += stage.run(batch, until)

@@ -2,7 +2,7 @@
 
 Automata run in compiled loops, those that read one another's composite events one after the other (`cascade`). What the
 loops do not do (inner keys, delegated parts, records for other detectors) it has the stepwise engine run beside, on the
-same events, so that whoever uses it has one engine that does everything. State goes from one to the other as instances
+same events, so that its user has one engine that does everything. State goes from one to the other as instances
 (`handover`), and so into the same snapshots.
 """
 
@@ -14,36 +14,33 @@ from itertools import pairwise
 from distced.detectors.columnar.batch.columns import Batch
 from distced.detectors.columnar.cascade import Cascade
 from distced.detectors.columnar.handover import hand_over, take_over
-from distced.detectors.columnar.kernel.compaction import look_soon
-from distced.detectors.columnar.looping import Kinds, Loop
+from distced.detectors.columnar.loop import Kinds, Loop
 from distced.detectors.columnar.program.units import supports
 from distced.detectors.columnar.results.matches import Matches
+from distced.detectors.columnar.results.store import look_soon
 from distced.detectors.compiler import Compiled
 from distced.detectors.stepwise.engine import StepwiseEngine, as_published, in_order
 from distced.detectors.stepwise.instance import BEFORE_ALL
 from distced.detectors.stepwise.matcher import Matcher
-from distced.detectors.stepwise.throttling import Thinner, mark
+from distced.detectors.stepwise.throttling import Throttler, mark
 from distced.middleware.model.errors import EventError
 from distced.middleware.model.events import CompositeEvent, Event, OpenGap, OrderKey
 from distced.middleware.model.timestamps import INSTANT_MAX
 
 
 class ColumnarEngine:
-    """Detects the composite events of one or more patterns, as `StepwiseEngine` does.
+    """Detector of the composite events of one or more patterns, equivalent to `StepwiseEngine`.
 
     Attributes:
-        patterns: what is detected.
-        cascade: what the compiled loops run; None where there is nothing for them.
+        patterns: the patterns detected.
+        cascade: the stages of the compiled loops; None without any.
         beside: those that the stepwise engine runs; None where there are none.
-        thinners: the thinnings of events from outside, each after those it builds on.
+        throttlers: those of events from outside, each after those it builds on.
         by_instants: whether the events of an instant wait until it is over.
     """
 
     def __init__(self, patterns: Sequence[Compiled], kinds: Kinds = lambda _: None, *, records: bool = False) -> None:
-        """
-        Args:
-            records: say of each composite event how it came about, for the patterns it is part of.
-        """
+        """Args: records: attach provenance to each composite event, for the patterns it is part of."""
         self.patterns = tuple(patterns)
         self._clock = BEFORE_ALL
         self._kinds = kinds
@@ -52,19 +49,19 @@ class ColumnarEngine:
         self._looped = [each for each in in_order(self.patterns) if not any(each is other for other in others)]
         self.cascade = self._made(shared=True) if self._looped else None
         self.beside = StepwiseEngine(others, kinds, records=records) if others else None
-        self.thinners = [] if self.cascade is None else _thinners(self.patterns)
-        self._thinned = frozenset(each.thinning.type_name for each in self.thinners)
+        self.throttlers = [] if self.cascade is None else _throttlers(self.patterns)
+        self._throttled = frozenset(each.throttling.type_name for each in self.throttlers)
         # Where some wait for the end of an instant all do, so that there is one place to go on from.
         self.by_instants = self.cascade is not None and (
             self.cascade.by_instants or (self.beside is not None and self.beside.by_instants)
         )
-        self._waiting: list[Event] = []
+        self._pending: list[Event] = []
         self._late = 0
-        # Whether late events have set off time events that are due already; what these complete comes late, too.
+        # Whether late events have started time events already due; matches these complete are late, too.
         self._overdue = False
 
     def feed(self, events: Iterable[Event]) -> list[CompositeEvent]:
-        """Consume events in order; the composite events found by them, each with the `hi` of its last event."""
+        """Consume events in order; the composite events detected, each with the `hi` of its last event."""
         if self.cascade is None:
             return [] if self.beside is None else self.beside.feed(events)
         events = list(events)
@@ -73,35 +70,35 @@ class ColumnarEngine:
         if self._is_late(events):
             # By best effort such an event concerns those it still follows.
             return self._stepwise(lambda engine: engine.feed(events))
-        if self._thinned:
-            events = [mark(self.thinners, each) if each.type in self._thinned else each for each in events]
+        if self._throttled:
+            events = [mark(self.throttlers, each) if each.type in self._throttled else each for each in events]
         if not self.by_instants:
             found = [] if self.beside is None else self.beside.feed(events)
             return self._found(found + self.cascade.run(Batch.of_events(events), None))
-        events = [*self._waiting, *events]
+        events = [*self._pending, *events]
         last = next(place for place, each in enumerate(events) if each.hi == events[-1].hi)
-        self._waiting = events[last:]
+        self._pending = events[last:]
         return self._found(self._run(events[:last], events[-1].hi - 1))
 
     def consume(self, batch: Batch, until: int) -> list[CompositeEvent]:
-        """Consume whole instants as columns, all of them behind `clock`, and let happen what is due until an instant.
+        """Consume whole instants as columns, all behind `clock`, and process due time events until an instant.
 
         The same as `feed` with these events and `advance` to that instant; where each event has to be looked at by
         itself that is what is done.
         """
-        if self.cascade is None or self.beside is not None or self.thinners or self._waiting or self._overdue:
+        if self.cascade is None or self.beside is not None or self.throttlers or self._pending or self._overdue:
             events = [batch.event(place) for place in range(len(batch))]
             return [*self.feed(events), *self.advance(until)]
         self._clock = max(self._clock, until)
         return self._found(self.cascade.run(batch, until))
 
     def feed_batch(self, batch: Batch) -> Matches:
-        """Consume a batch in the order of consumption; what was found, as arrays.
+        """Consume a batch in the order of consumption; the composite events detected, as arrays.
 
         Only where no pattern has to do with another, and the batch is behind all that was consumed.
         """
         loop = self.loop
-        if loop is None or self.beside is not None or self.by_instants or self.thinners:
+        if loop is None or self.beside is not None or self.by_instants or self.throttlers:
             raise ValueError("some patterns are not run by themselves in the compiled loop")
         latest = loop.latest
         if len(batch) and latest is not None and batch.hi[0] < latest.hi:
@@ -114,90 +111,90 @@ class ColumnarEngine:
         return loop.feed(batch)
 
     def advance(self, watermark: int) -> list[CompositeEvent]:
-        """Time has passed: no event with `hi <= watermark` will come any more. What this lets happen is found."""
+        """Advance time: no event with `hi <= watermark` comes any more. The composite events thereby detected."""
         if self.cascade is None:
             return [] if self.beside is None else self.beside.advance(watermark)
         if watermark <= self.clock:
             return []
-        if self._overdue or not _rise(self._waiting):
+        if self._overdue or not _rise(self._pending):
             return self._stepwise(lambda engine: engine.advance(watermark))
-        waiting: list[Event] = []
-        if self._waiting and self._waiting[0].hi <= watermark:
-            waiting, self._waiting = self._waiting, []
-        return self._found(self._run(waiting, watermark))
+        pending: list[Event] = []
+        if self._pending and self._pending[0].hi <= watermark:
+            pending, self._pending = self._pending, []
+        return self._found(self._run(pending, watermark))
 
     def settle(self) -> list[CompositeEvent]:
-        """Do not wait for more events of the instant at hand: best effort consumes on arrival."""
+        """Do not wait for more events of the current instant: best effort consumes on arrival."""
         if self.cascade is None:
             return [] if self.beside is None else self.beside.settle()
-        if self._overdue or not _rise(self._waiting):
+        if self._overdue or not _rise(self._pending):
             return self._stepwise(StepwiseEngine.settle)
-        waiting, self._waiting = self._waiting, []
-        return self._found(self._run(waiting, waiting[0].hi)) if waiting else []
+        pending, self._pending = self._pending, []
+        return self._found(self._run(pending, pending[0].hi)) if pending else []
 
     def finish(self) -> list[CompositeEvent]:
-        """No event will come any more, and time goes on for ever: every time event fires."""
+        """End of the input: time goes on for ever, and every time event fires."""
         return self.advance(INSTANT_MAX)
 
     def open_gaps(self) -> list[OpenGap]:
-        """How far the records of its pattern are complete, as far as that is news since it was asked last."""
+        """Completeness bounds of the pattern's records, as far as changed since the last call."""
         if self.beside is None:
             raise ValueError("no records are kept")
         return self.beside.open_gaps()
 
     def hear_open(self, detector: str, opens: Iterable[OpenGap]) -> None:
-        """The detector of a delegated part has said how far its records are complete: give up what waits in vain."""
+        """Receive a completeness bound of the records of a delegated part; drop what waits in vain."""
         if self.beside is not None:
             self.beside.hear_open(detector, opens)
 
     def let_go_soon(self) -> None:
-        """Let go of what nobody refers to with the next batch, however little has come."""
+        """Compact with the next batch, whatever its size."""
         for stage in () if self.cascade is None else self.cascade.stages:
             look_soon(stage.loop.state)
 
     def stepwise(self) -> StepwiseEngine:
-        """A stepwise engine that goes on from here; this one is not to be used beside it."""
+        """A stepwise engine that continues from here; this one must not be used afterwards."""
         engine = StepwiseEngine(self.patterns, self._kinds, records=self._records)
-        engine.clock, engine.late, engine.pending = self.clock, self._late, self._waiting
-        passed = {each.thinning.mark: each.passed for each in self.thinners}
+        engine.clock, engine.late, engine.pending = self.clock, self._late, self._pending
+        passed = {each.throttling.mark: each.passed for each in self.throttlers}
         if self.beside is not None:
             if self.cascade is None:
                 engine.late, engine.pending = self.beside.late, self.beside.pending
-            passed = {each.thinning.mark: each.passed for each in self.beside.thinners} | passed
+            passed = {each.throttling.mark: each.passed for each in self.beside.throttlers} | passed
             theirs = {id(unit.matcher.automaton): unit for unit in self.beside.units}
             for unit in engine.units:
                 other = theirs.get(id(unit.matcher.automaton))
                 if other is not None:
                     unit.matcher, unit.inbox = other.matcher, other.inbox
-        for thinner in engine.thinners:
-            thinner.passed = passed[thinner.thinning.mark]
+        for throttler in engine.throttlers:
+            throttler.passed = passed[throttler.throttling.mark]
         if self.cascade is not None:
-            # Those of what is published itself are thinned beside, when it is consumed there.
-            own = {each.thinning.mark for each in self.thinners}
-            others = [each for each in engine.thinners if each.thinning.mark not in own]
+            # Those of what is published itself are throttled beside, when it is consumed there.
+            own = {each.throttling.mark for each in self.throttlers}
+            others = [each for each in engine.throttlers if each.throttling.mark not in own]
             engine.pending = [mark(others, each) for each in engine.pending]
             for loop, matchers in self._matchers(engine):
                 hand_over(loop, matchers)
         return engine
 
     def go_on_from(self, engine: StepwiseEngine) -> None:
-        """Go on from a stepwise engine for the same patterns, which is not to be used any more."""
-        self._clock, self._late, self._waiting = engine.clock, engine.late, engine.pending
-        passed = {each.thinning.mark: each.passed for each in engine.thinners}
-        for thinner in self.thinners:
-            thinner.passed = dict(passed[thinner.thinning.mark])
+        """Continue from a stepwise engine of the same patterns, which must not be used afterwards."""
+        self._clock, self._late, self._pending = engine.clock, engine.late, engine.pending
+        passed = {each.throttling.mark: each.passed for each in engine.throttlers}
+        for throttler in self.throttlers:
+            throttler.passed = dict(passed[throttler.throttling.mark])
         if self.beside is not None:
             self.beside.clock = engine.clock
             if self.cascade is None:
                 self.beside.late, self.beside.pending = engine.late, engine.pending
-            for thinner in self.beside.thinners:
-                thinner.passed = passed[thinner.thinning.mark]
+            for throttler in self.beside.throttlers:
+                throttler.passed = passed[throttler.throttling.mark]
             theirs = {id(unit.matcher.automaton): unit for unit in engine.units}
             for unit in self.beside.units:
                 other = theirs[id(unit.matcher.automaton)]
                 unit.matcher, unit.inbox = other.matcher, other.inbox
         if self.cascade is not None:
-            assert self.by_instants or not self._waiting
+            assert self.by_instants or not self._pending
             touched = self._loops_touched()
             self.cascade = self._made(shared=False)
             for loop, matchers in self._matchers(engine):
@@ -210,17 +207,17 @@ class ColumnarEngine:
 
     @property
     def clock(self) -> int:
-        """Up to this instant, ns, everything has happened."""
+        """The instant, ns, up to which everything has been processed."""
         return self.beside.clock if self.cascade is None and self.beside is not None else self._clock
 
     @property
     def loop(self) -> Loop | None:
-        """The loop of the patterns that have nothing to do with others; None where there are none."""
+        """The loop of the independent patterns; None without any."""
         return None if self.cascade is None else self.cascade.plain
 
     @property
     def behind(self) -> int:
-        """How many events were behind what was consumed already."""
+        """Number of events that arrived behind the clock."""
         behind = self._late if self.beside is None else max(self._late, self.beside.behind)
         for stage in () if self.cascade is None else self.cascade.stages:
             behind = max(behind, stage.loop.late)
@@ -228,23 +225,23 @@ class ColumnarEngine:
 
     @property
     def touched(self) -> int:
-        """How many pairs of an instance and an event were looked at so far."""
+        """Number of pairs of an instance and an event examined."""
         touched = self._loops_touched()
         return touched if self.beside is None else touched + self.beside.touched
 
     def next_due(self) -> int | None:
-        """The instant the next time event is due, ns; None if none is set off."""
+        """The instant the next time event is due, ns; None without a pending one."""
         dues = [] if self.cascade is None else [stage.loop.next_due() for stage in self.cascade.stages]
         dues += [] if self.beside is None else [self.beside.next_due()]
         return min((due for due in dues if due is not None), default=None)
 
     def live_instances(self) -> int:
-        """How many instances there are."""
+        """Number of live instances."""
         live = 0 if self.cascade is None else sum(stage.loop.live for stage in self.cascade.stages)
         return live if self.beside is None else live + self.beside.live_instances()
 
     def _run(self, events: list[Event], until: int) -> list[CompositeEvent]:
-        """Consume whole instants, and let happen what is due until then."""
+        """Consume whole instants, and process due time events until then."""
         self._clock = max(self._clock, until)
         found: list[CompositeEvent] = []
         if self.beside is not None:
@@ -252,16 +249,16 @@ class ColumnarEngine:
         return found if self.cascade is None else found + self.cascade.run(Batch.of_events(events), until)
 
     def _is_late(self, events: list[Event]) -> bool:
-        """Whether one of the events belongs before what was consumed, or waits; the loops take events in order only."""
+        """Whether an event belongs before the clock, or waits; the loops take events in order only."""
         if self.by_instants:
             late = self._overdue or any(each.hi <= self.clock for each in events)
-            return late or not _rise([*self._waiting, *events])
+            return late or not _rise([*self._pending, *events])
         loop = self.loop
         assert loop is not None
         return not loop.follows(events)
 
     def _stepwise(self, step: Callable[[StepwiseEngine], list[CompositeEvent]]) -> list[CompositeEvent]:
-        """Have the stepwise engine do something."""
+        """Delegate a call to the stepwise engine."""
         engine = self.stepwise()
         found = step(engine)
         self.go_on_from(engine)
@@ -271,7 +268,7 @@ class ColumnarEngine:
         return Cascade(self._looped, self._kinds, shared=shared)
 
     def _matchers(self, engine: StepwiseEngine) -> list[tuple[Loop, dict[int, Matcher]]]:
-        """Each loop with the matchers of its automata, by the numbers these have in the loop."""
+        """Each loop with the matchers of its automata, by unit number."""
         by_automaton = {id(unit.matcher.automaton): unit.matcher for unit in engine.units}
         return [
             (stage.loop, {number: by_automaton[id(each)] for number, each in enumerate(stage.automata)})
@@ -284,17 +281,17 @@ class ColumnarEngine:
     def _found(self, found: list[CompositeEvent]) -> list[CompositeEvent]:
         if len(self.patterns) > 1:
             found.sort(key=_order)
-        return [as_published(each) for each in found] if self.thinners else found
+        return [as_published(each) for each in found] if self.throttlers else found
 
 
 def _for_others(patterns: Sequence[Compiled]) -> list[Compiled]:
-    """The patterns that the compiled loops cannot run, and those that these read or are read by."""
+    """The patterns that the compiled loops cannot run, with those they read or are read by."""
     outputs = {id(each): each.automaton.output for each in patterns}
     published = {output.type_name for output in outputs.values() if output is not None}
     others = [
         each
         for each in patterns
-        if not supports(each.automaton) or any(thinning.type_name in published for thinning in each.thinnings)
+        if not supports(each.automaton) or any(throttling.type_name in published for throttling in each.throttlings)
     ]
     while True:
         theirs = {output.type_name for each in others if (output := outputs[id(each)]) is not None}
@@ -310,15 +307,15 @@ def _for_others(patterns: Sequence[Compiled]) -> list[Compiled]:
         others += more
 
 
-def _thinners(patterns: Sequence[Compiled]) -> list[Thinner]:
-    """The thinnings of what comes from outside alone; what is published is thinned where it is found."""
+def _throttlers(patterns: Sequence[Compiled]) -> list[Throttler]:
+    """Throttlers of external events; published composite events are throttled at detection."""
     published = {each.automaton.output.type_name for each in patterns if each.automaton.output is not None}
-    thinnings = {each.mark: each for pattern in patterns for each in pattern.thinnings}
-    return [Thinner(each) for each in thinnings.values() if each.type_name not in published]
+    throttlings = {each.mark: each for pattern in patterns for each in pattern.throttlings}
+    return [Throttler(each) for each in throttlings.values() if each.type_name not in published]
 
 
 def _rise(events: Sequence[Event]) -> bool:
-    """Whether each event is behind the one before."""
+    """Whether order keys strictly rise."""
     keys = [each.key for each in events]
     return all(one < other for one, other in pairwise(keys))
 

@@ -1,8 +1,8 @@
-"""State from one engine to the other: instances as rows of numbers, and as the objects of the stepwise engine.
+"""Conversion of engine state: instances as rows of numbers, and as objects of the stepwise engine.
 
 Both engines run the same automata, so nothing has to be translated but the form. With this the columnar engine goes
 into the snapshots of the stepwise one and comes out of them, and may leave to it what it does not do itself. A loop
-that takes over shares no states: instances of patterns that begin alike come one by one, and may not be the same.
+that takes over shares no states: instances of patterns with a common prefix arrive separately, and may differ.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from distced.detectors.columnar import word_offsets as layout
+from distced.detectors.columnar import word_offsets
 from distced.detectors.columnar.batch.columns import Batch, read_of
 from distced.detectors.columnar.batch.values import NULL
-from distced.detectors.columnar.looping import Loop
+from distced.detectors.columnar.loop import Loop
 from distced.detectors.columnar.program.condition_code import Capture
 from distced.detectors.columnar.program.units import Unit
 from distced.detectors.columnar.results.matches import bindings_of, event_at, registers_of
@@ -28,29 +28,29 @@ from distced.middleware.model.events import TIME, Attribute, Event
 
 
 def hand_over(loop: Loop, matchers: Mapping[int, Matcher]) -> None:
-    """Put fresh matchers, by unit, into the state of a loop."""
+    """Load the state of a loop into new matchers, by unit."""
     state = loop.state
     units = {unit.address: unit for unit in loop.assembler.units.values()}
     chains: dict[int, Any] = {}
     memory = loop.assembler.program().memory
     for unit in loop.assembler.units.values():
         matcher = matchers[unit.number]
-        matcher.resume(loop.latest_of(unit.number), int(state.counters[layout.C_NUMBERS]))
+        matcher.resume(loop.latest_of(unit.number), int(state.counters[word_offsets.C_NUMBERS]))
         matcher.late = loop.late
-        matcher.findings.reported = dict(loop.findings[unit].reported)
-    for row in state.rows[: int(state.counters[layout.C_ROWS])]:
-        where = int(row[layout.R_STATE])
+        matcher.composites.reported = dict(loop.composites[unit].reported)
+    for row in state.rows[: int(state.counters[word_offsets.C_ROWS])]:
+        where = int(row[word_offsets.R_STATE])
         if where in (DEAD, -1):
             continue
         record = where & STATE_MASK
-        local = int(memory[record + layout.S_LOCAL])
+        local = int(memory[record + word_offsets.S_LOCAL])
         if local < 0:
             continue
         shared = loop.assembler.nodes.get(record)
         if shared is None:
             _put(loop, units[where >> UNIT_SHIFT], local, row, matchers, chains)
             continue
-        first = loop.first_of(int(row[layout.R_LINK]))
+        first = loop.first_of(int(row[word_offsets.R_LINK]))
         for number, place in shared.patterns.items():
             if first >= int(state.fired[number, 2]):
                 _put(loop, loop.assembler.units[number], place, row, matchers, chains)
@@ -61,24 +61,25 @@ def _put(
 ) -> None:
     """Put an instance into a matcher."""
     state, store, times = loop.state, loop.store, loop.state.times
-    begin = (int(row[layout.R_TAG]) >> layout.EXTRA_SHIFT) - 1
+    begin = (int(row[word_offsets.R_TAG]) >> word_offsets.EXTRA_SHIFT) - 1
     block = state.extras[begin : begin + unit.extra] if unit.extra else state.extras[:0]
     windows = len(unit.automaton.windows)
     bounds = unit.variables + len(unit.automaton.variables)
-    matchers[unit.number].waiting.add(
+    matchers[unit.number].store.add(
         Instance(
             place,
-            key_of(loop, unit.automaton.key, int(row[layout.R_TAG]) & TAG_MASK, int(row[layout.R_KEY])),
-            loop.chain_of(int(row[layout.R_LINK]), chains),
-            int(row[layout.R_LO]),
-            int(row[layout.R_HI]),
-            event_at(int(row[layout.R_LAST]), store, times),
+            key_of(loop, unit.automaton.key, int(row[word_offsets.R_TAG]) & TAG_MASK, int(row[word_offsets.R_KEY])),
+            loop.chain_of(int(row[word_offsets.R_LINK]), chains),
+            int(row[word_offsets.R_LO]),
+            int(row[word_offsets.R_HI]),
+            event_at(int(row[word_offsets.R_LAST]), store, times),
             bindings_of(unit, block, store, times),
             registers_of(unit, block, loop.texts) + inner_keys_of(loop, unit, block),
-            tuple(None if each == layout.LATEST else int(each) for each in block[:windows]),
-            tuple(None if each == layout.NONE else int(each) for each in block[windows : unit.variables]),
+            tuple(None if each == word_offsets.LATEST else int(each) for each in block[:windows]),
+            tuple(None if each == word_offsets.NONE else int(each) for each in block[windows : unit.variables]),
             tuple(
-                None if each == layout.NONE else int(each) for each in block[bounds : bounds + unit.automaton.joints]
+                None if each == word_offsets.NONE else int(each)
+                for each in block[bounds : bounds + unit.automaton.joints]
             ),
             spent_of(loop, unit, block),
         )
@@ -86,15 +87,15 @@ def _put(
 
 
 def take_over(loop: Loop, matchers: Mapping[int, Matcher]) -> None:
-    """Put a fresh loop into the state of matchers."""
+    """Load the state of matchers into a new loop."""
     taker = _Taker(loop)
     latest: Event | None = None
     for unit in loop.assembler.units.values():
         matcher = matchers[unit.number]
-        loop.findings[unit].reported = dict(matcher.findings.reported)
+        loop.composites[unit].reported = dict(matcher.composites.reported)
         loop.late = max(loop.late, matcher.late)
-        numbers = int(loop.state.counters[layout.C_NUMBERS])
-        loop.state.counters[layout.C_NUMBERS] = max(numbers, matcher.waiting.numbers)
+        numbers = int(loop.state.counters[word_offsets.C_NUMBERS])
+        loop.state.counters[word_offsets.C_NUMBERS] = max(numbers, matcher.store.numbers)
         if matcher.latest is not None:
             if matcher.latest.rank == TIME:
                 loop.fired[unit.number] = matcher.latest
@@ -102,7 +103,7 @@ def take_over(loop: Loop, matchers: Mapping[int, Matcher]) -> None:
                 latest = matcher.latest
         # An event that came twice may have begun the same twice; matches of equal instances would be two.
         known: dict[tuple[int, int, int], list[Instance]] = {}
-        for instance in matcher.waiting.instances():
+        for instance in matcher.store.instances():
             alike = known.setdefault((instance.state, instance.lo, id(instance.last)), [])
             if not any(instance.key == other.key and instance.same_as(other) for other in alike):
                 alike.append(instance)
@@ -113,7 +114,7 @@ def take_over(loop: Loop, matchers: Mapping[int, Matcher]) -> None:
 
 
 class _Taker:
-    """Makes rows of instances.
+    """Conversion of instances into rows.
 
     Attributes:
         events: those that instances refer to, which are to be taken into the store together.
@@ -129,10 +130,10 @@ class _Taker:
 
     def take(self, unit: Unit, instance: Instance) -> None:
         loop = self.loop
-        words = [each if each is not None else layout.LATEST for each in instance.windows]
-        words += [each if each is not None else layout.NONE for each in instance.timers]
-        words += [layout.NONE if event is None else self.position(event) for event in instance.bindings]
-        words += [each if each is not None else layout.NONE for each in instance.bounds]
+        words = [each if each is not None else word_offsets.LATEST for each in instance.windows]
+        words += [each if each is not None else word_offsets.NONE for each in instance.timers]
+        words += [word_offsets.NONE if event is None else self.position(event) for event in instance.bindings]
+        words += [each if each is not None else word_offsets.NONE for each in instance.bounds]
         bound = dict(zip(unit.automaton.variables, instance.bindings, strict=True))
         for capture in unit.captures:
             words += loop.texts.packed(_captured(bound, capture))
@@ -140,16 +141,16 @@ class _Taker:
             words += loop.texts.packed(value)
         names = unit.automaton.inner_keys
         for attributes, entered in zip(names, instance.registers[len(unit.registers) :], strict=True):
-            words += (NULL, 0) if entered is None else loop.packed_key(attributes, entered)
+            words += (NULL, 0) if entered is None else loop.packer.packed_key(attributes, entered)
         if names:
             words.append(loop.add_spent(_spent(loop, names, instance)))
-        tag, key = loop.packed_key(unit.automaton.key, instance.key)
-        last = self.position(instance.last) if instance.last is not None else layout.NONE
+        tag, key = loop.packer.packed_key(unit.automaton.key, instance.key)
+        last = self.position(instance.last) if instance.last is not None else word_offsets.NONE
         link = self.link(instance.chain)
         loop.put(unit, instance.state, link, instance.lo, instance.hi, last, key, tag, np.array(words, np.int64))
 
     def position(self, event: Event) -> int:
-        """The position of an event; of a time event -1 less its number."""
+        """The position of an event; -1 less its number for a time event."""
         known = self._positions.get(id(event))
         if known is None:
             if isinstance(event, TimeEvent):
@@ -162,7 +163,7 @@ class _Taker:
         return known
 
     def link(self, chain: Any) -> int:
-        """The number of the last link of a chain; -1 for none."""
+        """The number of the last link of a chain; -1 for an empty chain."""
         waiting = []
         while chain is not None and id(chain) not in self._links:
             waiting.append(chain)
@@ -182,27 +183,27 @@ def _captured(bound: Mapping[str, Event | None], capture: Capture) -> Attribute:
 
 
 def _spent(loop: Loop, names: Sequence[tuple[str, ...]], instance: Instance) -> list[tuple[int, int]]:
-    """The values of inner keys that have gone their own way, as rows of a loop have them."""
+    """The closed values of inner keys, in the row format of a loop."""
     found = []
     for (key,), (value,) in instance.spent:
-        tag, payload = loop.packed_key(names[key], value)
-        found.append((key << layout.TAG_BITS | tag, payload))
+        tag, payload = loop.packer.packed_key(names[key], value)
+        found.append((key << word_offsets.TAG_BITS | tag, payload))
     return found
 
 
 def key_of(loop: Loop, names: tuple[str, ...], tag: int, payload: int) -> Any:
-    """A key as the stepwise engine has it: booleans apart from numbers, several values as a tuple."""
+    """A key in the stepwise engine's form: booleans apart from numbers, several values as a tuple."""
     if not names:
         return None
     if len(names) == 1:
         value = loop.texts.unpacked(tag, payload)
         return (value,) if isinstance(value, bool) else value
-    values = (loop.texts.unpacked(*each) for each in loop.key_values(names, payload))
+    values = (loop.texts.unpacked(*each) for each in loop.packer.key_values(names, payload))
     return tuple((value,) if isinstance(value, bool) else value for value in values)
 
 
 def inner_keys_of(loop: Loop, unit: Unit, block: Words) -> tuple[Any, ...]:
-    """The values of inner keys; None for one that is not entered."""
+    """The values of inner keys; None for one not entered."""
     return tuple(
         None if block[slot] == NULL else key_of(loop, names, int(block[slot]), int(block[slot + 1]))
         for names, slot in zip(unit.automaton.inner_keys, unit.inner_keys, strict=True)
@@ -210,14 +211,14 @@ def inner_keys_of(loop: Loop, unit: Unit, block: Words) -> tuple[Any, ...]:
 
 
 def spent_of(loop: Loop, unit: Unit, block: Words) -> frozenset[tuple[frozenset[int], tuple[object, ...]]]:
-    """The values of inner keys that have gone their own way."""
+    """The closed values of inner keys."""
     if unit.spent is None:
         return frozenset()
     found: set[tuple[frozenset[int], tuple[object, ...]]] = set()
     entry = int(block[unit.spent])
     while entry > 0:
         entry, name, payload = map(int, loop.state.spent[entry - 1])
-        key = name >> layout.TAG_BITS
+        key = name >> word_offsets.TAG_BITS
         value = key_of(loop, unit.automaton.inner_keys[key], name & TAG_MASK, payload)
         found.add((frozenset((key,)), (value,)))
     return frozenset(found)

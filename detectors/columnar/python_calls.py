@@ -1,4 +1,4 @@
-"""What the compiled loop has done in Python: functions, the order of texts, large numbers, times of day."""
+"""Calls of the compiled loop into Python: functions, collation of texts, large numbers, times of day."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from distced.detectors.automata.due import due_instant
-from distced.detectors.columnar import word_offsets as layout
+from distced.detectors.columnar import word_offsets
 from distced.detectors.columnar.batch.values import Texts
 from distced.detectors.columnar.program.condition_code import FUNCTION_NAMES, OPERATORS
-from distced.detectors.columnar.state import State
+from distced.detectors.columnar.state import LoopState
 from distced.middleware.model.events import Attribute
 from distced.middleware.patterns.tree import When
 from distced.middleware.sets import values
@@ -22,14 +22,14 @@ _BINARY: Final[dict[int, Callable[..., Attribute]]] = {
 
 
 class Callback:
-    """A function the compiled loop can call.
+    """A function callable from the compiled loop.
 
     Attributes:
         address: of the function.
-        error: what went wrong in it; the loop cannot raise.
+        error: the pending exception; the loop cannot raise.
     """
 
-    def __init__(self, state: State, texts: Texts, whens: Sequence[When]) -> None:
+    def __init__(self, state: LoopState, texts: Texts, whens: Sequence[When]) -> None:
         self._stack, self._tags = state.stack, state.tags
         self._texts = texts
         self._whens = whens
@@ -39,7 +39,7 @@ class Callback:
         self.address = ctypes.cast(self._function, ctypes.c_void_p).value or 0
 
     def check(self) -> None:
-        """Raise what went wrong."""
+        """Raise the pending exception, if any."""
         if self.error is not None:
             error, self.error = self.error, None
             raise error
@@ -48,12 +48,12 @@ class Callback:
         try:
             argument = operation >> 8
             operation &= 255
-            if operation == layout.DUE:
+            if operation == word_offsets.DUE:
                 due = due_instant(self._whens[argument], int(self._stack[place]))
-                self._stack[place] = layout.NONE if due is None else due
-            elif operation == layout.OP_NEG:
+                self._stack[place] = word_offsets.NONE if due is None else due
+            elif operation == word_offsets.OP_NEG:
                 self._put(place, values.negate(self._get(place)))
-            elif operation == layout.OP_CALL:
+            elif operation == word_offsets.OP_CALL:
                 compute: Callable[..., Any] = values.FUNCTIONS[FUNCTION_NAMES[argument >> 8]].compute
                 self._put(place, compute(*map(self._get, range(place, place + (argument & 255)))))
             else:

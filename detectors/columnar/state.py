@@ -1,29 +1,96 @@
-"""The arrays of the columnar engine, as the compiled loop sees them."""
+"""The arrays of the columnar engine, in bundles that the compiled loop receives as one address each.
+
+A named tuple of twenty arrays is, for numba, an argument of a hundred and fifty words, taken apart and put together
+again in every call: that was half of the time it took to compile the loop. A bundle is a table of addresses and
+lengths, from which the compiled code reads an array where it is used (`kernel.array_bundles`).
+"""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from distced.detectors.columnar import word_offsets as layout
-from distced.detectors.columnar.kernel.array_bundles import ANY, Bundle, Rows
+from distced.detectors.columnar import word_offsets
 
 Words = NDArray[np.int64]
 
 FIRST = 64
-"""For how many of each there is room at first; a power of two."""
+"""Initial capacity of each array; a power of two."""
 
 
-class Program(Bundle):
-    """What is run.
+ANY: Final = -1
+"""A width unknown when the loop is compiled."""
+
+TABLE_WORDS: Final = 3
+"""Words of the table for each array: address, length, width."""
+
+
+@dataclass(frozen=True)
+class ArrayShape:
+    """Type and width of an array.
 
     Attributes:
-        memory: the records, as `layout` has them (int32).
+        dtype: of its numbers.
+        width: how many there are in a row; 0 where the array has one dimension, `ANY` where it differs.
+    """
+
+    dtype: Any
+    width: int = 0
+
+    @property
+    def dimensions(self) -> int:
+        """Number of dimensions of the array."""
+        return 2 if self.width else 1
+
+
+class ArrayBundle:
+    """Arrays by name; each class lists its own in `arrays`.
+
+    A bundle does not change, though what its arrays hold does; with other arrays it is another bundle.
+    """
+
+    arrays: ClassVar[dict[str, ArrayShape]]
+
+    def __init__(self, **arrays: Any) -> None:
+        for name, rows in self.arrays.items():
+            array = arrays.pop(name)
+            fits = array.dtype == rows.dtype and array.flags.c_contiguous and array.ndim == rows.dimensions
+            if not fits or (rows.width > 0 and array.shape[1] != rows.width):
+                raise TypeError(f"{name} of {type(self).__name__} is {array.dtype} {array.shape}, not {rows}")
+            setattr(self, name, array)
+        if arrays:
+            raise TypeError(f"{type(self).__name__} has no {', '.join(arrays)}")
+
+    def replaced(self, **arrays: Any) -> Self:
+        """The bundle with other arrays."""
+        return type(self)(**{name: getattr(self, name) for name in self.arrays} | arrays)
+
+    @cached_property
+    def _table(self) -> Any:
+        words: list[int] = []
+        for name in self.arrays:
+            array = getattr(self, name)
+            words += [array.ctypes.data, len(array), array.shape[-1]]
+        return np.array(words, np.int64)
+
+    @cached_property
+    def address(self) -> int:
+        """Address of the table: address, length and width of each array."""
+        return int(self._table.ctypes.data)
+
+
+class Program(ArrayBundle):
+    """The program that is run.
+
+    Attributes:
+        memory: the records, as `word_offsets` has them (int32).
         wide: numbers that need 64 bits.
         constants: tag and bits of the constants of expressions, a row each.
-        lookup, entries, bounds: what may begin a match, as `starts` has them.
+        lookup, entries, bounds: the start table, as `program.start_table` has it.
     """
 
     memory: NDArray[np.int32]
@@ -34,16 +101,16 @@ class Program(Bundle):
     bounds: NDArray[np.float64]
 
     arrays: ClassVar = {
-        "memory": Rows(np.int32),
-        "wide": Rows(np.int64),
-        "constants": Rows(np.int64, 2),
-        "lookup": Rows(np.int64, 6),
-        "entries": Rows(np.int32, 5),
-        "bounds": Rows(np.float64, 4),
+        "memory": ArrayShape(np.int32),
+        "wide": ArrayShape(np.int64),
+        "constants": ArrayShape(np.int64, 2),
+        "lookup": ArrayShape(np.int64, 6),
+        "entries": ArrayShape(np.int32, 5),
+        "bounds": ArrayShape(np.float64, 4),
     }
 
 
-class Events(Bundle):
+class Events(ArrayBundle):
     """A batch of events.
 
     Attributes:
@@ -66,19 +133,19 @@ class Events(Bundle):
     together: NDArray[np.int32]
 
     arrays: ClassVar = {
-        "types": Rows(np.int32),
-        "lists": Rows(np.int32, 3),
-        "lo": Rows(np.int64),
-        "hi": Rows(np.int64),
-        "tags": Rows(np.uint8, ANY),
-        "payload": Rows(np.int64, ANY),
-        "floats": Rows(np.float64, ANY),
-        "together": Rows(np.int32),
+        "types": ArrayShape(np.int32),
+        "lists": ArrayShape(np.int32, 3),
+        "lo": ArrayShape(np.int64),
+        "hi": ArrayShape(np.int64),
+        "tags": ArrayShape(np.uint8, ANY),
+        "payload": ArrayShape(np.int64, ANY),
+        "floats": ArrayShape(np.float64, ANY),
+        "together": ArrayShape(np.int32),
     }
 
 
-class State(Bundle):
-    """What changes while it is run.
+class LoopState(ArrayBundle):
+    """The arrays that change during a run.
 
     Attributes:
         rows: the instances.
@@ -88,7 +155,7 @@ class State(Bundle):
         links: the chains: the link before, the position of the event, a hash of the whole.
         extras: the extra blocks.
         spare: by length the first free extra block; its first word leads to the next.
-        alarms: a heap of (due, number, instance, tag and use of its row, timer).
+        timers: a heap of (due, number, instance, tag and use of its row, timer).
         found: the matches.
         seen: what was seen in the moment at hand: the stamp, a hash, which.
         fired: of each pattern the due instant of the time event that fired last, and its number; NONE before; and the
@@ -96,10 +163,10 @@ class State(Bundle):
         times: of each time event that fired its due instant, its number, its timer.
         affected: the instances that events consumed together have affected: the row and -1, or a key and its value as
             in `spent`.
-        spent: of the values of inner keys that have gone their own way the one before, the number of the key above the
+        spent: of the closed values of inner keys the one before, the number of the key above the
             tag, and the bits.
         stack, floats, tags: of the expression that is evaluated; `floats` is `stack` read as floats.
-        counters: as `layout` has them.
+        counters: as `word_offsets` has them.
     """
 
     rows: Words
@@ -107,7 +174,7 @@ class State(Bundle):
     links: Words
     extras: Words
     spare: Words
-    alarms: Words
+    timers: Words
     found: Words
     seen: Words
     fired: Words
@@ -120,51 +187,51 @@ class State(Bundle):
     counters: Words
 
     arrays: ClassVar = {
-        "rows": Rows(np.int64, layout.ROW),
-        "table": Rows(np.int64, 2),
-        "links": Rows(np.int64, 3),
-        "extras": Rows(np.int64),
-        "spare": Rows(np.int64),
-        "alarms": Rows(np.int64, 5),
-        "found": Rows(np.int64, layout.FOUND),
-        "seen": Rows(np.int64, 3),
-        "fired": Rows(np.int64, 3),
-        "times": Rows(np.int64, 3),
-        "affected": Rows(np.int64, 3),
-        "spent": Rows(np.int64, 3),
-        "stack": Rows(np.int64),
-        "floats": Rows(np.float64),
-        "tags": Rows(np.int64),
-        "counters": Rows(np.int64),
+        "rows": ArrayShape(np.int64, word_offsets.ROW),
+        "table": ArrayShape(np.int64, 2),
+        "links": ArrayShape(np.int64, 3),
+        "extras": ArrayShape(np.int64),
+        "spare": ArrayShape(np.int64),
+        "timers": ArrayShape(np.int64, 5),
+        "found": ArrayShape(np.int64, word_offsets.FOUND),
+        "seen": ArrayShape(np.int64, 3),
+        "fired": ArrayShape(np.int64, 3),
+        "times": ArrayShape(np.int64, 3),
+        "affected": ArrayShape(np.int64, 3),
+        "spent": ArrayShape(np.int64, 3),
+        "stack": ArrayShape(np.int64),
+        "floats": ArrayShape(np.float64),
+        "tags": ArrayShape(np.int64),
+        "counters": ArrayShape(np.int64),
     }
 
 
-def empty_state() -> State:
-    """A state in which nothing has happened."""
-    stack = np.zeros(layout.STACK + 6, np.int64)
-    state = State(
-        rows=np.empty((FIRST, layout.ROW), np.int64),
+def empty_state() -> LoopState:
+    """The initial state."""
+    stack = np.zeros(word_offsets.STACK + 6, np.int64)
+    state = LoopState(
+        rows=np.empty((FIRST, word_offsets.ROW), np.int64),
         table=np.zeros((FIRST, 2), np.int64),
         links=np.empty((FIRST, 3), np.int64),
-        extras=np.empty(4 * layout.LARGEST, np.int64),
-        spare=np.full(layout.LARGEST + 1, -1, np.int64),
-        alarms=np.empty((FIRST, 5), np.int64),
-        found=np.empty((FIRST, layout.FOUND), np.int64),
+        extras=np.empty(4 * word_offsets.LARGEST, np.int64),
+        spare=np.full(word_offsets.LARGEST + 1, -1, np.int64),
+        timers=np.empty((FIRST, 5), np.int64),
+        found=np.empty((FIRST, word_offsets.FOUND), np.int64),
         seen=np.zeros((FIRST, 3), np.int64),
-        fired=np.full((16, 3), layout.NONE, np.int64),
+        fired=np.full((16, 3), word_offsets.NONE, np.int64),
         times=np.empty((FIRST, 3), np.int64),
         affected=np.empty((FIRST, 3), np.int64),
         spent=np.empty((FIRST, 3), np.int64),
         stack=stack,
         floats=stack.view(np.float64),
         tags=np.zeros(len(stack), np.int64),
-        counters=np.zeros(layout.COUNTERS, np.int64),
+        counters=np.zeros(word_offsets.COUNTERS, np.int64),
     )
-    state.counters[layout.C_FREE] = -1
-    state.counters[layout.C_STAMP] = 1
-    state.counters[layout.C_EXTRAS] = 2 * layout.LARGEST
-    state.counters[layout.C_CROWD] = 524_288
-    state.counters[layout.C_DUE] = layout.NONE
+    state.counters[word_offsets.C_FREE] = -1
+    state.counters[word_offsets.C_STAMP] = 1
+    state.counters[word_offsets.C_EXTRAS] = 2 * word_offsets.LARGEST
+    state.counters[word_offsets.C_CROWD] = 524_288
+    state.counters[word_offsets.C_DUE] = word_offsets.NONE
     return state
 
 

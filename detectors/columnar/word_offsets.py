@@ -1,7 +1,7 @@
-"""Where things stand in the memory of the columnar engine: the words of its records, by name.
+"""Offsets of words in the records, rows and counters of the columnar engine, by name.
 
-A program is one array of 32-bit words, in which records point to one another; what needs 64 bits is in a pool beside
-it. Instances, chains and whatever else changes are rows of 64-bit words. So the compiled loop is the same for every
+A program is one array of 32-bit words, in which records point to one another; 64-bit numbers are in a pool beside
+it. Instances, chains and all other changing state are rows of 64-bit words. So the compiled loop is the same for every
 pattern, is compiled once, and a further pattern is a few words at the end.
 """
 
@@ -16,10 +16,10 @@ LATEST: Final = 2**63 - 1
 
 # A pattern's automaton.
 U_NUMBER: Final = 0
-"""Its number."""
+"""The number of the unit."""
 U_FLAGS: Final = 1
 U_WINDOW: Final = 2
-"""Its whole window in the pool of wide numbers, ns; -1 for none."""
+"""The window of the whole pattern in the pool of wide numbers, ns; -1 for none."""
 U_WINDOWS: Final = 3
 """How many windows, time events, variables and joints it has; then the words of an instance's extra block: `lo` of each
 window, due instant of each time event, position of each variable's event, bound of each joint, tag and bits of each
@@ -31,42 +31,43 @@ U_EXTRA: Final = 7
 U_FILTER: Final = 8
 """The code of the final filter; 0 for none."""
 U_KEYS: Final = 9
-"""The column of its key, where it has one."""
+"""The column of the key, if any."""
 U_SPENT: Final = 10
-"""One more than the word of the values of inner keys that have gone their own way; 0 where it has no inner keys."""
+"""One more than the word of the closed values of inner keys; 0 without inner keys."""
 UNIT: Final = 11
 
 KEYED: Final = 1
 MERGES: Final = 2
-"""Instances may become equal, so those that come about are compared."""
+"""Flag: instances may become equal, so new ones are compared."""
 CHOSEN: Final = 4
-"""Two matches of one moment with the same constituents are one: its composite events have no attributes."""
+"""Flag: matches of one moment with the same constituents are one: its composite events have no attributes."""
 SHOWN: Final = 8
-"""Matches take along what was bound and counted."""
+"""Flag: matches carry bindings and registers."""
 SHARES: Final = 16
-"""It shares states with others, so its matches may have begun before it was there."""
+"""Flag: the unit shares states with others, so its matches may have begun before it was added."""
 
 # A state in which instances wait.
 S_LOCAL: Final = 0
-"""Its number in its automaton."""
+"""The number of the state in its automaton."""
 S_GROUP: Final = 1
-"""The number of its group: states that wait for the same types, told apart by the same attribute or by none."""
+"""The number of the group: states that wait for the same types, distinguished by the same attribute or by none."""
 S_VISITS: Final = 2
-"""The list of pairs (type, visit): what events of each type do there."""
+"""The list of pairs (type, visit): actions on events of each type in this state."""
 S_TIMERS: Final = 3
-"""Visits by time event; 0 where nothing happens."""
+"""Visits by time event; 0 for none."""
 S_VALUE: Final = 4
-"""What its instances are found by: -1 for the value of the key, the number of a constant, or -2 less the slot of what
-was kept of an event."""
+"""The index value of the state's instances: -1 for the value of the key, the number of a constant, or -2 less the slot
+of a captured value.
+"""
 STATE: Final = 5
 
 # What events of one type do in one state, or in a start state.
 V_FLAGS: Final = 0
 V_UNIT: Final = 1
 V_NEED: Final = 2
-"""How many instances and matches one instance may bring forth at most."""
+"""Maximum of instances and matches that one instance may produce."""
 V_TESTS: Final = 3
-"""The list of reasons to be in the domain."""
+"""The list of tests of the domain."""
 V_MOVES: Final = 4
 """The list of moves."""
 V_LOOP: Final = 5
@@ -76,22 +77,22 @@ V_JOINT: Final = 6
 V_OPENS: Final = 7
 """One more than the column of the inner key that may be entered; 0 for none."""
 V_INNER: Final = 8
-"""Its number."""
+"""The number of the inner key."""
 VISIT: Final = 9
 
 STRONG: Final = 1
 EVERYTHING: Final = 2
 ALIKE: Final = 4
 ONE_WAY: Final = 8
-"""There is one move, which is straight, and no reason to be in the domain but those that are seen at once."""
+"""Flag: one straight move, and a domain without conditions."""
 
 # A reason to be in a domain.
 D_CODE: Final = 0
-"""Its condition; 0 for none."""
+"""The code of the condition; 0 for none."""
 D_INITS: Final = 1
-"""The list of pairs (slot, code) of registers that begin anew before it is asked."""
+"""The list of pairs (slot, code) of registers reset before the condition is evaluated."""
 D_ENTERS: Final = 2
-"""Whether the reason counts only for an instance of the event's value of an inner key, which is entered."""
+"""Whether the test counts only for an instance of the event's value of an inner key, which is entered."""
 TEST: Final = 3
 
 # A move.
@@ -101,7 +102,7 @@ M_FLAGS: Final = 1
 M_VARIABLE: Final = 2
 """The word of the variable's event in the extra block; -1 for none."""
 M_CAPTURES: Final = 3
-"""The list of pairs (slot, column): what is taken over from the event; `lo` and `hi` as columns -1 and -2."""
+"""The list of pairs (slot, column) of captured values; `lo` and `hi` as columns -1 and -2."""
 M_INITS: Final = 4
 M_UPDATES: Final = 5
 """Lists of pairs (slot, code)."""
@@ -110,31 +111,32 @@ M_WINDOWS: Final = 6
 M_TARGETS: Final = 7
 """The list of targets."""
 M_STATE: Final = 8
-"""Of a straight move the state it leads to; 0 where it ends."""
+"""The target state of a straight move; 0 for the end of the match."""
 M_UNIT: Final = 9
-"""The pattern it is of."""
+"""The pattern of the move."""
 M_JOINT: Final = 10
-"""One more than the word of the bound it sets for the other side of a `&`; less than 0 where it is that side; 0 for
-neither."""
+"""One more than the word of the bound set for the other side of a `&`; negative for the other side itself; 0 for
+neither.
+"""
 M_HANDED: Final = 11
-"""The list of triples (column, word, captures): a variable that a part has bound, if the column says so."""
+"""The list of triples (column, word, captures): variables bound by a part, depending on the column."""
 MOVE: Final = 12
 
 HIDDEN: Final = 2
 SIMPLE: Final = 4
 STRAIGHT: Final = 8
-"""It leads to one state that does not accept, or completes the match and ends, and has nothing else to do."""
+"""Flag: the move leads to one non-accepting state, or completes the match and ends, without further actions."""
 ENTERS: Final = 16
-"""It enters an inner key."""
+"""Flag: the move enters an inner key."""
 
 # A state an instance goes on in.
 T_STATE: Final = 0
-"""Its record."""
+"""The record of the state."""
 T_FLAGS: Final = 1
 T_CLEARS: Final = 2
-"""The list of pairs (word, kind) of what is over: `OPENED`, `SET_OFF` or `ENTERED`."""
+"""The list of pairs (word, kind) of ended scopes: `OPENED`, `SET_OFF` or `ENTERED`."""
 T_ARMS: Final = 3
-"""The list of triples (word, timer, when): `when` in the pool where it is a delay, else -1 less its number."""
+"""The list of triples (word, timer, when): `when` in the pool for a delay, else -1 less its number."""
 TARGET: Final = 4
 
 ACCEPTING: Final = 1
@@ -148,15 +150,15 @@ ENTERED: Final = 2
 # A row of an instance.
 R_NEXT: Final = 0
 R_STATE: Final = 1
-"""The record of its state, and above it that of its pattern; -1 where the row is free."""
+"""The record of the state, and above it that of the pattern; -1 for a free row."""
 R_LINK: Final = 2
 R_LO: Final = 3
 R_HI: Final = 4
 R_LAST: Final = 5
-"""The position of the event matched last; below 0 a time event, -1 less its number."""
+"""The position of the event matched last; negative for a time event: -1 less its number."""
 R_KEY: Final = 6
 R_TAG: Final = 7
-"""The tag of the key, above it how often the row has been used, and above that its extra block, one more than that."""
+"""The tag of the key, above it the number of uses of the row, and above that one more than the extra block."""
 ROW: Final = 8
 
 TAG_BITS: Final = 3
@@ -183,10 +185,10 @@ I_CAPACITY: Final = 5
 E_VISIT: Final = 0
 E_MOVE: Final = 1
 E_EXACT: Final = 2
-"""Whether hash and ranges say all there is to say of its condition, and of the domain."""
+"""Whether hash and ranges decide the condition and the domain completely."""
 E_FIRST: Final = 3
 E_SECOND: Final = 4
-"""The columns of its ranges; -1 for none."""
+"""The columns of the ranges; -1 for none."""
 
 # Instructions: an operation and an argument each.
 OP_END: Final = 0
@@ -198,7 +200,7 @@ OP_HI: Final = 5
 OP_NOT: Final = 6
 OP_TRUTH: Final = 7
 OP_AND: Final = 8
-"""Go on behind the argument where the condition on top does not hold, else drop it."""
+"""Jump behind the argument if the condition on top does not hold, else drop it."""
 OP_OR: Final = 9
 OP_EQ: Final = 10
 OP_NE: Final = 11
@@ -213,21 +215,21 @@ OP_DIV: Final = 19
 OP_MOD: Final = 20
 OP_NEG: Final = 21
 OP_CALL: Final = 22
-"""A function of the language: its number, above the number of arguments in 8 bits."""
+"""A function of the language: its number, above it the number of arguments in 8 bits."""
 OP_SAME: Final = 23
-"""Whether two values of a key are the same, and none is null."""
+"""Whether two values of a key are equal, and neither is null."""
 LARGEST: Final = 2048
-"""The most words of an extra block."""
+"""Maximum length of an extra block, in words."""
 
 DUE: Final = 64
-"""Not an operation: what a call to Python asks for where a time event's instant is to be worked out."""
+"""Not an operation: the request to Python to compute the instant of a time event."""
 
 STACK: Final = 250
-"""How deep an expression may be nested."""
+"""Maximum depth of an expression."""
 
 # Counters.
 C_EVENT: Final = 0
-"""Where the loop stopped: event, visit and instance."""
+"""Resume point of the loop: event, visit and instance."""
 C_VISIT: Final = 1
 C_PREVIOUS: Final = 2
 C_CURRENT: Final = 3
@@ -238,36 +240,35 @@ C_ROWS: Final = 6
 C_LIVE: Final = 7
 C_LINKS: Final = 8
 C_EXTRAS: Final = 9
-C_ALARMS: Final = 10
+C_TIMERS: Final = 10
 C_FOUND: Final = 11
-C_RESERVED: Final = 12
-C_BUCKETS: Final = 13
-C_SEEN: Final = 14
-"""How many of the moment are in the table of what was seen, and the stamp of the moment."""
-C_STAMP: Final = 15
-C_NUMBERS: Final = 16
-C_TOUCHED: Final = 17
-C_FIRST: Final = 18
+C_BUCKETS: Final = 12
+C_SEEN: Final = 13
+"""Number of entries of the moment in the dedup table, and the stamp of the moment."""
+C_STAMP: Final = 14
+C_NUMBERS: Final = 15
+C_TOUCHED: Final = 16
+C_FIRST: Final = 17
 """The position of the batch's first event."""
-C_CALLBACK: Final = 19
-"""The address of the function that does in Python what the loop cannot."""
-C_DUE: Final = 20
-"""The instant of the time events that are at hand, ns."""
-C_TIMES: Final = 21
-"""How many time events have fired of which instances or matches may know."""
-C_CROWD: Final = 22
-"""From how many rows or links on it is looked what is still referred to."""
-C_SLACK: Final = 23
-"""So many more may be born and found before it has to be looked whether there is room."""
-C_MOST_EXTRA: Final = 24
-"""The most words of an extra block, and the most time events, of any pattern."""
-C_MOST_TIMERS: Final = 25
-C_TOGETHER: Final = 26
-"""How many instances were affected by the events at hand that are consumed together."""
-C_SPENT: Final = 27
-"""How many values of inner keys have gone their own way, and whether any pattern has inner keys."""
-C_INNER: Final = 28
-COUNTERS: Final = 29
+C_CALLBACK: Final = 18
+"""The address of the Python callback for operations outside the loop."""
+C_DUE: Final = 19
+"""The instant of the current time events, ns."""
+C_TIMES: Final = 20
+"""Number of fired time events to which instances or matches may refer."""
+C_CROWD: Final = 21
+"""Number of rows or links that triggers the next compaction."""
+C_SLACK: Final = 22
+"""Number of instances and matches that may be created before the next check for room."""
+C_MOST_EXTRA: Final = 23
+"""Maximum of extra-block words, and of time events, over all patterns."""
+C_MOST_TIMERS: Final = 24
+C_TOGETHER: Final = 25
+"""Number of instances affected by the current group of events consumed together."""
+C_SPENT: Final = 26
+"""Number of closed values of inner keys, and whether any pattern has inner keys."""
+C_INNER: Final = 27
+COUNTERS: Final = 28
 
 # Words that hold two things.
 UNIT_SHIFT: Final = 32
@@ -280,11 +281,12 @@ NAME_SHIFT: Final = 32
 HEAD_MASK: Final = (1 << NAME_SHIFT) - 1
 
 DEAD: Final = -2
-"""The state of an instance that a time event has moved or failed, until its row is come by."""
+"""The state of an instance moved or failed by a time event, until its row is freed."""
 
 ROOT: Final = 0
 ASIDE: Final = LARGEST
-"""Where extra blocks stand that are no instance's: that of a start, and one in which registers begin anew to look."""
+"""Extra blocks of no instance: that of a start, and a scratch block for registers reset while a condition is evaluated.
+"""
 
 # The two phases of an event: what waits for it, and what it begins.
 WAITING: Final = 0
@@ -293,4 +295,4 @@ STARTING: Final = 1
 # Why the loop stopped.
 DONE: Final = 0
 ROOM: Final = 1
-"""Something is full."""
+"""Stop reason: an array is full."""

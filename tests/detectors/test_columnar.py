@@ -17,11 +17,11 @@ pytest.importorskip("numba", reason="the columnar engine needs the extra distced
 
 import numpy as np
 
-from distced.detectors.columnar import word_offsets as layout
+from distced.detectors.columnar import word_offsets
 from distced.detectors.columnar.batch.columns import Batch, Column
 from distced.detectors.columnar.engine import ColumnarEngine
-from distced.detectors.columnar.kernel import compaction as keeping
 from distced.detectors.columnar.program.units import supports
+from distced.detectors.columnar.results import store
 from distced.detectors.compiler import Compiled, compile_file, compile_pattern
 from distced.detectors.conformance import Case, Kinds, load_cases, run_case
 from distced.detectors.stepwise.engine import StepwiseEngine
@@ -82,6 +82,7 @@ def test_most_of_the_language_is_run_by_the_loop() -> None:
     assert sum(supports(each.automaton) for each in patterns) > 0.7 * len(patterns)
 
 
+@pytest.mark.slow
 def test_random_patterns_and_streams() -> None:
     """A share of what `make properties` runs at length."""
     compared = sum(differences(seed) for seed in range(1500))
@@ -100,14 +101,15 @@ def test_matches_are_positions_until_somebody_asks() -> None:
     assert (pair.type, pair.attributes, [each.seq for each in pair.events]) == ("Pair", {"k": 2}, [2, 3])
 
 
+@pytest.mark.slow
 def test_what_nobody_refers_to_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     """A long stream leaves no more behind than what is alive, and finds what the stepwise engine finds."""
-    monkeypatch.setattr(keeping, "LEAST", 64)
+    monkeypatch.setattr(store, "LEAST", 64)
     random = Random(3)
     text = "([A as x], [B where k == x.k] | [T]) @ T = 30ns ; [C where v > x.v] within 100ns by k"
     engine, other = ColumnarEngine([compile_pattern(text)]), StepwiseEngine([compile_pattern(text)])
     assert engine.loop is not None
-    engine.loop.state.counters[layout.C_CROWD] = 64
+    engine.loop.state.counters[word_offsets.C_CROWD] = 64
     found, expected = [], []
     for start in range(0, 20_000, 50):
         events = [
@@ -119,7 +121,7 @@ def test_what_nobody_refers_to_is_let_go(monkeypatch: pytest.MonkeyPatch) -> Non
     assert told(found) == told(expected)
     assert len(found) > 500
     counters = engine.loop.state.counters
-    assert max(counters[layout.C_ROWS], counters[layout.C_LINKS], counters[layout.C_TIMES]) < 2000
+    assert max(counters[word_offsets.C_ROWS], counters[word_offsets.C_LINKS], counters[word_offsets.C_TIMES]) < 2000
     assert engine.loop.store.held < 2000
 
 
@@ -196,11 +198,12 @@ def test_an_error_in_what_python_does_for_the_loop_is_raised(monkeypatch: pytest
         engine.feed([Event("A", 1, 1, "s", 1, {"name": "x"})])
 
 
+@pytest.mark.slow
 def test_with_bounds_checked(tmp_path: Path) -> None:
     """The loop compiled with numba's checks, in a process of its own: nothing is read or written beyond an array."""
     environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
     script = (
-        "from tests.support.columnar_engine import differences; "
+        "from tests.support.columnar_engine import differences\n"
         "print(sum(differences(seed) for seed in range(3000, 3300)))"
     )
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=280)
@@ -209,8 +212,10 @@ def test_with_bounds_checked(tmp_path: Path) -> None:
 
 
 def test_nothing_is_paid_where_it_is_not_used() -> None:
-    modules = "distced.detectors.batch_run.runner, distced.detectors.runtime.engines"
-    script = f"import sys, {modules}; print('numba' in sys.modules or 'numpy' in sys.modules)"
+    script = (
+        "import sys, distced.detectors.batch_run.runner, distced.detectors.runtime.engines\n"
+        "print('numba' in sys.modules or 'numpy' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, timeout=60)
     assert done.stdout.strip() == "False", done.stderr
 
@@ -271,7 +276,7 @@ def test_nothing_to_consume_before_anything_has_happened() -> None:
     assert _alike(["[A] & [B]", "[A] ; [B]"], [[], _row("AB"), []]) == 2
 
 
-def test_marks_of_thinned_types_stay_inside_across_a_hand_over() -> None:
+def test_marks_of_throttled_types_stay_inside_across_a_hand_over() -> None:
     compiled = compile_file("type Seen = A every 10ns\n[Seen] & [B] -> X()\n[A] ; [C] -> Y()")
     events = [Event("A", 5, 5, "s", 0, {"k": 1}), Event("B", 6, 6, "s", 1, {}), Event("C", 7, 7, "s", 2, {})]
     engine = ColumnarEngine(compiled)
@@ -283,17 +288,17 @@ def test_marks_of_thinned_types_stay_inside_across_a_hand_over() -> None:
 
 
 def test_after_a_peak_of_instances_it_is_not_looked_through_with_every_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "LEAST", 64)
+    monkeypatch.setattr(store, "LEAST", 64)
     engine = ColumnarEngine([compile_pattern("[A] ; [B] within 10ns")])
     assert engine.loop is not None
-    engine.loop.state.counters[layout.C_CROWD] = 64
+    engine.loop.state.counters[word_offsets.C_CROWD] = 64
     engine.feed([Event("A", 0, 0, "s", number, {}) for number in range(1000)])
     engine.feed([Event("B", 50, 50, "s", 1000, {})])
     assert engine.live_instances() == 0
-    engine.loop.state.counters[layout.C_CROWD] = 64
+    engine.loop.state.counters[word_offsets.C_CROWD] = 64
     calls: list[int] = []
     monkeypatch.setattr(
-        "distced.detectors.columnar.looping.collect", lambda *given: (calls.append(1), keeping.collect(*given))
+        "distced.detectors.columnar.loop.collect", lambda *given: (calls.append(1), store.collect(*given))
     )
     for at in range(100, 160):
         engine.feed([Event("C", at, at, "s", at + 1000, {})])
@@ -305,7 +310,7 @@ def test_ids_that_cannot_come_again_are_forgotten() -> None:
     assert engine.loop is not None
     for start in range(0, 30_000, 1000):
         engine.feed([Event("AB"[at % 2], at, at, "s", at, {}) for at in range(start, start + 1000)])
-    assert len(engine.loop.findings[engine.loop.assembler.units[0]].reported) < 10_000
+    assert len(engine.loop.composites[engine.loop.assembler.units[0]].reported) < 10_000
 
 
 def test_events_may_be_asked_for_twice() -> None:
@@ -382,12 +387,13 @@ def test_inner_keys_are_run_by_the_loop(text: str, consumption: Literal["ordered
     assert len(found) > 5
 
 
+@pytest.mark.slow
 def test_values_of_inner_keys_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "LEAST", 64)
+    monkeypatch.setattr(store, "LEAST", 64)
     pattern = compile_pattern("[X] ; ([A] ; [B] by k) within 60ns")
     engine, other = ColumnarEngine([pattern]), StepwiseEngine([pattern])
     assert engine.loop is not None
-    engine.loop.state.counters[layout.C_CROWD] = 64
+    engine.loop.state.counters[word_offsets.C_CROWD] = 64
     random, found, expected = Random(4), [], []
     for start in range(0, 20_000, 50):
         events = [
@@ -402,10 +408,10 @@ def test_values_of_inner_keys_are_let_go(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_events_of_which_nothing_begins_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "LEAST", 64)
+    monkeypatch.setattr(store, "LEAST", 64)
     engine = ColumnarEngine([compile_pattern("[Z] ; [A]")])
     assert engine.loop is not None
-    engine.loop.state.counters[layout.C_CROWD] = 64
+    engine.loop.state.counters[word_offsets.C_CROWD] = 64
     for start in range(0, 10_000, 50):
         engine.feed([Event("A", at, at, "s", at, {}) for at in range(start, start + 50)])
     assert engine.loop.store.held < 1000

@@ -8,11 +8,11 @@ import pytest
 
 pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
 
-from distced.detectors.columnar import word_offsets as layout
+from distced.detectors.columnar import word_offsets
 from distced.detectors.columnar.batch.columns import Batch
 from distced.detectors.columnar.engine import ColumnarEngine
-from distced.detectors.columnar.looping import Loop
-from distced.detectors.columnar.prefixes import chain_of
+from distced.detectors.columnar.loop import Loop
+from distced.detectors.columnar.program.sharing import chain_of
 from distced.detectors.compiler import Compiled, compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import PatternError
@@ -111,7 +111,7 @@ def test_what_was_removed_is_swept_out() -> None:
     loop.feed(Batch.of_events([Event("A", at, at, "s", at, {}) for at in range(100)]))
     assert loop.live == 100
     loop.remove(0)
-    loop.state.counters[layout.C_CROWD] = 0
+    loop.state.counters[word_offsets.C_CROWD] = 0
     assert len(loop.feed(Batch.of_events([Event("B", 200, 200, "s", 200, {})]))) == 0
     assert loop.live == 0
 

@@ -12,12 +12,13 @@ import pytest
 
 pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
 
-from distced.detectors.columnar import word_offsets as layout
+from distced.detectors.columnar import word_offsets
 from distced.detectors.columnar.batch.columns import Batch
-from distced.detectors.columnar.kernel import compaction as keeping
-from distced.detectors.columnar.kernel.start_lookup import Starts, slot_of
-from distced.detectors.columnar.looping import Loop
-from distced.detectors.columnar.program.free_list import Stretches
+from distced.detectors.columnar.kernel.start_lookup import slot_of
+from distced.detectors.columnar.loop import Loop
+from distced.detectors.columnar.program.free_list import FreeList
+from distced.detectors.columnar.program.start_table import StartTable
+from distced.detectors.columnar.results import store
 from distced.detectors.columnar.word_offsets import TAG_BITS
 from distced.detectors.compiler import compile_pattern
 from distced.middleware.model.events import Event
@@ -37,6 +38,7 @@ def test_so_do_many() -> None:
         come_and_go(seed, spoil=seed % 2 == 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [20, pytest.param(2_000, marks=pytest.mark.properties)])
 def test_with_bounds_checked_and_what_is_free_spoiled(seeds: int, tmp_path: Path) -> None:
     """In a process of its own: whatever is read of what was freed leads beyond an array."""
@@ -50,7 +52,7 @@ def test_with_bounds_checked_and_what_is_free_spoiled(seeds: int, tmp_path: Path
 
 
 def test_it_stays_as_large_as_the_most_patterns_there_were(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "LEAST_LEFT", 20)
+    monkeypatch.setattr(store, "LEAST_LEFT", 20)
     random = Random(7)
     loop = Loop(())
     assembler = loop.assembler
@@ -74,7 +76,7 @@ def test_it_stays_as_large_as_the_most_patterns_there_were(monkeypatch: pytest.M
     assert assembler.records.room.end < 4 * most[0]
     assert len(assembler.starts.entries) <= 1024
     assert len(assembler.whens) < 100
-    assert len(loop.findings._made) <= len(live)
+    assert len(loop.composites._made) <= len(live)
     assert assembler.writer.names.keys() == assembler.units.keys() == live.keys()
     for number in live:
         loop.remove(number)
@@ -93,7 +95,7 @@ def test_it_stays_as_large_as_the_most_patterns_there_were(monkeypatch: pytest.M
 
 
 def test_removing_brings_about_a_collection_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "LEAST_LEFT", 5)
+    monkeypatch.setattr(store, "LEAST_LEFT", 5)
     loop = Loop(compile_pattern(f"[A] ; [B where v == {number}]").automaton for number in range(10))
     loop.feed(Batch.of_events([Event("A", 1, 1, "s", 1, {})]))
     for number in range(9):
@@ -101,13 +103,13 @@ def test_removing_brings_about_a_collection_now_and_then(monkeypatch: pytest.Mon
     assert loop.assembler.removed == 3
     first = loop.add(compile_pattern("[C]").automaton)
     assert first.number == 0
-    assert loop.state.fired[0].tolist() == [layout.NONE, layout.NONE, 1]
+    assert loop.state.fired[0].tolist() == [word_offsets.NONE, word_offsets.NONE, 1]
 
 
 @pytest.mark.parametrize("fed", [False, True])
 def test_matches_are_those_of_a_pattern_that_was_removed(fed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where another one has its number."""
-    monkeypatch.setattr(keeping, "LEAST_LEFT", 0)
+    monkeypatch.setattr(store, "LEAST_LEFT", 0)
     gone, other = (compile_pattern(text).automaton for text in ("[A as x] -> Old(v = x.v)", "[A] -> New(w = 1)"))
     loop = Loop([gone])
     matches = loop.feed(Batch.of_events([Event("A", 1, 1, "s", 1, {"v": 3})]))
@@ -128,11 +130,11 @@ def test_what_was_told_is_not_told_again_by_a_pattern_that_was_removed() -> None
     loop.remove(0)
     assert loop.events_of(again) == []
     loop.feed(Batch.of_events([]))
-    assert not loop.findings._made
+    assert not loop.composites._made
 
 
 def test_an_instance_goes_on_when_the_pattern_that_began_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "LEAST_LEFT", 0)
+    monkeypatch.setattr(store, "LEAST_LEFT", 0)
     texts = [f"[A] ; [B] ; [C where v == {number} <= C] within 1min" for number in range(3)]
     loop = Loop(compile_pattern(text).automaton for text in texts)
     loop.feed(Batch.of_events([Event("A", 1, 1, "s", 1, {})]))
@@ -146,7 +148,7 @@ def test_an_instance_goes_on_when_the_pattern_that_began_it_is_gone(monkeypatch:
 @pytest.mark.parametrize("seed", range(10))
 def test_stretches_are_given_to_one_at_a_time(seed: int) -> None:
     random = Random(seed)
-    room = Stretches(3)
+    room = FreeList(3)
     taken: dict[int, int] = {}
     most = 0
     for _ in range(2000):
@@ -172,10 +174,10 @@ def test_stretches_are_given_to_one_at_a_time(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_starts_are_found_where_they_stand(seed: int) -> None:
     random = Random(seed)
-    starts = Starts()
+    starts = StartTable()
     expected: dict[tuple[int, int, int], set[tuple[int, int]]] = {}
     slots: dict[tuple[int, int, int], int] = {}
-    made_anew, move = 0, 0
+    rebuilt, move = 0, 0
     for _ in range(3000):
         many = random.choice((3, 30, 3000))
         tags = random.choice((0, 1, 1, 1))
@@ -192,19 +194,19 @@ def test_starts_are_found_where_they_stand(seed: int) -> None:
             move += 1
             starts.add(*name, (move + 5, move, 1, -1, -1), (0.0, 0.0, 0.0, move))
             expected.setdefault(name, set()).add((move + 5, move))
-        if starts.made_anew == made_anew:
+        if starts.rebuilt == rebuilt:
             assert all(slot == slot_of(starts.lookup, *each) for each, slot in slots.items())
-        made_anew = starts.made_anew
+        rebuilt = starts.rebuilt
         general = [each for each in expected if (each[0] - 1) % (1 << 2 * TAG_BITS) == 0]
         slots = slots | {each: int(slot_of(starts.lookup, *each)) for each in general}
         slots = {each: int(slot_of(starts.lookup, *each)) for each in slots}
     for name, found in expected.items():
         row = starts.lookup[slot_of(starts.lookup, *name)]
-        offset, length, capacity = row[layout.I_OFFSET :].tolist()
+        offset, length, capacity = row[word_offsets.I_OFFSET :].tolist()
         assert length <= capacity <= 4 * length
         assert set(map(tuple, starts.entries[offset : offset + length, :2].tolist())) == found
         assert (
             starts.bounds[offset : offset + length, 3].tolist() == starts.entries[offset : offset + length, 1].tolist()
         )
-    there = starts.lookup[:, layout.I_NAME] != 0
+    there = starts.lookup[:, word_offsets.I_NAME] != 0
     assert starts.names == there.sum() == len(expected.keys() | slots.keys())

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from distced.detectors import readiness
-from distced.detectors.readiness import InBackground
+from distced.detectors import warm_start
 from distced.detectors.runtime.engine_switch import engines
 from distced.detectors.runtime.engines import has_columnar
+from distced.detectors.warm_start import InBackground
 from distced.middleware.model.errors import DistcedError
 from tests.support.engine_switches import AtOnce
 
@@ -29,7 +29,7 @@ def _until(there: Callable[[], object]) -> None:
 
 
 def test_without_numba_it_is_said_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readiness, "has_columnar", lambda: False)
+    monkeypatch.setattr(warm_start, "has_columnar", lambda: False)
     prepared = InBackground()
     assert prepared.problem == ""
     assert not prepared.ready()
@@ -39,7 +39,7 @@ def test_without_numba_it_is_said_why(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nothing_is_prepared_before_somebody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    monkeypatch.setattr(readiness, "has_columnar", lambda: bool(asked.append(1)))
+    monkeypatch.setattr(warm_start, "has_columnar", lambda: bool(asked.append(1)))
     prepared = InBackground()
     assert asked == []
     for _ in range(3):
@@ -51,7 +51,7 @@ def test_where_it_cannot_be_compiled_that_is_said(monkeypatch: pytest.MonkeyPatc
     failing = tmp_path / "python"
     failing.write_text("#!/bin/sh\necho something first >&2\necho there is no room >&2\nexit 3\n", encoding="utf-8")
     failing.chmod(0o755)
-    monkeypatch.setattr(readiness, "has_columnar", lambda: True)
+    monkeypatch.setattr(warm_start, "has_columnar", lambda: True)
     monkeypatch.setattr(sys, "executable", str(failing))
     prepared = InBackground()
     assert not prepared.ready()
@@ -75,7 +75,7 @@ def test_one_that_cannot_be_had_is_refused() -> None:
 
 PREPARED = """
 import sys, threading, time
-from distced.detectors.readiness import in_background
+from distced.detectors.warm_start import in_background
 assert in_background() is in_background()
 prepared, calls = in_background(), []
 assert "numba" not in sys.modules
@@ -104,6 +104,7 @@ print(sorted(there() - before))
 """
 
 
+@pytest.mark.slow
 def test_afterwards_nothing_is_left_to_be_compiled() -> None:
     pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

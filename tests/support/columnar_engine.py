@@ -8,7 +8,7 @@ from dataclasses import replace
 from random import Random
 from unittest.mock import patch
 
-from distced.detectors.columnar import state as memory
+from distced.detectors.columnar import state
 from distced.detectors.columnar.engine import ColumnarEngine
 from distced.detectors.compiler import Compiled, compile_pattern, register_derived
 from distced.detectors.language.parser import parse_file
@@ -25,7 +25,7 @@ from tests.support.random_patterns import FEATURES, TYPES, PatternMaker, make_ev
 def differences(seed: int) -> bool:
     """Run both on what a seed says, and hold one to the other; False where there was nothing for the compiled loop."""
     # With little room at first the loop stops for want of it in the middle of everything.
-    with patch.object(memory, "FIRST", (4, 64)[seed % 2]):
+    with patch.object(state, "FIRST", (4, 64)[seed % 2]):
         return _differences(Random(seed), seed)
 
 
@@ -69,7 +69,7 @@ def _differences(random: Random, seed: int) -> bool:
 
 
 def _patterns(random: Random, *, late: bool) -> list[Compiled]:
-    """Some patterns; one may read what another publishes, and thinned types.
+    """Some patterns; one may read what another publishes, and throttled types.
 
     An instance whose window has closed may be swept out, or not, before an event comes late that would have been in it:
     so there are no windows where some do.
@@ -84,7 +84,7 @@ def _patterns(random: Random, *, late: bool) -> list[Compiled]:
         try:
             made = compiled(publication, epochs=random.random() < 0.1)
             if random.random() < 0.15:
-                made = _thinned(random, made)
+                made = _throttled(random, made)
             # Such as read one another in a circle are refused.
             in_order([*patterns.values(), made])
         except (PatternError, ValueError):
@@ -93,7 +93,7 @@ def _patterns(random: Random, *, late: bool) -> list[Compiled]:
     return list(patterns.values())
 
 
-def _thinned(random: Random, pattern: Compiled) -> Compiled:
+def _throttled(random: Random, pattern: Compiled) -> Compiled:
     """A pattern in which `A` is the first of each few instants."""
     every = random.choice(("2ns", "5ns", "5ns by k"))
     registry = TypeRegistry(open=True)

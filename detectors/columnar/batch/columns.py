@@ -1,7 +1,7 @@
 """A batch of events as columns, in the order of consumption.
 
 Built from events, or from arrays as they are (a recording, a frame of raw columns), when events are made into objects
-only if somebody asks for one.
+only when one is asked for.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NO_TEXTS: Final = Texts()
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """What a side of a `&` hands on to the pattern around it, with its composite events.
+    """A value that a side of a `&` hands on to the enclosing pattern, with its composite events.
 
     Attributes:
         name: of a variable, or of a register.
@@ -40,7 +40,7 @@ class Handed:
     counted: bool = False
 
     def of(self, event: Event) -> Attribute:
-        """What an event hands on; null for nothing."""
+        """The value that an event hands on; null for none."""
         if not isinstance(event, PartEvent):
             return None
         if self.counted:
@@ -52,11 +52,11 @@ class Handed:
 
 
 ColumnName: TypeAlias = str | tuple[str, ...] | Handed
-"""What a column holds: an attribute, the values of a key as one number, what a part hands on."""
+"""Name of a column: an attribute, the values of a key as one number, or a value handed on by a part."""
 
 
 def read_of(event: Event, what: str) -> Attribute:
-    """An attribute of an event, or one of the ends of its timestamp, by the names that captures have for them."""
+    """The accessor of an attribute of an event, or of an end of its timestamp, by capture names."""
     if what in ("lo()", "hi()"):
         return event.lo if what == "lo()" else event.hi
     return event.attributes.get(what)
@@ -78,7 +78,9 @@ class Column:
 
     @classmethod
     def of(cls, values: Any) -> Column:
-        """From an array of integers, floats (NaN as null) or booleans, or from any sequence of attribute values."""
+        """A column from an array of integers, floats (NaN as null) or booleans, or from any sequence of attribute
+        values.
+        """
         if isinstance(values, np.ndarray) and values.dtype.kind in "iufb":
             if values.dtype.kind == "b":
                 return cls(BOOLEAN, values.astype(np.int64))
@@ -101,7 +103,7 @@ class Column:
 
     @classmethod
     def _of_one_kind(cls, values: Sequence[Attribute], kinds: set[type]) -> Column | None:
-        """The same for values of one kind and null, as most attributes are, in a tenth of the time."""
+        """A column of values of one kind and null, the common case, in a tenth of the time."""
         (kind,) = kinds - {NoneType}
         tag = {int: INTEGER, float: FLOAT, str: TEXT, bool: BOOLEAN}.get(kind)
         if tag is None:
@@ -129,18 +131,18 @@ class Column:
         return cls(np.where(missing, NULL, TEXT).astype(np.uint8) if missing.any() else TEXT, payload, texts)
 
     def value(self, place: int) -> Attribute:
-        """One of them as an attribute's value."""
+        """The attribute value at a position."""
         tag = self.tags if isinstance(self.tags, int) else int(self.tags[place])
         payload = int(self.payload[place])
         return self.texts[payload] if tag == TEXT and self.texts is not None else _NO_TEXTS.unpacked(tag, payload)
 
     def select(self, places: Ints) -> Column:
-        """Some of them."""
+        """The column at some positions."""
         tags = self.tags if isinstance(self.tags, int) else self.tags[places]
         return Column(tags, self.payload[places], self.texts)
 
     def values(self) -> list[Attribute]:
-        """As attribute values."""
+        """All attribute values."""
         return [self.value(place) for place in range(len(self.payload))]
 
 
@@ -163,24 +165,24 @@ class Batch(ABC):
 
     @property
     def pieces(self) -> Sequence[tuple[Batch, Ints | slice]]:
-        """The batches it was put together from, each with the places of its events."""
+        """The batches merged into this one, each with the positions of its events."""
         return ((self, slice(None)),)
 
     @abstractmethod
     def column(self, name: str | Handed) -> Column | None:
-        """An attribute of all events, or what they hand on; None where none has it."""
+        """The column of an attribute or handed-on value; None where no event has it."""
 
     @abstractmethod
     def event(self, place: int) -> Event:
-        """One of the events."""
+        """The event at a position."""
 
     @abstractmethod
     def select(self, places: Ints) -> Batch:
-        """Some of the events; the others are let go."""
+        """The batch of some of the events; the others are released."""
 
     @classmethod
     def of_events(cls, events: Sequence[Event]) -> Batch:
-        """From events in the order of consumption."""
+        """A batch of events in the order of consumption."""
         return _OfEvents(events)
 
     @classmethod
@@ -196,7 +198,7 @@ class Batch(ABC):
         first: int = 0,
         numbers: NDArray[Any] | None = None,
     ) -> Batch:
-        """From arrays of one length.
+        """A batch of arrays of equal length.
 
         Args:
             first: the sequence number of the first event; those of the others follow.
@@ -220,7 +222,7 @@ class Batch(ABC):
 
 
 def _check(types: NDArray[Any], type_names: Sequence[str], lo: Ints, hi: Ints) -> None:
-    """Raise `EventError` for types that have no name, timestamps that are none, and events out of order."""
+    """Raise `EventError` for types without a name, invalid timestamps, and events out of order."""
     least, most = int(types.min()), int(types.max())
     if least < 0 or most >= len(type_names):
         wrong = least if least < 0 else most

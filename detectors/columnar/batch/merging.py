@@ -1,7 +1,7 @@
-"""A batch of events and composite events found meanwhile, as one batch in the order of consumption.
+"""A batch of events and the composite events detected meanwhile, as one batch in the order of consumption.
 
 A composite event has the `hi` of its last event but an earlier `lo`, so it may sort before events of the same instant.
-Batches hold whole instants therefore, and what is found in one belongs into the same one.
+Therefore batches hold whole instants, and composite events belong into the batch they are detected in.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Places: TypeAlias = NDArray[np.int32]
 
 
 class MergedBatch(Batch):
-    """Events of a batch, and others among them.
+    """Events of a batch, with other events merged in.
 
     Attributes:
         alike: the places of events with the same order key as the one before, which are consumed together with it.
@@ -76,7 +76,7 @@ class MergedBatch(Batch):
 
 
 def together_by_key(batch: Batch) -> Places | None:
-    """For each event the first of those with the same order key; None where all differ."""
+    """For each event the first one with the same order key; None where all differ."""
     if not isinstance(batch, MergedBatch) or not batch.alike:
         return None
     firsts = np.arange(len(batch), dtype=np.int32)
@@ -91,7 +91,7 @@ def together_by_instant(batch: Batch) -> Places:
 
 
 def _place_in(batch: Batch, key: OrderKey) -> int:
-    """How many events of a batch come before an order key, or have it."""
+    """Number of events of a batch before or at an order key."""
     first, end = np.searchsorted(batch.hi, key[0]), np.searchsorted(batch.hi, key[0], "right")
     while first < end:
         middle = (first + end) // 2

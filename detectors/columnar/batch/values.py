@@ -1,6 +1,6 @@
-"""Attribute values as numbers: a tag that says the kind, and 64 bits that say which.
+"""Attribute values as numbers: a tag for the kind, and 64 bits for the value.
 
-Texts are numbers into a dictionary that everybody of one engine shares, so that two are equal iff their numbers are.
+Texts are numbers into a dictionary that all parts of one engine share, so that two are equal iff their numbers are.
 What a kind cannot do by itself in the compiled loop (to order texts, to leave 64 bits) is done on the values themselves
 by `middleware.sets.values`, so that it means the same.
 """
@@ -42,7 +42,7 @@ class Texts:
         return found
 
     def numbers(self, texts: Iterable[str]) -> list[int]:
-        """The numbers of several."""
+        """The numbers of several texts."""
         return [self.number(text) for text in texts]
 
     def packed(self, value: Attribute) -> tuple[int, int]:
@@ -78,13 +78,13 @@ def bits(number: float) -> int:
 
 
 def number_of(payload: int) -> float:
-    """The float of 64 bits."""
+    """The float with these 64 bits."""
     found: float = unpack_bytes("<d", pack_bytes("<q", payload))[0]
     return found
 
 
 def plain(value: Attribute) -> Attribute:
-    """A number as columns of keys have it: a whole one as an integer."""
+    """A number in the form of key columns: whole numbers as integers."""
     if isinstance(value, float) and value.is_integer() and -(2.0**63) <= value < 2.0**63:
         return int(value)
     return value

@@ -1,4 +1,4 @@
-"""The machine for conditions and values: small instructions on a stack of tagged values.
+"""The condition VM: evaluates conditions and values, by small instructions on a stack of tagged values.
 
 It does what numbers, booleans, null and the equality of texts need; everything else (functions, the order of texts,
 what leaves 64 bits) is handed to `middleware.sets.values` through a callback, so that there is one meaning. The
@@ -44,7 +44,7 @@ from distced.detectors.columnar.word_offsets import (
 )
 
 EXACT = 2**53
-"""Up to this, whole numbers are floats without a loss."""
+"""Bound up to which whole numbers are floats without a loss."""
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -135,7 +135,7 @@ def evaluate(program, events, state, code, event, lo, hi, extra, base):
 
 @compiled
 def binary(state, operation, top):
-    """Two values on the stack, from `top` on, become one."""
+    """Reduce two values on the stack, from `top` on, to one."""
     stack, floats, tags = state.stack, state.floats, state.tags
     left, right = tags[top], tags[top + 1]
     if left == INTEGER and right == INTEGER:
@@ -203,7 +203,7 @@ def binary(state, operation, top):
 
 @compiled
 def compared(operation, a, b):
-    """Whether two numbers compare so."""
+    """Whether two numbers satisfy a comparison."""
     if operation == OP_EQ:
         return np.int64(a == b)
     if operation == OP_NE:

@@ -1,7 +1,8 @@
-"""What was seen in the moment at hand: instances that became equal, and matches with the same constituents.
+"""Dedup within a moment: instances that became equal, and matches with the same constituents.
 
-Design, section 1: two instances equal in all parts are one, and so are two composite events with one id. What was seen
-in an earlier moment is told from what is new by a stamp, so that nothing has to be cleared.
+Design, section 1: two instances equal in all parts are one, and so are two composite events with one id. A moment is
+the consumption of one event, or of all time events that are due together. Entries of an earlier moment have another
+stamp, so that nothing has to be cleared.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from distced.detectors.columnar.word_offsets import (
 
 @inlined
 def next_moment(state):
-    """What was seen so far says nothing of what comes."""
+    """Begin a moment: invalidate the entries of the table."""
     state.counters[C_SEEN] = 0
     state.counters[C_STAMP] += 1
 
 
 @compiled
 def seen_before(program, state, row):
-    """Whether there is an instance of this moment that is equal in all parts; if not, it is noted."""
+    """Whether an instance of this moment equal in all parts exists; if not, it is added."""
     counters, rows, seen = state.counters, state.rows, state.seen
     hashed = mix(mix(rows[row, R_STATE], rows[row, R_LO]), rows[row, R_KEY])
     link = rows[row, R_LINK]
@@ -87,7 +88,7 @@ def same_chain(state, link, other):
 
 @compiled
 def match_before(state, unit, link, number):
-    """The match of this moment with the same constituents; -1 where there is none, and this one is noted."""
+    """The match of this moment with the same constituents; -1 if there is none, and this one is added."""
     counters, seen, found = state.counters, state.seen, state.found
     hashed = mix(unit, state.links[link, 2] if link >= 0 else np.int64(0))
     mask = len(seen) - 1
@@ -109,7 +110,7 @@ def match_before(state, unit, link, number):
 
 @allocating
 def seen_again(seen, stamp, length):
-    """What was seen in the moment at hand in a longer table."""
+    """Rehash the entries of this moment into a larger table."""
     made = np.zeros((length, 3), np.int64)
     mask = length - 1
     for entry in range(len(seen)):

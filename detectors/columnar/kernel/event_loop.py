@@ -1,11 +1,11 @@
 """The compiled loop: events are offered to instances, rules 1 to 3 of design, section 1, over rows of numbers.
 
-The same as the stepwise engine's matcher, told once for all automata: what differs from pattern to pattern is read from
-the program. A loop written and compiled for each pattern was rejected: it is some two times as fast, takes seconds to
+The same as the stepwise engine's matcher, once for all automata: what differs from pattern to pattern is read from the
+program. A loop written and compiled for each pattern was rejected: it is some two times as fast, takes seconds to
 compile, and there may be 400,000 patterns.
 
-Where something is full, the loop stops *before* the next instance, says where it stands, and is called again when there
-is more room; so nothing is ever done twice.
+When an array is full, the loop stops *before* the next instance, records its position, and is called again after the
+array has grown; so nothing is done twice.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from distced.detectors.columnar.kernel.transitions import (
 )
 from distced.detectors.columnar.word_offsets import (
     ALIKE,
-    C_ALARMS,
     C_CURRENT,
     C_DUE,
     C_EVENT,
@@ -42,6 +41,7 @@ from distced.detectors.columnar.word_offsets import (
     C_PHASE,
     C_PREVIOUS,
     C_SEEN,
+    C_TIMERS,
     C_TIMES,
     C_TOGETHER,
     C_TOUCHED,
@@ -85,12 +85,12 @@ from distced.detectors.columnar.word_offsets import (
 
 @compiled
 def run(program, events, state, until):
-    """Consume the events of a batch from where the loop stands to `until`; why it stopped."""
+    """Consume the events of a batch from the loop's position to `until`; the reason for stopping."""
     counters = state.counters
     while 0 <= counters[C_EVENT] < until:
         event = counters[C_EVENT]
         hi = events.hi[event]
-        if counters[C_ALARMS] > 0 and state.alarms[0, 0] < hi and fire(program, events, state, hi - 1) == ROOM:
+        if counters[C_TIMERS] > 0 and state.timers[0, 0] < hi and fire(program, events, state, hi - 1) == ROOM:
             return ROOM
         if counters[C_DUE] != NONE:
             next_moment(state)
@@ -194,7 +194,7 @@ def offer(program, events, state, event, groups, kind):
 
 @inlined
 def visit_of(program, place, kind):
-    """What events of a type do in a state; 0 where it does not look at them."""
+    """The visit of events of a type in a state; 0 where they are not read."""
     memory = program.memory
     visits = memory[place + S_VISITS]
     for each in range(memory[visits]):
@@ -205,7 +205,7 @@ def visit_of(program, place, kind):
 
 @inlined
 def begin(program, events, state, event, signatures):
-    """Begin what an event begins: start states are always active, and stay."""
+    """Begin matches with an event: start states are always active, and stay."""
     counters, memory, lookup, entries = state.counters, program.memory, program.lookup, program.entries
     lo, hi = events.lo[event], events.hi[event]
     position = counters[C_FIRST] + event
@@ -240,7 +240,7 @@ def begin(program, events, state, event, signatures):
 
 @inlined
 def start(program, events, state, visit, move, known, event, position, lo, hi):
-    """Begin a match with a move out of a start state, if the event is one for it."""
+    """Begin a match with a move out of a start state, if the event satisfies it."""
     memory = program.memory
     unit = np.int64(memory[visit + V_UNIT])
     key, tag = np.int64(0), np.int64(NULL)
@@ -268,11 +268,11 @@ def start(program, events, state, visit, move, known, event, position, lo, hi):
 
 @compiled
 def fire(program, events, state, until):
-    """Let every time event that is due at or before `until` happen, in order."""
-    counters, memory, rows, alarms = state.counters, program.memory, state.rows, state.alarms
-    while counters[C_ALARMS] > 0 and alarms[0, 0] <= until:
-        due, row, timer = alarms[0, 0], alarms[0, 2], alarms[0, 4]
-        if rows[row, R_STATE] < 0 or rows[row, R_TAG] != alarms[0, 3]:
+    """Fire every time event due at or before `until`, in order."""
+    counters, memory, rows, timers = state.counters, program.memory, state.rows, state.timers
+    while counters[C_TIMERS] > 0 and timers[0, 0] <= until:
+        due, row, timer = timers[0, 0], timers[0, 2], timers[0, 4]
+        if rows[row, R_STATE] < 0 or rows[row, R_TAG] != timers[0, 3]:
             pop(state)
             continue
         unit = rows[row, R_STATE] >> UNIT_SHIFT
@@ -301,7 +301,7 @@ def fire(program, events, state, until):
 
 @inlined
 def end(program, state, row):
-    """An instance has moved or failed, and its row is left until somebody comes by."""
+    """End an instance that has moved or failed; its row is freed with the next pass over its bucket."""
     rows = state.rows
     unit = rows[row, R_STATE] >> UNIT_SHIFT
     size = program.memory[unit + U_EXTRA]
@@ -313,7 +313,7 @@ def end(program, state, row):
 
 @inlined
 def is_together(events, event):
-    """Whether an event is consumed together with others: by epochs, or because it was found in two ways."""
+    """Whether an event is consumed together with others: by epochs, or because it was detected in two ways."""
     firsts = events.together
     if len(firsts) == 0:
         return False
@@ -322,7 +322,7 @@ def is_together(events, event):
 
 @compiled
 def end_together(program, events, state, event):
-    """Behind the last of the events that are consumed together: what they have affected is gone."""
+    """Finish a group of events consumed together: end all instances and key values it affected."""
     counters = state.counters
     if event + 1 < len(events.together) and events.together[event + 1] == events.together[event]:
         return

@@ -1,4 +1,4 @@
-"""Extra blocks: the words of an instance that few patterns need, as many as its pattern has."""
+"""Extra blocks: additional words of an instance, as many as its pattern needs; most patterns need none."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def root(program, state, unit):
 
 @inlined
 def new_extra(state, size):
-    """An extra block of this length."""
+    """Allocate an extra block of this length."""
     free = state.spare[size]
     if free >= 0:
         state.spare[size] = state.extras[free]
@@ -53,7 +53,7 @@ def new_extra(state, size):
 
 @inlined
 def free_extra(state, extra, size):
-    """Give an extra block back."""
+    """Free an extra block."""
     state.extras[extra] = state.spare[size]
     state.spare[size] = extra
 
@@ -68,5 +68,5 @@ def copied(program, state, unit, extra, made):
 
 @inlined
 def extra_of(rows, row):
-    """Where the extra block of an instance stands; below 0 where it has none."""
+    """The offset of an instance's extra block; negative for none."""
     return (rows[row, R_TAG] >> EXTRA_SHIFT) - 1

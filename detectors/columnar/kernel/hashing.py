@@ -19,6 +19,7 @@ def mix(left, right):
 
 @inlined
 def masked(number, length):
-    """A number cut down to a place in a table whose length is a power of two; unsigned, so that no place counts from
-    the end and nothing is spent on that."""
+    """A hash reduced to an index in a table whose length is a power of two; unsigned, to avoid numba's handling of
+    negative indexes.
+    """
     return np.uint64(number) & np.uint64(length - 1)

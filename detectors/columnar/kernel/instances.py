@@ -1,4 +1,4 @@
-"""Instances as rows: how they come about, where they wait, and how they go.
+"""Instances as rows: creation, buckets, removal.
 
 An instance waits in a bucket, a list through the rows. States that wait for the same types share buckets, whatever
 pattern they are of; they are told apart by the value of a key, or by a value that their domain asks an attribute for.
@@ -17,7 +17,6 @@ from distced.detectors.columnar.kernel.hashing import MIX, ONE, masked, mix
 from distced.detectors.columnar.kernel.jit import allocating, compiled, inlined
 from distced.detectors.columnar.kernel.timers import push
 from distced.detectors.columnar.word_offsets import (
-    C_ALARMS,
     C_BUCKETS,
     C_EXTRAS,
     C_FOUND,
@@ -32,6 +31,7 @@ from distced.detectors.columnar.word_offsets import (
     C_SEEN,
     C_SLACK,
     C_SPENT,
+    C_TIMERS,
     C_TOGETHER,
     DEAD,
     EXTRA_SHIFT,
@@ -63,7 +63,7 @@ from distced.detectors.columnar.word_offsets import (
 
 @inlined
 def link_behind(state, link, position):
-    """One more link of a chain, behind another."""
+    """Append a link to a chain."""
     links, number = state.links, state.counters[C_LINKS]
     state.counters[C_LINKS] = number + 1
     before = np.uint64(links[link, 2]) if link >= 0 else np.uint64(0)
@@ -75,13 +75,13 @@ def link_behind(state, link, position):
 
 @compiled
 def add_link(state, link, position):
-    """The same, for who is not in the loop."""
+    """Append a link to a chain, from outside the loop."""
     return link_behind(state, link, position)
 
 
 @inlined
 def bear(program, state, place, unit, link, lo, hi, position, key, tag, extra):
-    """A new instance. It stands where events find it, but the one at hand is not offered to it."""
+    """Create an instance. Later events find it in its bucket; the current event is not offered to it."""
     counters, rows, memory = state.counters, state.rows, program.memory
     row = counters[C_FREE]
     if row >= 0:
@@ -115,7 +115,7 @@ def bear(program, state, place, unit, link, lo, hi, position, key, tag, extra):
 
 @compiled
 def found_by(state, slot):
-    """What an instance is found by where its state asks for what was kept of an event, as columns of keys have it."""
+    """The index value of an instance whose state compares with a captured value, in the format of key columns."""
     tag, bits = state.extras[slot], state.extras[slot + 1]
     if tag == FLOAT:
         state.stack[0] = bits
@@ -137,7 +137,7 @@ def settle(program, state, row):
 
 @compiled
 def settle_from(program, state, first):
-    """Put instances into their buckets, from a row on, and set off their time events."""
+    """Put instances into their buckets, from a row on, and start their time events."""
     rows, memory = state.rows, program.memory
     for row in range(first, state.counters[C_ROWS]):
         settle(program, state, row)
@@ -149,7 +149,7 @@ def settle_from(program, state, first):
 
 @compiled
 def set_off(program, state, row, first, timers):
-    """Set off the time events of an instance."""
+    """Start the time events of an instance."""
     counters = state.counters
     for timer in range(timers):
         if state.extras[first + timer] != NONE:
@@ -159,7 +159,7 @@ def set_off(program, state, row, first, timers):
 
 @inlined
 def room(state, need):
-    """Whether there is room for all that one instance may bring forth."""
+    """Whether there is room for everything one instance may produce."""
     left = state.counters[C_SLACK] - need
     if left >= 0:
         state.counters[C_SLACK] = left
@@ -169,13 +169,13 @@ def room(state, need):
 
 @compiled
 def room_left(state, need):
-    """The same, after a look at how many more there is room for."""
+    """Whether there is room, after recomputing the reserve."""
     counters = state.counters
     slack = len(state.rows) - counters[C_ROWS]
     slack = min(slack, len(state.links) - counters[C_LINKS], len(state.found) - counters[C_FOUND])
     slack = min(slack, len(state.seen) // 2 - 2 * counters[C_SEEN], len(state.table) // 2 - counters[C_BUCKETS])
     if counters[C_MOST_TIMERS] > 0:
-        slack = min(slack, (len(state.alarms) - counters[C_ALARMS]) // counters[C_MOST_TIMERS])
+        slack = min(slack, (len(state.timers) - counters[C_TIMERS]) // counters[C_MOST_TIMERS])
     if counters[C_MOST_EXTRA] > 0:
         slack = min(slack, (len(state.extras) - counters[C_EXTRAS]) // (3 * counters[C_MOST_EXTRA]) - 1)
     if counters[C_INNER] > 0:
@@ -191,7 +191,7 @@ def room_left(state, need):
 
 @inlined
 def discard(program, state, row):
-    """Free the row of an instance that is gone."""
+    """Free the row of an ended instance."""
     rows, counters = state.rows, state.counters
     if rows[row, R_STATE] != DEAD:
         size = program.memory[(rows[row, R_STATE] >> UNIT_SHIFT) + U_EXTRA]
@@ -207,19 +207,19 @@ def discard(program, state, row):
 
 @inlined
 def first_in(table, entry):
-    """The first instance of a bucket; below 0 where there is none."""
+    """The first instance of a bucket; negative for an empty one."""
     return (table[entry, 1] & HEAD_MASK) - 1
 
 
 @inlined
 def put_first(table, entry, row):
-    """Have a bucket begin with an instance, or with none."""
+    """Set the first instance of a bucket, or none."""
     table[entry, 1] = (table[entry, 1] & ~np.int64(HEAD_MASK)) | (row + 1)
 
 
 @inlined
 def find(state, group, tag, value):
-    """The bucket of a group and a value; -1 where there is none."""
+    """The bucket of a group and a value; -1 if there is none."""
     table = state.table
     name = (np.int64(group) << TAG_BITS | tag) + 1
     entry = masked(mix(name, value), len(table))
@@ -232,7 +232,7 @@ def find(state, group, tag, value):
 
 @inlined
 def find_or_make(state, group, tag, value):
-    """The bucket of a group and a value."""
+    """The bucket of a group and a value, created where missing."""
     table = state.table
     name = (np.int64(group) << TAG_BITS | tag) + 1
     entry = masked(mix(name, value), len(table))
@@ -247,7 +247,7 @@ def find_or_make(state, group, tag, value):
 
 @allocating
 def rehashed(table, length):
-    """The buckets in a longer table."""
+    """The buckets rehashed into a larger table."""
     made = np.zeros((length, 2), np.int64)
     mask = length - 1
     for entry in range(len(table)):

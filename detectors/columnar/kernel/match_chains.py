@@ -1,20 +1,20 @@
-"""Matches out of the loop: chains as positions one after the other, and what was bound and counted."""
+"""Matches copied out of the loop: chains as consecutive positions, with bindings and registers."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from distced.detectors.columnar import word_offsets as layout
+from distced.detectors.columnar import word_offsets
 from distced.detectors.columnar.kernel.jit import allocating
 
 
 @allocating
 def lengths(state, number):
-    """How many constituents each of the first matches has."""
+    """Offsets of the constituents of the first `number` matches."""
     found, links = state.found, state.links
     counts = np.zeros(number + 1, np.int64)
     for place in range(number):
-        link = found[place, layout.F_LINK]
+        link = found[place, word_offsets.F_LINK]
         count = 0
         while link >= 0:
             count += 1
@@ -25,11 +25,11 @@ def lengths(state, number):
 
 @allocating
 def flattened(state, number, offsets):
-    """The positions of the constituents of the first matches, one after the other."""
+    """The positions of the constituents of the first matches, concatenated."""
     found, links = state.found, state.links
     positions = np.empty(offsets[number], np.int64)
     for place in range(number):
-        link = found[place, layout.F_LINK]
+        link = found[place, word_offsets.F_LINK]
         at = offsets[place + 1]
         while link >= 0:
             at -= 1
@@ -40,25 +40,26 @@ def flattened(state, number, offsets):
 
 @allocating
 def taken_along(program, state, number):
-    """What matches took along of what was bound and counted, one after the other; the blocks are free again. Patterns
-    go by their numbers from now on."""
+    """Extra blocks of matches (bindings and registers), concatenated; the blocks are freed. From here patterns are
+    identified by their numbers.
+    """
     found, memory = state.found, program.memory
     total = 0
     for place in range(number):
-        if found[place, layout.F_EXTRA] >= 0:
-            total += memory[found[place, layout.F_UNIT] + layout.U_EXTRA]
+        if found[place, word_offsets.F_EXTRA] >= 0:
+            total += memory[found[place, word_offsets.F_UNIT] + word_offsets.U_EXTRA]
     shown = np.empty(total, np.int64)
     at = 0
     for place in range(number):
-        extra = found[place, layout.F_EXTRA]
+        extra = found[place, word_offsets.F_EXTRA]
         if extra >= 0:
-            size = memory[found[place, layout.F_UNIT] + layout.U_EXTRA]
+            size = memory[found[place, word_offsets.F_UNIT] + word_offsets.U_EXTRA]
             for word in range(size):
                 shown[at + word] = state.extras[extra + word]
             state.extras[extra] = state.spare[size]
             state.spare[size] = extra
-            found[place, layout.F_EXTRA] = at
+            found[place, word_offsets.F_EXTRA] = at
             at += size
     for place in range(number):
-        found[place, layout.F_UNIT] = memory[found[place, layout.F_UNIT] + layout.U_NUMBER]
+        found[place, word_offsets.F_UNIT] = memory[found[place, word_offsets.F_UNIT] + word_offsets.U_NUMBER]
     return shown

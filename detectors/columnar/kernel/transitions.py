@@ -1,6 +1,6 @@
-"""Rules 1 to 3 of design, section 1, over rows of numbers: offering an event to an instance, and what comes of it.
+"""Rules 1 to 3 of design, section 1, over rows of numbers: the transitions of an instance on an event.
 
-The same as the stepwise engine's matcher and its changes, told once for all automata.
+Equivalent to the stepwise engine's matcher, with one code for all automata.
 """
 
 from __future__ import annotations
@@ -95,12 +95,12 @@ from distced.detectors.columnar.word_offsets import (
 KEPT = 0
 GONE = 1
 MOVED = 2
-"""What becomes of an instance: it stays where it is, it is gone, or it stands in another state."""
+"""Fates of an instance: unchanged, ended, or in another state."""
 
 
 @inlined
 def step(program, events, state, visit, unit, row, event, position, lo, hi):
-    """Offer an event to an instance in a state with one straight way out: the commonest case, with less to look at."""
+    """Offer an event to an instance in a state with one straight way out: a fast path for the most frequent case."""
     memory, rows = program.memory, state.rows
     flags = memory[visit + V_FLAGS]
     if flags & STRONG != 0 and lo <= rows[row, R_HI]:
@@ -194,7 +194,7 @@ def take(program, events, state, visit, unit, row, event, position, lo, hi, toge
 
 @compiled
 def splits_off(program, events, state, visit, unit, extra, event, lo, hi):
-    """Whether there still is an instance of this event's value of an inner key, and it looks at the event."""
+    """Whether the instance of this event's inner-key value has not split off yet, and reads the event."""
     if event < 0:
         return False
     column = program.memory[visit + V_OPENS] - 1
@@ -209,7 +209,7 @@ def splits_off(program, events, state, visit, unit, extra, event, lo, hi):
 
 @compiled
 def note_spent(program, events, state, visit, row, event, together):
-    """The instance of this event's value of an inner key goes its own way from now on."""
+    """Split off the instance of this event's inner-key value."""
     column = program.memory[visit + V_OPENS] - 1
     name = np.int64(program.memory[visit + V_INNER]) << TAG_BITS | np.int64(events.tags[column, event])
     value = events.payload[column, event]
@@ -221,7 +221,7 @@ def note_spent(program, events, state, visit, row, event, together):
 
 @compiled
 def is_spent(program, state, unit, extra, name, value):
-    """Whether the instance of this value of an inner key has gone its own way."""
+    """Whether the instance of this inner-key value has split off."""
     entry = state.extras[extra + program.memory[unit + U_SPENT] - 1]
     while entry > 0:
         if state.spent[entry - 1, 1] == name and state.spent[entry - 1, 2] == value:
@@ -232,7 +232,7 @@ def is_spent(program, state, unit, extra, name, value):
 
 @compiled
 def spend(program, state, row, name, value):
-    """Note that the instance of this value of an inner key has gone its own way."""
+    """Record that the instance of this inner-key value has split off."""
     unit = state.rows[row, R_STATE] >> UNIT_SHIFT
     head = extra_of(state.rows, row) + program.memory[unit + U_SPENT] - 1
     place = state.counters[C_SPENT]
@@ -243,7 +243,7 @@ def spend(program, state, row, name, value):
 
 @compiled
 def note_affected(state, row, name, value):
-    """Note for the end of the events that are consumed together that an instance is gone, or a value of a key spent."""
+    """Record an ended instance or a closed key value, for the end of the events consumed together."""
     place = state.counters[C_TOGETHER]
     state.affected[place, 0], state.affected[place, 1], state.affected[place, 2] = row, name, value
     state.counters[C_TOGETHER] = place + 1
@@ -272,7 +272,7 @@ def in_domain(program, events, state, visit, unit, extra, event, lo, hi, entered
 
 @compiled
 def labelled(program, events, state, move, unit, extra, event, lo, hi):
-    """Whether an event of the right type fulfils what else a move's label asks."""
+    """Whether an event of the right type satisfies the rest of a move's label."""
     memory = program.memory
     code = memory[move + M_LABEL]
     if code == 0:
@@ -285,7 +285,7 @@ def labelled(program, events, state, move, unit, extra, event, lo, hi):
 
 @compiled
 def assign(program, events, state, pairs, event, lo, hi, extra):
-    """Give registers new values, one after the other."""
+    """Assign new values to registers, in sequence."""
     memory = program.memory
     for each in range(memory[pairs]):
         slot, code = memory[pairs + 1 + 2 * each], memory[pairs + 2 + 2 * each]
@@ -296,7 +296,7 @@ def assign(program, events, state, pairs, event, lo, hi, extra):
 
 @inlined
 def follow(program, events, state, unit, move, row, extra, link, lo, hi, event, position, least, most, key, tag):
-    """Follow a transition, unless a window has closed: report what it completes, go on as a new instance.
+    """Follow a transition, unless a window has closed: report a completed match, continue as a new instance.
 
     Args:
         row: the instance; below 0 for a start.
@@ -325,7 +325,7 @@ def follow(program, events, state, unit, move, row, extra, link, lo, hi, event, 
 
 @compiled
 def follow_any(program, events, state, unit, move, row, extra, link, lo, hi, event, position, least, most, key, tag):
-    """The same for a transition that changes more than the chain, or leads to several states."""
+    """Follow a transition that changes more than the chain, or leads to several states."""
     memory = program.memory
     flags = memory[move + M_FLAGS]
     made = np.int64(-1)
@@ -361,7 +361,7 @@ def follow_any(program, events, state, unit, move, row, extra, link, lo, hi, eve
 
 @compiled
 def changed(program, events, state, move, unit, row, made, event, lo, hi, position):
-    """What a move changes in an extra block; whether all its windows are open."""
+    """Apply the changes of a move to an extra block; whether all its windows are open."""
     memory, extras = program.memory, state.extras
     windows = memory[move + M_WINDOWS]
     if windows != 0:
@@ -393,7 +393,7 @@ def changed(program, events, state, move, unit, row, made, event, lo, hi, positi
 
 @compiled
 def capture(program, events, state, captures, made, event, lo, hi):
-    """Take over what is read later of an event."""
+    """Capture the values of an event that are read later."""
     memory, extras = program.memory, state.extras
     for each in range(memory[captures]):
         slot, column = made + memory[captures + 1 + 2 * each], memory[captures + 2 + 2 * each]
@@ -409,7 +409,7 @@ def capture(program, events, state, captures, made, event, lo, hi):
 
 @compiled
 def handed_on(program, events, state, handed, made, event, lo, hi, position):
-    """Take over the variables that a part has bound; what is bound to them is found in its composite event."""
+    """Copy the variables bound by a part; the bound events are in its composite event."""
     memory = program.memory
     for each in range(memory[handed]):
         item = handed + 1 + 3 * each
@@ -421,7 +421,7 @@ def handed_on(program, events, state, handed, made, event, lo, hi, position):
 
 @compiled
 def arrive(program, state, target, unit, extra, hi, position):
-    """What is over on arrival in a state, and what is set off."""
+    """End scopes that are over on arrival in a state, and start its time events."""
     memory, extras = program.memory, state.extras
     clears = memory[target + T_CLEARS]
     if clears != 0:
@@ -449,7 +449,7 @@ def arrive(program, state, target, unit, extra, hi, position):
 
 @inlined
 def report(program, events, state, unit, position, lo, hi, link, made, key, tag):
-    """A match is complete, unless the final filter rules it out."""
+    """Report a complete match, unless the final filter rejects it."""
     memory, counters, found = program.memory, state.counters, state.found
     code = memory[unit + U_FILTER]
     if code != 0 and not holds(program, events, state, code, np.int64(-1), lo, hi, made):

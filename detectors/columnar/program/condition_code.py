@@ -1,6 +1,6 @@
-"""From expressions to the code of the machine.
+"""Compilation of expressions to code of the condition VM.
 
-What a name stands for is settled here: a register or a captured attribute is a slot of the instance, anything else a
+Names are resolved here: a register or a captured attribute is a slot of the instance, anything else a
 column of the batch. The functions of the language are called by their numbers.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from distced.detectors.columnar import word_offsets as layout
+from distced.detectors.columnar import word_offsets
 from distced.middleware.model.events import Attribute
 from distced.middleware.sets.expressions import (
     COMPARISONS,
@@ -30,30 +30,30 @@ from distced.middleware.sets.values import FUNCTIONS
 
 FUNCTION_NAMES: Final = tuple(FUNCTIONS)
 OPERATORS: Final[Mapping[str, int]] = {
-    "==": layout.OP_EQ,
-    "!=": layout.OP_NE,
-    "<": layout.OP_LT,
-    "<=": layout.OP_LE,
-    ">": layout.OP_GT,
-    ">=": layout.OP_GE,
-    "+": layout.OP_ADD,
-    "-": layout.OP_SUB,
-    "*": layout.OP_MUL,
-    "/": layout.OP_DIV,
-    "%": layout.OP_MOD,
+    "==": word_offsets.OP_EQ,
+    "!=": word_offsets.OP_NE,
+    "<": word_offsets.OP_LT,
+    "<=": word_offsets.OP_LE,
+    ">": word_offsets.OP_GT,
+    ">=": word_offsets.OP_GE,
+    "+": word_offsets.OP_ADD,
+    "-": word_offsets.OP_SUB,
+    "*": word_offsets.OP_MUL,
+    "/": word_offsets.OP_DIV,
+    "%": word_offsets.OP_MOD,
 }
 
 Capture = tuple[str, str]
-"""A variable and what of its event is read: an attribute, or `lo()` or `hi()`, which no attribute can be called."""
+"""A variable and the value read of its event: an attribute, or `lo()` or `hi()`, which are no attribute names."""
 
 
 @dataclass(slots=True)
-class Names:
-    """What names stand for in one automaton.
+class NameSlots:
+    """Slots, columns and constants of the names of one automaton.
 
     Attributes:
         registers: the slot of each register.
-        captures: the slot of what is read of each variable's event.
+        captures: the slot of each value read of a variable's event.
         column: gives the column of an attribute of the event at hand.
         constant: gives the place of a constant.
         place: adds code to the memory, with the words of it that are addresses, and gives its address.
@@ -78,15 +78,15 @@ class Names:
         return self._code(expression, condition=False)
 
     def _code(self, expression: Expression, *, condition: bool, within: Sequence[tuple[int, int]] = ()) -> int:
-        writer = _Writer(self)
+        writer = _CodeWriter(self)
         if condition:
             writer.within(within, expression)
         else:
             writer.value(expression)
-        return self.place([*writer.words, layout.OP_END, 0], writer.jumps)
+        return self.place([*writer.words, word_offsets.OP_END, 0], writer.jumps)
 
 
-class _Writer:
+class _CodeWriter:
     """Writes the code of one expression.
 
     Attributes:
@@ -94,7 +94,7 @@ class _Writer:
         jumps: where a word is an address, counted from the start of the code.
     """
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: NameSlots) -> None:
         self.names = names
         self.words: list[int] = []
         self.jumps: list[int] = []
@@ -103,13 +103,13 @@ class _Writer:
         self.words += [operation, argument]
 
     def within(self, keys: Sequence[tuple[int, int]], expression: Expression) -> None:
-        """What holds only if it is true, and the event has the values of inner keys that the instance has."""
+        """A condition, and equality of the event's inner-key values with the instance's."""
         ends: list[int] = []
         for column, slot in keys:
-            self.emit(layout.OP_COLUMN, column)
-            self.emit(layout.OP_SLOT, slot)
-            self.emit(layout.OP_SAME)
-            self.emit(layout.OP_AND)
+            self.emit(word_offsets.OP_COLUMN, column)
+            self.emit(word_offsets.OP_SLOT, slot)
+            self.emit(word_offsets.OP_SAME)
+            self.emit(word_offsets.OP_AND)
             ends.append(len(self.words) - 1)
         self.condition(expression)
         for end in ends:
@@ -117,7 +117,7 @@ class _Writer:
             self.jumps.append(end)
 
     def condition(self, expression: Expression) -> None:
-        """What holds only if it is true."""
+        """A condition: it holds only if its value is true."""
         match expression:
             case Binary(operator="and" | "or" as operator):
                 joined = operands(expression, operator)
@@ -125,40 +125,40 @@ class _Writer:
                 for place, operand in enumerate(joined):
                     self.condition(operand)
                     if place < len(joined) - 1:
-                        self.emit(layout.OP_AND if operator == "and" else layout.OP_OR)
+                        self.emit(word_offsets.OP_AND if operator == "and" else word_offsets.OP_OR)
                         ends.append(len(self.words) - 1)
                 for end in ends:
                     self.words[end] = len(self.words)
                     self.jumps.append(end)
             case Unary(operator="not", operand=operand):
                 self.condition(operand)
-                self.emit(layout.OP_NOT)
+                self.emit(word_offsets.OP_NOT)
             case Binary(operator=operator) if operator in COMPARISONS:
                 self.value(expression)
             case Literal(value=value):
-                self.emit(layout.OP_CONSTANT, self.names.constant(value is True))
+                self.emit(word_offsets.OP_CONSTANT, self.names.constant(value is True))
             case _:
                 self.value(expression)
-                self.emit(layout.OP_TRUTH)
+                self.emit(word_offsets.OP_TRUTH)
 
     def value(self, expression: Expression) -> None:
         """Any value."""
         match expression:
             case Literal(value=value):
-                self.emit(layout.OP_CONSTANT, self.names.constant(value))
+                self.emit(word_offsets.OP_CONSTANT, self.names.constant(value))
             case Name(name=name) if name in self.names.registers:
-                self.emit(layout.OP_SLOT, self.names.registers[name])
+                self.emit(word_offsets.OP_SLOT, self.names.registers[name])
             case Name(name=name):
-                self.emit(layout.OP_COLUMN, self.names.column(name))
+                self.emit(word_offsets.OP_COLUMN, self.names.column(name))
             case Field(variable=variable, attribute=attribute):
-                self.emit(layout.OP_SLOT, self.names.captures[variable, attribute])
+                self.emit(word_offsets.OP_SLOT, self.names.captures[variable, attribute])
             case Moment(end=end, variable=variable) if not variable:
-                self.emit(layout.OP_LO if end == "lo" else layout.OP_HI)
+                self.emit(word_offsets.OP_LO if end == "lo" else word_offsets.OP_HI)
             case Moment(end=end, variable=variable):
-                self.emit(layout.OP_SLOT, self.names.captures[variable, f"{end}()"])
+                self.emit(word_offsets.OP_SLOT, self.names.captures[variable, f"{end}()"])
             case Unary(operator="-", operand=operand):
                 self.value(operand)
-                self.emit(layout.OP_NEG)
+                self.emit(word_offsets.OP_NEG)
             case Binary(operator=operator, left=left, right=right) if operator in OPERATORS:
                 self.value(left)
                 self.value(right)
@@ -166,13 +166,13 @@ class _Writer:
             case Call(function=function, arguments=arguments):
                 for argument in arguments:
                     self.value(argument)
-                self.emit(layout.OP_CALL, FUNCTION_NAMES.index(function) << 8 | len(arguments))
+                self.emit(word_offsets.OP_CALL, FUNCTION_NAMES.index(function) << 8 | len(arguments))
             case _:
                 self.condition(expression)
 
 
 def captures_of(expression: Expression) -> set[Capture]:
-    """What an expression reads of variables' events."""
+    """Attributes and timestamps of variables' events that an expression reads."""
     found: set[Capture] = set()
     for node in walk(expression):
         if isinstance(node, Field):
@@ -183,12 +183,12 @@ def captures_of(expression: Expression) -> set[Capture]:
 
 
 def fits(expression: Expression) -> bool:
-    """Whether the machine's stack is deep enough, and no function has more arguments than an instruction can say."""
+    """Whether an expression fits the stack of the condition VM and the argument count of an instruction."""
     waiting = [(expression, 1)]
     while waiting:
         node, depth = waiting.pop()
         inside = children(node)
-        if depth + len(inside) > layout.STACK:
+        if depth + len(inside) > word_offsets.STACK:
             return False
         waiting += [(each, depth + place) for place, each in enumerate(inside)]
     return True

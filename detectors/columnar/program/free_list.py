@@ -1,9 +1,9 @@
-"""Free stretches of an array: what was given back is taken again, and grows together with what is free beside it.
+"""Free list of an array: freed ranges are reused, and merge with free neighbours.
 
-What has just the length that is asked for goes first; else it is cut off the longest one, and the next ones behind it,
-so that what is taken together stands together. To keep what was given back by its length only was rejected: when
-400,000 patterns go, that is millions of pieces to keep a record of, and patterns of another shape have no use for them.
-What goes with one pattern mostly stands side by side, and is one stretch again.
+A range of just the length asked for goes first; otherwise it is cut off the longest one, and the next ones behind it,
+so that what is taken together stands together. Lists by length only, without merging, were rejected: when 400,000
+patterns go, that is millions of pieces to keep, of no use to patterns of another shape. What goes with one pattern
+mostly stands side by side, and is one range again.
 """
 
 from __future__ import annotations
@@ -12,29 +12,26 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 
-class Stretches:
-    """What of an array is taken, and what is free.
+class FreeList:
+    """The used and the free ranges of an array.
 
     Attributes:
         end: from here on nothing is taken.
     """
 
     def __init__(self, begin: int = 0) -> None:
-        """
-        Args:
-            begin: what stands before is never given.
-        """
+        """Args: begin: the range before is never allocated."""
         self.end = begin
         self._lengths_by_start: dict[int, int] = {}
         self._starts_by_end: dict[int, int] = {}
         self._starts: dict[int, set[int]] = {}
         # Those that there are, in order.
         self._lengths: list[int] = []
-        # The stretch that is cut from, which is none of those.
+        # The range that is cut from, which is none of those.
         self._next = self._until = begin
 
     def take(self, length: int) -> int:
-        """Where a stretch of this length begins that is free until now."""
+        """Allocate a free range of this length; its offset."""
         starts = self._starts.get(length)
         if starts:
             # A set finds any of its own in no time, where the first one may take long.
@@ -52,7 +49,7 @@ class Stretches:
         return start
 
     def give(self, start: int, length: int) -> None:
-        """Give a stretch back."""
+        """Free a range."""
         before = self._starts_by_end.get(start)
         if before is not None:
             self._cut(before, start - before)
@@ -67,7 +64,7 @@ class Stretches:
             self._join(start, length)
 
     def free(self) -> Iterator[tuple[int, int]]:
-        """All that is free before the end: where it begins, and its length."""
+        """All free ranges before the end: offset and length."""
         yield from self._lengths_by_start.items()
         if self._next < self._until:
             yield self._next, self._until - self._next
@@ -81,7 +78,7 @@ class Stretches:
             self.give(rest, length)
 
     def _join(self, start: int, length: int) -> None:
-        """One more that is free."""
+        """Add a free range."""
         self._lengths_by_start[start] = length
         self._starts_by_end[start + length] = start
         starts = self._starts.get(length)
@@ -91,7 +88,7 @@ class Stretches:
         starts.add(start)
 
     def _cut(self, start: int, length: int) -> None:
-        """One that is free no more."""
+        """Remove a free range."""
         del self._lengths_by_start[start], self._starts_by_end[start + length]
         starts = self._starts[length]
         starts.discard(start)

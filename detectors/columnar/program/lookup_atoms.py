@@ -1,4 +1,4 @@
-"""What of a condition can be looked up: the parts that compare an attribute of the event at hand with one other value.
+"""Atoms of a condition for lookup: the parts that compare an attribute of the current event with one other value.
 
 cayuga-algebra-cesar, section 4.1: an atomic predicate is static where it compares an attribute with a constant, else
 dynamic. Of a conjunction the static equalities say where it is looked up, and the static ranges which of what is found
@@ -17,13 +17,14 @@ from distced.middleware.model.events import Attribute
 from distced.middleware.sets.expressions import TRUE, Binary, Expression, Field, Literal, Name, operands
 
 EXACT: Final = 2**52
-"""Constants up to this are told from everything beyond, whole numbers included that floats do not tell apart."""
+"""Bound up to which constants differ from all larger numbers, including whole numbers that floats do not distinguish.
+"""
 MIRRORED: Final = {"==": "==", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(slots=True)
 class Atoms:
-    """What of a conjunction is static.
+    """The static part of a conjunction.
 
     Attributes:
         equal: the value each of these attributes has to have.

@@ -1,14 +1,15 @@
-"""From automata to the program of the columnar engine: patterns are added and removed while it runs.
+"""Construction of the columnar engine's program from automata: patterns are added and removed during operation.
 
-A program is records in one memory (`records`), which say for each state what events of a type do there (`writing`), and
-indexes by which an event finds what it concerns: instances that wait (`waiting`, `interests`) and what it begins
-(`beginnings`, `starts`). Patterns that begin alike share states (`sharing`). These are the FR, AN and AI indexes and
-the merging of automata of Cayuga (cayuga-algebra-cesar, sections 4.3 and 4.2; design, section 4, Engines).
+A program is records in one memory (`record_space`), which say for each state what events of a type do there
+(`record_writer`), and indexes by which an event finds what it concerns: instances that wait (`wait_index`,
+`type_index`) and moves that it begins (`start_index`, `start_table`). Patterns that begin alike share states
+(`sharing`). These are the FR, AN and AI indexes and the merging of automata of Cayuga (cayuga-algebra-cesar, sections
+4.3 and 4.2; design, section 4, Engines).
 
-When a pattern goes its records are taken apart at once, and what they took is used again (`freeing`, `stretches`,
-`pools`); but for the records of states and of the pattern itself, to which its instances refer, which wait until it has
-been looked for those. To look for them with every pattern that goes was rejected, for they are in no list of their own;
-so was to make the whole program anew now and then, for that is a pause that grows with the number of patterns.
+When a pattern goes its records are freed at once and used again; only the records of states and of the pattern itself,
+to which its instances refer, wait until the next compaction has found no such instance. A search for them with every
+pattern that goes was rejected, for they are in no list of their own; so was a whole new program now and then, for that
+is a pause that grows with the number of patterns.
 """
 
 from __future__ import annotations
@@ -18,22 +19,20 @@ from typing import Any, NamedTuple
 
 from distced.detectors.automata.automaton import Automaton
 from distced.detectors.columnar.batch.values import Texts
-from distced.detectors.columnar.kernel.start_lookup import Starts
-from distced.detectors.columnar.prefixes import Node, chain_of
-from distced.detectors.columnar.program.record_space import Left
-from distced.detectors.columnar.program.record_writer import Writer
-from distced.detectors.columnar.program.sharing import Sharing
-from distced.detectors.columnar.program.start_index import Beginnings
-from distced.detectors.columnar.program.type_index import Interests
+from distced.detectors.columnar.program.record_space import ColumnNumbers, Left, RecordSpace
+from distced.detectors.columnar.program.record_writer import RecordWriter
+from distced.detectors.columnar.program.sharing import SharedState, Sharing, chain_of
+from distced.detectors.columnar.program.start_index import StartIndex
+from distced.detectors.columnar.program.start_table import StartTable
+from distced.detectors.columnar.program.type_index import TypeIndex
 from distced.detectors.columnar.program.units import Unit
-from distced.detectors.columnar.program.wait_index import Waiting
-from distced.detectors.columnar.records import Columns, Records
+from distced.detectors.columnar.program.wait_index import WaitIndex
 from distced.detectors.columnar.state import Program
 from distced.middleware.patterns.tree import When
 
 
 class Sizes(NamedTuple):
-    """How large all is that patterns take.
+    """Memory sizes of all patterns.
 
     Attributes:
         words: of the program.
@@ -52,29 +51,26 @@ class Sizes(NamedTuple):
 
 
 class Assembler:
-    """Puts automata together to one program.
+    """Assembles automata into one program.
 
     Attributes:
-        records: what they are written into.
-        writer, interests, starts, waiting, beginnings, sharing: the parts, as their modules have them.
+        records: the memory of their records.
+        writer, type_index, starts, wait_index, start_index, sharing: the parts, as their modules have them.
         units: by number.
     """
 
     def __init__(self, texts: Texts, *, indexed: bool = True, shared: bool = True) -> None:
-        """
-        Args:
-            shared: have patterns that begin alike share states.
-            indexed: look up by what conditions ask for; without it every event is held to every pattern, which is what
-                benchmarks compare with.
+        """Args: shared: share states of patterns with a common prefix. indexed: look up patterns by the values their
+        conditions require; without it every event is matched against every pattern, the baseline of benchmarks.
         """
         self._shared = shared and indexed
-        self.records = Records(texts)
-        self.starts = Starts()
-        self.writer = Writer(self.records)
-        self.interests = Interests(self.records, self.starts)
-        self.waiting = Waiting(self.records, self.writer, self.interests, indexed=indexed)
-        self.beginnings = Beginnings(self.records, self.writer, self.interests, self.starts, indexed=indexed)
-        self.sharing = Sharing(self.records, self.writer, self.waiting, self.beginnings)
+        self.records = RecordSpace(texts)
+        self.starts = StartTable()
+        self.writer = RecordWriter(self.records)
+        self.type_index = TypeIndex(self.records, self.starts)
+        self.wait_index = WaitIndex(self.records, self.writer, self.type_index, indexed=indexed)
+        self.start_index = StartIndex(self.records, self.writer, self.type_index, self.starts, indexed=indexed)
+        self.sharing = Sharing(self.records, self.writer, self.wait_index, self.start_index)
         self.units: dict[int, Unit] = {}
         self._numbers = 0
         self._free_numbers: deque[int] = deque()
@@ -84,10 +80,10 @@ class Assembler:
         self._swept: deque[Left] = deque()
 
     def add(self, automaton: Automaton, *, kept: bool = False) -> Unit:
-        """Add an automaton; `supports` says whether that can be.
+        """Add an automaton; `supports` says whether that is possible.
 
         Args:
-            kept: tell its matches apart by what they become, whatever it is.
+            kept: distinguish its matches by their composite events in any case.
         """
         # At least as many as come are freed; all at once would be a pause.
         for _ in range(min(2, len(self._swept))):
@@ -100,43 +96,43 @@ class Assembler:
             unit = self.writer.unit(automaton, number, kept=kept)
             for place, state in enumerate(unit.states):
                 if state:
-                    self.waiting.fill(unit, place)
-            self.beginnings.add(unit)
+                    self.wait_index.fill(unit, place)
+            self.start_index.add(unit)
         self.units[number] = unit
         return unit
 
     def remove(self, number: int) -> None:
-        """Remove an automaton. Its instances are no longer offered anything, and go when it is looked for such."""
+        """Remove an automaton. Its instances are no longer offered events, and go with the next sweep."""
         unit = self.units.pop(number)
         if unit.address in self.sharing.made:
             self._left.append(self.sharing.remove(unit))
         else:
-            self.beginnings.remove(unit)
-            self.waiting.forget(number)
+            self.start_index.remove(unit)
+            self.wait_index.forget(number)
             states = tuple(filter(None, unit.states))
             for state in states:
-                self.waiting.end(state)
+                self.wait_index.end(state)
             self._left.append(Left(number, (unit.address,), states))
         self.writer.forget(unit)
 
     @property
     def removed(self) -> int:
-        """How many patterns were removed since it was last looked for their instances."""
+        """Number of patterns removed since the last compaction."""
         return len(self._left)
 
     def swept(self) -> None:
-        """There are no instances of removed patterns any more."""
+        """Note that no instances of removed patterns are left."""
         self._swept.extend(self._left)
         self._left.clear()
 
     def sizes(self) -> Sizes:
-        """How large all is."""
+        """Current memory sizes of all patterns."""
         records, starts = self.records, self.starts
         values = len(records.constants) + len(records.wides)
-        return Sizes(records.words, starts.count, starts.names, len(self.interests.groups), values, self._numbers)
+        return Sizes(records.words, starts.count, starts.names, len(self.type_index.groups), values, self._numbers)
 
     def program(self) -> Program:
-        """The program as it is now."""
+        """The current program."""
         records, starts = self.records, self.starts
         arrays: dict[str, Any] = {
             "memory": records.memory,
@@ -151,32 +147,32 @@ class Assembler:
         return self._program
 
     def lists(self, type_name: str) -> tuple[int, int, int]:
-        """The lists of what waits for a type and of what it begins; 0 for nothing; and the number of the type."""
-        return self.interests.lists(type_name)
+        """The lists of states waiting for a type and of start moves, 0 for none; and the number of the type."""
+        return self.type_index.lists(type_name)
 
     @property
-    def columns(self) -> Columns:
-        """What is read of events."""
+    def columns(self) -> ColumnNumbers:
+        """The columns read of events."""
         return self.records.columns
 
     @property
     def whens(self) -> list[When]:
-        """When the time events are due that are not set off by a delay, by number."""
+        """The due rules of time events without a fixed delay, by number."""
         return self.records.whens
 
     @property
-    def nodes(self) -> dict[int, Node]:
-        """The states that several patterns may share, by their records."""
+    def nodes(self) -> dict[int, SharedState]:
+        """The states that several patterns may share, by record."""
         return self.sharing.nodes
 
     def _number(self) -> int:
-        """A number for one more."""
+        """A new number."""
         if self._free_numbers:
             return self._free_numbers.popleft()
         self._numbers += 1
         return self._numbers - 1
 
     def _free(self, left: Left) -> None:
-        """What a removed pattern has left is used again."""
-        self.records.freeing().left(left)
+        """Reuse the memory of a removed pattern."""
+        self.records.release().left(left)
         self._free_numbers.append(left.number)

@@ -1,24 +1,185 @@
-"""Taking records apart when a pattern goes: they describe themselves, so nobody has to note what was placed for whom.
+"""Memory of a program: allocation of records, reference-counted values by number, release.
 
-A note of all places for each pattern was rejected: it takes as much memory as a third of the records, and does not say
-whose a record is where patterns share states.
+cayuga-algebra-cesar, section 4.3, has an object for each state and each edge; here all is words, so that the loop is
+the same for every pattern (design, section 4, Engines). Only the records that refer to a record know its place. When a
+pattern goes, `RecordRelease` takes its records apart, which describe themselves: a note of all places for each pattern
+was rejected, for it takes as much memory as a third of the records, and does not say whose a record is where patterns
+share states.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from numpy import int32
+import numpy as np
 from numpy.typing import NDArray
 
-from distced.detectors.columnar import word_offsets as layout
-from distced.detectors.columnar.pools import Pool
-from distced.detectors.columnar.program.free_list import Stretches
+from distced.detectors.columnar import word_offsets
+from distced.detectors.columnar.batch.columns import ColumnName
+from distced.detectors.columnar.batch.values import Texts
+from distced.detectors.columnar.program.free_list import FreeList
+from distced.detectors.columnar.state import Words, longer
+from distced.middleware.model.events import Attribute
+from distced.middleware.patterns.tree import When
+
+Value = TypeVar("Value", int, tuple[int, int])
+
+
+class Pool(Generic[Value]):
+    """Reference-counted values by number; the number of an unreferenced value is reused.
+
+    Attributes:
+        rows: the values as the loop sees them.
+    """
+
+    def __init__(self, *shape: int) -> None:
+        """Args: shape: shape of a value."""
+        self.rows: Words = np.zeros((16, *shape), np.int64)
+        self._numbers: dict[Value, int] = {}
+        self._values: list[Value] = []
+        self._counts: list[int] = []
+        self._free: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def number(self, value: Value) -> int:
+        """The number of a value, with one reference more."""
+        number = self._numbers.get(value)
+        if number is None:
+            if self._free:
+                number = self._free.pop()
+                self._values[number] = value
+            else:
+                number = len(self._values)
+                self._values.append(value)
+                self._counts.append(0)
+                if number == len(self.rows):
+                    self.rows = longer(self.rows, 2 * number)
+            self._numbers[value] = number
+            words: Any = value
+            self.rows[number] = words
+        self._counts[number] += 1
+        return number
+
+    def release(self, number: int) -> None:
+        """Drop one reference."""
+        self._counts[number] -= 1
+        if self._counts[number] == 0:
+            del self._numbers[self._values[number]]
+            self._free.append(number)
+
+
+@dataclass(slots=True)
+class ColumnNumbers:
+    """Numbers of the columns that programs read.
+
+    Attributes:
+        names: what each holds: an attribute, the values of a key as numbers that are equal iff they are, or what a part
+            hands on.
+    """
+
+    names: list[ColumnName] = field(default_factory=list)
+    _places: dict[ColumnName, int] = field(default_factory=dict)
+
+    def place(self, name: ColumnName) -> int:
+        """The number of a column."""
+        found = self._places.get(name)
+        if found is None:
+            found = self._places[name] = len(self.names)
+            self.names.append(name)
+        return found
+
+
+class RecordSpace:
+    """The words of all records, with the values, columns and instants they refer to.
+
+    Attributes:
+        texts: the dictionary of texts.
+        columns: the values read of events.
+        memory: the words; another array when they have become too many for this one.
+        room: which of them are taken.
+        wides, constants: numbers of 64 bits, and constants of expressions.
+        nothing: the number of the constant null.
+        whens: the due rules of time events without a fixed delay, by number.
+        free_whens: the numbers that nothing refers to.
+    """
+
+    def __init__(self, texts: Texts) -> None:
+        self.texts = texts
+        self.columns = ColumnNumbers()
+        self.memory = np.zeros(1024, np.int32)
+        # Address 0 stands for nothing, and for the empty list.
+        self.room = FreeList(1)
+        self.wides = Pool[int]()
+        self.constants = Pool[tuple[int, int]](2)
+        self.nothing = self.constant(None)
+        self.whens: list[When] = []
+        self.free_whens: list[int] = []
+
+    def place(self, words: Sequence[int]) -> int:
+        """Place words; their address."""
+        address = self.room.take(len(words))
+        self._put(address, words)
+        return address
+
+    def place_list(self, words: Sequence[int], length: int | None = None) -> int:
+        """Place a list, its length first; its address.
+
+        Args:
+            length: how many there are, where each has several words.
+        """
+        return self.place([len(words) if length is None else length, *words])
+
+    def place_code(self, words: list[int], jumps: Sequence[int]) -> int:
+        """Place code; its address.
+
+        Args:
+            jumps: the words that are addresses, counted from the begin of the code.
+        """
+        address = self.room.take(len(words))
+        for jump in jumps:
+            words[jump] += address
+        self._put(address, words)
+        return address
+
+    def _put(self, address: int, words: Sequence[int]) -> None:
+        end = address + len(words)
+        while end > len(self.memory):
+            self.memory = longer(self.memory, 2 * len(self.memory))
+        self.memory[address:end] = words
+
+    def wide(self, number: int) -> int:
+        """The number of a 64-bit value, with one reference more."""
+        return self.wides.number(number)
+
+    def constant(self, value: Attribute) -> int:
+        """The number of a constant, with one reference more."""
+        return self.constants.number(self.texts.packed(value))
+
+    def when(self, when: When) -> int:
+        """The number of the due rule of a time event."""
+        if not self.free_whens:
+            self.whens.append(when)
+            return len(self.whens) - 1
+        number = self.free_whens.pop()
+        self.whens[number] = when
+        return number
+
+    def release(self) -> RecordRelease:
+        """A release of records; nothing may be placed before it is complete."""
+        return RecordRelease(self.memory, self.room, self.wides, self.constants, self.free_whens)
+
+    @property
+    def words(self) -> int:
+        """Number of words used."""
+        return self.room.end - sum(length for _, length in self.room.free())
 
 
 class Left(NamedTuple):
-    """What a pattern has left behind, as instances may still refer to it.
+    """Records left by a pattern, to which instances may still refer.
 
     Attributes:
         number: the pattern's.
@@ -30,93 +191,93 @@ class Left(NamedTuple):
     states: tuple[int, ...]
 
 
-class Freeing(NamedTuple):
-    """What is needed to free records, with all that is reached through them.
+class RecordRelease(NamedTuple):
+    """Frees records, with everything reachable from them.
 
     Attributes:
         memory: the words as they are now; nothing may be placed meanwhile.
         whens: the numbers of time events' instants that are free.
     """
 
-    memory: NDArray[int32]
-    room: Stretches
+    memory: NDArray[np.int32]
+    room: FreeList
     wides: Pool[int]
     constants: Pool[tuple[int, int]]
     whens: list[int]
 
     def left(self, left: Left) -> None:
-        """The records of units and states, when no instance refers to them."""
+        """Free the records of units and states to which no instance refers."""
         for state in left.states:
-            timers = int(self.memory[state + layout.S_TIMERS])
+            timers = int(self.memory[state + word_offsets.S_TIMERS])
             if timers:
                 self.room.give(timers - 1, 1 + int(self.memory[timers - 1]))
-            self.room.give(state, layout.STATE)
+            self.room.give(state, word_offsets.STATE)
         for unit in left.units:
-            window = int(self.memory[unit + layout.U_WINDOW])
+            window = int(self.memory[unit + word_offsets.U_WINDOW])
             if window >= 0:
                 self.wides.release(window)
-            self.room.give(unit, layout.UNIT)
+            self.room.give(unit, word_offsets.UNIT)
 
     def visits(self, state: int, rooms: Mapping[int, int]) -> None:
-        """What is done in a state; its record stays.
+        """Free the visits of a state; its record stays.
 
         Args:
             rooms: for how many moves there is room in a visit's list, where that is more than there are.
         """
-        visits = int(self.memory[state + layout.S_VISITS])
+        visits = int(self.memory[state + word_offsets.S_VISITS])
         if visits:
             for _, visit in self._list(visits, 2):
                 self.visit(visit, rooms.get(visit, 0))
-        timers = int(self.memory[state + layout.S_TIMERS])
+        timers = int(self.memory[state + word_offsets.S_TIMERS])
         if timers:
             for visit in self._words(timers, int(self.memory[timers - 1])):
                 if visit:
                     self.visit(visit)
 
     def visit(self, visit: int, room: int = 0) -> None:
-        """What events of one type do.
+        """Free a visit.
 
         Args:
             room: for how many moves there is room in its list, where that is more than there are.
         """
-        record = self._words(visit, layout.VISIT)
-        moves = record[layout.V_MOVES]
+        record = self._words(visit, word_offsets.VISIT)
+        moves = record[word_offsets.V_MOVES]
         count = int(self.memory[moves])
         # Reasons to be in the domain share them with moves.
         inits: set[int] = set()
         for move in self._words(moves + 1, count):
             inits |= self.move(move)
         self.room.give(moves, 1 + max(count, room))
-        inits |= self.tests(record[layout.V_TESTS])
+        inits |= self.tests(record[word_offsets.V_TESTS])
         for each in inits:
             self._assignments(each)
-        self.room.give(visit, layout.VISIT)
+        self.room.give(visit, word_offsets.VISIT)
 
     def tests(self, tests: int) -> set[int]:
-        """Reasons to be in a domain; the lists of registers that begin anew are left, to be freed once."""
-        found = self._list(tests, layout.TEST)
+        """Free the tests of a domain; their lists of reset registers are kept, to be freed once."""
+        found = self._list(tests, word_offsets.TEST)
         for code, _, _ in found:
             self.code(code)
         return {inits for _, inits, _ in found if inits}
 
     def move(self, move: int) -> set[int]:
-        """A move with its targets; its list of registers that begin anew is left."""
-        record = self._words(move, layout.MOVE)
-        self.code(record[layout.M_LABEL])
-        self._list(record[layout.M_CAPTURES], 2)
-        self._assignments(record[layout.M_UPDATES])
-        for _, window, _ in self._list(record[layout.M_WINDOWS], 3):
+        """Free a move with its targets; its list of reset registers is kept."""
+        record = self._words(move, word_offsets.MOVE)
+        self.code(record[word_offsets.M_LABEL])
+        self._list(record[word_offsets.M_CAPTURES], 2)
+        self._assignments(record[word_offsets.M_UPDATES])
+        for _, window, _ in self._list(record[word_offsets.M_WINDOWS], 3):
             self.wides.release(window)
-        for _, _, captures in self._list(record[layout.M_HANDED], 3):
+        for _, _, captures in self._list(record[word_offsets.M_HANDED], 3):
             self._list(captures, 2)
-        for (target,) in self._list(record[layout.M_TARGETS], 1):
+        for (target,) in self._list(record[word_offsets.M_TARGETS], 1):
             self._target(target)
-        self.room.give(move, layout.MOVE)
-        inits = record[layout.M_INITS]
+        self.room.give(move, word_offsets.MOVE)
+        inits = record[word_offsets.M_INITS]
         return {inits} if inits else set()
 
     def code(self, code: int) -> None:
-        """The code of an expression, and the constants in it; 0 for none."""
+        """Free the code of an expression, and its constants; 0 for none."""
         if code == 0:
             return
         at = code
@@ -124,29 +285,29 @@ class Freeing(NamedTuple):
             words = self._words(at, 32)
             for operation, argument in zip(words[::2], words[1::2], strict=False):
                 at += 2
-                if operation == layout.OP_CONSTANT:
+                if operation == word_offsets.OP_CONSTANT:
                     self.constants.release(argument)
-                elif operation == layout.OP_END:
+                elif operation == word_offsets.OP_END:
                     self.room.give(code, at - code)
                     return
 
     def _target(self, target: int) -> None:
-        record = self._words(target, layout.TARGET)
-        self._list(record[layout.T_CLEARS], 2)
-        for _, _, when in self._list(record[layout.T_ARMS], 3):
+        record = self._words(target, word_offsets.TARGET)
+        self._list(record[word_offsets.T_CLEARS], 2)
+        for _, _, when in self._list(record[word_offsets.T_ARMS], 3):
             if when >= 0:
                 self.wides.release(when)
             else:
                 self.whens.append(-1 - when)
-        self.room.give(target, layout.TARGET)
+        self.room.give(target, word_offsets.TARGET)
 
     def _assignments(self, pairs: int) -> None:
-        """A list of pairs of a slot and the code of its value."""
+        """Free a list of pairs of a slot and the code of its value."""
         for _, code in self._list(pairs, 2):
             self.code(code)
 
     def _list(self, address: int, width: int) -> list[list[int]]:
-        """What is in a list; it is free then. 0 for none."""
+        """The items of a list, which is freed; address 0 stands for none."""
         if address == 0:
             return []
         words = self._words(address + 1, width * int(self.memory[address]))

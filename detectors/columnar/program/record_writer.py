@@ -1,7 +1,7 @@
-"""Automata written down as records: what events of a type do in a state, the moves, their conditions, their targets.
+"""Automata as records: visits of states by event type, moves, conditions, targets.
 
 Every record, list and piece of code is referred to from one place only, so that what a pattern has is taken apart again
-without a look at others (`freeing`). To write down once what several patterns ask alike was rejected: each piece of
+without a look at others (`RecordRelease`). Sharing code between patterns that ask alike was rejected: each piece of
 code would need a count, and most of what is asked alike the indexes find without asking (cayuga-algebra-cesar, section
 4.3; design, section 4, Engines).
 """
@@ -10,34 +10,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from distced.detectors.automata.automaton import Automaton, Move, Position, part_type
-from distced.detectors.columnar import word_offsets as layout
+from distced.detectors.automata.automaton import Automaton, AutomatonMove, Position, part_type
+from distced.detectors.automata.properties import may_merge, may_repeat
+from distced.detectors.columnar import word_offsets
 from distced.detectors.columnar.batch.columns import Handed
-from distced.detectors.columnar.by_type import condition_of
-from distced.detectors.columnar.program.condition_code import Capture, Names, captures_of
-from distced.detectors.columnar.program.units import Unit, expressions_of, may_merge
-from distced.detectors.columnar.records import Records
-from distced.detectors.stepwise.composites import may_repeat
+from distced.detectors.columnar.program.condition_code import Capture, NameSlots, captures_of
+from distced.detectors.columnar.program.record_space import RecordSpace
+from distced.detectors.columnar.program.units import Unit, condition_of, expressions_of
 from distced.middleware.patterns.tree import Output, Relative
 from distced.middleware.sets.expressions import FALSE, TRUE, Expression, Literal, Name, transform
 
 
-class Writer:
-    """Writes records of units, of what is done in their states, and of moves.
+class RecordWriter:
+    """Writes records of units, of the visits of their states, and of moves.
 
     Attributes:
-        names: what names stand for, by the number of the unit.
+        names: the resolved names, by the number of the unit.
     """
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: RecordSpace) -> None:
         self.records = records
-        self.names: dict[int, Names] = {}
+        self.names: dict[int, NameSlots] = {}
 
     def forget(self, unit: Unit) -> None:
-        """A unit is gone: its final filter is asked no more, and there are no names."""
+        """Forget the names and the final filter of a removed unit."""
         memory = self.records.memory
-        self.records.freeing().code(int(memory[unit.address + layout.U_FILTER]))
-        memory[unit.address + layout.U_FILTER] = 0
+        self.records.release().code(int(memory[unit.address + word_offsets.U_FILTER]))
+        memory[unit.address + word_offsets.U_FILTER] = 0
         del self.names[unit.number]
 
     def unit(
@@ -60,7 +59,7 @@ class Writer:
         behind = first + 2 * len(registers)
         inner_keys = tuple(behind + 2 * place for place in range(len(automaton.inner_keys)))
         extra = behind + (2 * len(inner_keys) + 1 if inner_keys else 0)
-        names = Names(
+        names = NameSlots(
             {register.name: slot for register, slot in zip(automaton.registers, registers, strict=True)},
             captures,
             self.records.columns.place,
@@ -74,21 +73,25 @@ class Writer:
         attributes = output is not None and bool(output.attributes)
         kept = kept or repeats or (merges and attributes)
         shown = attributes or kept
-        flags = (layout.KEYED if automaton.key else 0) | (layout.MERGES if merges else 0)
-        flags |= (layout.SHARES if shares else 0) | (layout.SHOWN if shown else 0) | (layout.CHOSEN if not kept else 0)
+        flags = (word_offsets.KEYED if automaton.key else 0) | (word_offsets.MERGES if merges else 0)
+        flags |= (
+            (word_offsets.SHARES if shares else 0)
+            | (word_offsets.SHOWN if shown else 0)
+            | (word_offsets.CHOSEN if not kept else 0)
+        )
         window = -1 if automaton.whole_window is None else self.records.wide(automaton.whole_window)
-        record = [0] * layout.UNIT
-        record[layout.U_NUMBER] = number
-        record[layout.U_FLAGS] = flags
-        record[layout.U_WINDOW] = window
-        record[layout.U_WINDOWS] = windows
-        record[layout.U_TIMERS] = timers
-        record[layout.U_VARIABLES] = variables
-        record[layout.U_JOINTS] = automaton.joints
-        record[layout.U_EXTRA] = extra
-        record[layout.U_SPENT] = extra if inner_keys else 0
-        record[layout.U_FILTER] = self._filter(output, names)
-        record[layout.U_KEYS] = self.records.columns.place(automaton.key) if automaton.key else 0
+        record = [0] * word_offsets.UNIT
+        record[word_offsets.U_NUMBER] = number
+        record[word_offsets.U_FLAGS] = flags
+        record[word_offsets.U_WINDOW] = window
+        record[word_offsets.U_WINDOWS] = windows
+        record[word_offsets.U_TIMERS] = timers
+        record[word_offsets.U_VARIABLES] = variables
+        record[word_offsets.U_JOINTS] = automaton.joints
+        record[word_offsets.U_EXTRA] = extra
+        record[word_offsets.U_SPENT] = extra if inner_keys else 0
+        record[word_offsets.U_FILTER] = self._filter(output, names)
+        record[word_offsets.U_KEYS] = self.records.columns.place(automaton.key) if automaton.key else 0
         address = self.records.place(record)
         reached = {state for arrival in automaton.arrivals for state in arrival if automaton.states[state].moves}
         places = range(len(automaton.states))
@@ -107,7 +110,7 @@ class Writer:
         )
 
     def _state(self, waits: bool) -> int:
-        return self.records.place([0] * layout.STATE) if waits else 0
+        return self.records.place([0] * word_offsets.STATE) if waits else 0
 
     def visit(
         self,
@@ -118,7 +121,7 @@ class Writer:
         start: bool = False,
         timer: bool = False,
     ) -> int:
-        """What events of a type do in a state; 0 where it does not look at them."""
+        """The visit of events of a type in a state; 0 where they are not read."""
         automaton = unit.automaton
         state = automaton.states[place]
         names = self.names[unit.number]
@@ -131,7 +134,7 @@ class Writer:
         kept = (automaton.timers, automaton.windows, automaton.variables, automaton.registers, automaton.inner_keys)
         simple = not any(kept)
         opens: set[int] = set()
-        ways: list[tuple[Move, Position, Expression, Expression, list[tuple[int, int]]]] = []
+        ways: list[tuple[AutomatonMove, Position, Expression, Expression, list[tuple[int, int]]]] = []
         for move in state.moves:
             position = automaton.positions[move.position]
             domain = condition_of(position.domain, type_name, timer=timer)
@@ -166,32 +169,34 @@ class Writer:
                 if position.hidden and not move.strong and not others and first == place and not at.accepting:
                     loops.append(address)
         plain = plain and joint == 0
-        flags = (layout.STRONG if state.strong and not timer else 0) | (layout.EVERYTHING if everything else 0)
-        flags |= layout.ALIKE if alike else 0
-        record = [0] * layout.VISIT
-        record[layout.V_FLAGS] = flags
-        record[layout.V_UNIT] = unit.address
-        record[layout.V_NEED] = need
-        record[layout.V_TESTS] = self.records.place_list([word for test in tests for word in test], len(tests))
-        record[layout.V_MOVES] = self.records.place_list(moves)
-        merges = int(self.records.memory[unit.address + layout.U_FLAGS]) & layout.MERGES
-        record[layout.V_JOINT] = joint
+        flags = (word_offsets.STRONG if state.strong and not timer else 0) | (
+            word_offsets.EVERYTHING if everything else 0
+        )
+        flags |= word_offsets.ALIKE if alike else 0
+        record = [0] * word_offsets.VISIT
+        record[word_offsets.V_FLAGS] = flags
+        record[word_offsets.V_UNIT] = unit.address
+        record[word_offsets.V_NEED] = need
+        record[word_offsets.V_TESTS] = self.records.place_list([word for test in tests for word in test], len(tests))
+        record[word_offsets.V_MOVES] = self.records.place_list(moves)
+        merges = int(self.records.memory[unit.address + word_offsets.U_FLAGS]) & word_offsets.MERGES
+        record[word_offsets.V_JOINT] = joint
         if opens:
             (inner,) = opens
-            record[layout.V_OPENS] = 1 + self.records.columns.place(automaton.inner_keys[inner])
-            record[layout.V_INNER] = inner
+            record[word_offsets.V_OPENS] = 1 + self.records.columns.place(automaton.inner_keys[inner])
+            record[word_offsets.V_INNER] = inner
             # An event may be taken twice: by the instance of its value, and by the one that stands for all others.
-            record[layout.V_NEED] = 2 * need + 1
+            record[word_offsets.V_NEED] = 2 * need + 1
         if len(moves) == 1 and not merges and joint == 0 and (everything or alike):
-            straight = int(self.records.memory[moves[0] + layout.M_FLAGS]) & layout.STRAIGHT
+            straight = int(self.records.memory[moves[0] + word_offsets.M_FLAGS]) & word_offsets.STRAIGHT
             # A state is strong iff its only move is.
-            record[layout.V_FLAGS] |= layout.ONE_WAY if straight and len(state.moves) == 1 else 0
+            record[word_offsets.V_FLAGS] |= word_offsets.ONE_WAY if straight and len(state.moves) == 1 else 0
         in_place = simple and everything and plain and len(loops) == 1 and not start
-        record[layout.V_LOOP] = loops[0] if in_place else 0
+        record[word_offsets.V_LOOP] = loops[0] if in_place else 0
         return self.records.place(record)
 
-    def _within(self, unit: Unit, move: Move, position: Position) -> list[tuple[int, int]]:
-        """The columns and slots of the inner keys that an event is checked against, for it stands within them."""
+    def _within(self, unit: Unit, move: AutomatonMove, position: Position) -> list[tuple[int, int]]:
+        """The columns and slots of the entered inner keys against which an event is checked."""
         names = unit.automaton.inner_keys
         return [
             (self.records.columns.place(names[key]), unit.inner_keys[key])
@@ -202,7 +207,7 @@ class Writer:
     def move(
         self,
         unit: Unit,
-        move: Move,
+        move: AutomatonMove,
         position: Position,
         label: Expression,
         within: Sequence[tuple[int, int]],
@@ -211,8 +216,8 @@ class Writer:
         timer: bool,
     ) -> int:
         automaton, names = unit.automaton, self.names[unit.number]
-        record = [0] * layout.MOVE
-        record[layout.M_LABEL] = 0 if label == TRUE and not within else names.condition(label, within)
+        record = [0] * word_offsets.MOVE
+        record[word_offsets.M_LABEL] = 0 if label == TRUE and not within else names.condition(label, within)
         windows = [
             word
             for window in position.windows
@@ -244,26 +249,28 @@ class Writer:
         arrivals = automaton.arrivals[move.position]
         state = automaton.states[arrivals[0]]
         straight = simple and not unit.extra and len(arrivals) == 1 and state.accepting != bool(state.moves)
-        flags = (layout.STRONG if move.strong and not timer else 0) | (layout.HIDDEN if position.hidden else 0)
-        flags |= (layout.SIMPLE if simple else 0) | (layout.STRAIGHT if straight else 0)
-        flags |= layout.ENTERS if move.keys else 0
-        record[layout.M_FLAGS] = flags
-        record[layout.M_UNIT] = unit.address
-        record[layout.M_STATE] = unit.states[arrivals[0]] if straight and state.moves else 0
-        record[layout.M_VARIABLE] = variable
-        record[layout.M_JOINT] = joint
-        record[layout.M_HANDED] = self.records.place_list(handed, len(handed) // 3) if handed else 0
-        record[layout.M_CAPTURES] = self.records.place_list(captures, len(captures) // 2) if captures else 0
-        record[layout.M_INITS] = inits
-        record[layout.M_UPDATES] = self.records.place_list(updates, len(updates) // 2) if updates else 0
-        record[layout.M_WINDOWS] = self.records.place_list(windows, len(windows) // 3) if windows else 0
-        record[layout.M_TARGETS] = self.records.place_list(
+        flags = (word_offsets.STRONG if move.strong and not timer else 0) | (
+            word_offsets.HIDDEN if position.hidden else 0
+        )
+        flags |= (word_offsets.SIMPLE if simple else 0) | (word_offsets.STRAIGHT if straight else 0)
+        flags |= word_offsets.ENTERS if move.keys else 0
+        record[word_offsets.M_FLAGS] = flags
+        record[word_offsets.M_UNIT] = unit.address
+        record[word_offsets.M_STATE] = unit.states[arrivals[0]] if straight and state.moves else 0
+        record[word_offsets.M_VARIABLE] = variable
+        record[word_offsets.M_JOINT] = joint
+        record[word_offsets.M_HANDED] = self.records.place_list(handed, len(handed) // 3) if handed else 0
+        record[word_offsets.M_CAPTURES] = self.records.place_list(captures, len(captures) // 2) if captures else 0
+        record[word_offsets.M_INITS] = inits
+        record[word_offsets.M_UPDATES] = self.records.place_list(updates, len(updates) // 2) if updates else 0
+        record[word_offsets.M_WINDOWS] = self.records.place_list(windows, len(windows) // 3) if windows else 0
+        record[word_offsets.M_TARGETS] = self.records.place_list(
             [self._target(unit, each) for each in automaton.arrivals[move.position]]
         )
         return self.records.place(record)
 
     def _handed(self, unit: Unit, position: Position) -> tuple[list[int], list[int]]:
-        """What a part hands on: its variables as triples of words, its registers as captures."""
+        """Values handed on by a part: its variables as triples of words, its registers as captures."""
         automaton = unit.automaton
         part = automaton.parts[position.part or 0]
         assert isinstance(part, Automaton)
@@ -290,12 +297,18 @@ class Writer:
         automaton = unit.automaton
         state = automaton.states[place]
         windows, timers = len(automaton.windows), len(automaton.timers)
-        over = [word for each in range(windows) if each not in state.windows for word in (each, layout.OPENED)]
+        over = [word for each in range(windows) if each not in state.windows for word in (each, word_offsets.OPENED)]
         over += [
-            word for each in range(timers) if each not in state.timers for word in (windows + each, layout.SET_OFF)
+            word
+            for each in range(timers)
+            if each not in state.timers
+            for word in (windows + each, word_offsets.SET_OFF)
         ]
         over += [
-            word for key, slot in enumerate(unit.inner_keys) if key not in state.keys for word in (slot, layout.ENTERED)
+            word
+            for key, slot in enumerate(unit.inner_keys)
+            if key not in state.keys
+            for word in (slot, word_offsets.ENTERED)
         ]
         arms: list[int] = []
         for timer in sorted(state.arms):
@@ -304,14 +317,16 @@ class Writer:
                 arms += [windows + timer, timer, self.records.wide(when.delay)]
             else:
                 arms += [windows + timer, timer, -1 - self.records.when(when)]
-        record = [0] * layout.TARGET
-        record[layout.T_STATE] = unit.states[place]
-        record[layout.T_FLAGS] = (layout.ACCEPTING if state.accepting else 0) | (layout.GOES_ON if state.moves else 0)
-        record[layout.T_CLEARS] = self.records.place_list(over, len(over) // 2) if over else 0
-        record[layout.T_ARMS] = self.records.place_list(arms, len(arms) // 3) if arms else 0
+        record = [0] * word_offsets.TARGET
+        record[word_offsets.T_STATE] = unit.states[place]
+        record[word_offsets.T_FLAGS] = (word_offsets.ACCEPTING if state.accepting else 0) | (
+            word_offsets.GOES_ON if state.moves else 0
+        )
+        record[word_offsets.T_CLEARS] = self.records.place_list(over, len(over) // 2) if over else 0
+        record[word_offsets.T_ARMS] = self.records.place_list(arms, len(arms) // 3) if arms else 0
         return self.records.place(record)
 
-    def _inits(self, unit: Unit, move: Move) -> int:
+    def _inits(self, unit: Unit, move: AutomatonMove) -> int:
         names = self.names[unit.number]
         entered = [
             (init, place, initial)
@@ -324,8 +339,8 @@ class Writer:
         words = [word for _, place, value in entered for word in (unit.registers[place], names.value(value))]
         return self.records.place_list(words, len(words) // 2) if words else 0
 
-    def _filter(self, output: Output | None, names: Names) -> int:
-        """The final filter, over what is bound and counted: output attributes written out."""
+    def _filter(self, output: Output | None, names: NameSlots) -> int:
+        """The final filter over bindings and registers: output attributes are expanded."""
         if output is None or output.condition is None:
             return 0
         shown = {name: transform(value, lambda node: self._as_shown(node, names)) for name, value in output.attributes}
@@ -338,6 +353,8 @@ class Writer:
         condition = transform(output.condition, written_out)
         return 0 if condition == TRUE else names.condition(condition)
 
-    def _as_shown(self, node: Expression, names: Names) -> Expression:
-        """A composite event has no attributes until they are worked out."""
+    def _as_shown(self, node: Expression, names: NameSlots) -> Expression:
+        """Replace output attributes by their expressions: a composite event has no attributes before they are
+        evaluated.
+        """
         return Literal(None) if isinstance(node, Name) and node.name not in names.registers else node

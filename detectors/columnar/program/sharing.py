@@ -1,51 +1,119 @@
-"""States that patterns share, as patterns come and go.
+"""States shared by patterns with a common prefix, as patterns are added and removed.
 
-cayuga-algebra-cesar, section 4.2; which may be shared says `prefixes`. A state has the moves of all that share it, and
-is there as long as one of them is. The moves of a state are found by what they lead to, and a list of them has room for
-more, so that to add or remove a pattern costs the same however many share a state.
+cayuga-algebra-cesar, section 4.2: automata are merged one by one, by equal prefixes. Here that may be done where
+patterns are chains of single steps and nothing is kept but constituents: then instances of all of them in a state that
+is reached alike are equal, and if the state looks at the same events, they have one fate. What the patterns do next may
+differ; the shared state has the moves of all, and stays as long as one of the patterns does. The moves of a state are
+found by what they lead to, and a list of them has room for more, so that to add or remove a pattern costs the same
+however many share a state.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
 
 from distced.detectors.automata.automaton import Automaton
-from distced.detectors.columnar import word_offsets as layout
-from distced.detectors.columnar.by_type import condition_of, named
-from distced.detectors.columnar.prefixes import Key, Node
-from distced.detectors.columnar.program.record_space import Left
-from distced.detectors.columnar.program.record_writer import Writer
-from distced.detectors.columnar.program.start_index import Beginnings
-from distced.detectors.columnar.program.units import Unit
-from distced.detectors.columnar.program.wait_index import Waiting
-from distced.detectors.columnar.records import Records
+from distced.detectors.columnar import word_offsets
+from distced.detectors.columnar.program.record_space import Left, RecordSpace
+from distced.detectors.columnar.program.record_writer import RecordWriter
+from distced.detectors.columnar.program.start_index import StartIndex
+from distced.detectors.columnar.program.units import Unit, condition_of, named
+from distced.detectors.columnar.program.wait_index import WaitIndex
+from distced.middleware.sets.describable import ConditionByType
 from distced.middleware.sets.expressions import FALSE, TRUE
 
 FEW: Final = 4
-"""A list of so many moves does not get shorter."""
+"""Minimum capacity of a list of moves."""
+
+Key: TypeAlias = tuple[object, ...]
+"""Parts of a step that must be equal for two steps to share a state."""
+
+
+@dataclass(slots=True)
+class SharedState:
+    """A state shared by patterns.
+
+    Attributes:
+        state: its record.
+        maker: the record of the pattern that was the first to have it.
+        depth: how many of them come before it.
+        key, siblings: what leads to it, among what else leads on from where it does.
+        visits: its visits by type.
+        rooms: for how many moves there is room in each visit's list.
+        ways: the index of each move in each visit's list, by target.
+        patterns: the patterns that share it, with its number in each.
+        children: the states its moves lead to.
+    """
+
+    state: int
+    maker: int
+    depth: int
+    key: Key
+    siblings: dict[Key, SharedState] = field(repr=False)
+    visits: dict[str, int] = field(default_factory=dict)
+    rooms: dict[int, int] = field(default_factory=dict)
+    ways: dict[int, dict[int, int]] = field(default_factory=dict)
+    patterns: dict[int, int] = field(default_factory=dict)
+    children: dict[Key, SharedState] = field(default_factory=dict)
+
+
+def chain_of(automaton: Automaton) -> list[tuple[Key, int]] | None:
+    """For a chain of single steps the key of each, with its target state; None for any other automaton.
+
+    The last step completes the match and leads nowhere.
+    """
+    kept = (automaton.variables, automaton.registers, automaton.windows, automaton.timers, automaton.inner_keys)
+    if any(kept) or len(automaton.starts) != 1:
+        return None
+    (place,) = automaton.starts
+    found: list[tuple[Key, int]] = []
+    begins: Key = (automaton.whole_window, automaton.key)
+    while True:
+        moves = automaton.states[place].moves
+        if len(moves) != 1 or len(automaton.arrivals[moves[0].position]) != 1:
+            return None
+        (move,) = moves
+        position = automaton.positions[move.position]
+        (place,) = automaton.arrivals[move.position]
+        state = automaton.states[place]
+        if position.hidden or position.domain.others != FALSE or state.accepting == bool(state.moves):
+            return None
+        asked = (_form(position.label), _form(position.domain), move.strong)
+        if not state.moves:
+            return [*found, ((*begins, *asked), place)]
+        following = automaton.positions[state.moves[0].position].domain
+        found.append(((*begins, *asked, _form(following), state.strong), place))
+        begins = ()
+
+
+def _form(condition: ConditionByType) -> tuple[object, ...]:
+    return tuple(sorted(condition.by_type.items(), key=lambda item: item[0]))
 
 
 class Sharing:
-    """The states that are shared.
+    """The shared states.
 
     Attributes:
         nodes: by record.
         made: of each unit's record how many states are there that the unit was the first to have.
     """
 
-    def __init__(self, records: Records, writer: Writer, waiting: Waiting, beginnings: Beginnings) -> None:
+    def __init__(
+        self, records: RecordSpace, writer: RecordWriter, wait_index: WaitIndex, start_index: StartIndex
+    ) -> None:
         self.records = records
         self._writer = writer
-        self._waiting = waiting
-        self._beginnings = beginnings
-        self.nodes: dict[int, Node] = {}
+        self._wait_index = wait_index
+        self._start_index = start_index
+        self.nodes: dict[int, SharedState] = {}
         self.made: dict[int, int] = {}
-        self._roots: dict[Key, Node] = {}
+        self._roots: dict[Key, SharedState] = {}
 
     def add(self, automaton: Automaton, chain: Sequence[tuple[Key, int]], number: int) -> Unit:
-        """Add a chain; it shares the states it begins with with those that begin alike."""
-        known, nodes, states = self._roots, list[Node](), dict[int, int]()
+        """Add a chain; it shares the states of its longest known prefix."""
+        known, nodes, states = self._roots, list[SharedState](), dict[int, int]()
         for key, place in chain[:-1]:
             node = known.get(key)
             if node is None:
@@ -57,9 +125,9 @@ class Sharing:
         unit = self._writer.unit(automaton, number, states, shares=True)
         self.made[unit.address] = len(chain) - there
         for key, place in chain[there:-1]:
-            node = Node(unit.states[place], unit.address, len(nodes), key, known)
+            node = SharedState(unit.states[place], unit.address, len(nodes), key, known)
             known[key] = self.nodes[node.state] = node
-            node.visits = self._waiting.fill(unit, place)
+            node.visits = self._wait_index.fill(unit, place)
             nodes.append(node)
             known = node.children
         for (_, place), node in zip(chain, nodes, strict=False):
@@ -69,11 +137,11 @@ class Sharing:
         else:
             (place,) = automaton.starts
             for name in sorted(named(automaton, place)):
-                self._beginnings.fill(unit, place, name, nodes[0].state if nodes else 0)
+                self._start_index.fill(unit, place, name, nodes[0].state if nodes else 0)
         return unit
 
-    def _add_move(self, unit: Unit, place: int, node: Node) -> None:
-        """One more way out of a state that is shared."""
+    def _add_move(self, unit: Unit, place: int, node: SharedState) -> None:
+        """Add a move out of a shared state."""
         (move,) = unit.automaton.states[place].moves
         position = unit.automaton.positions[move.position]
         for name, visit in node.visits.items():
@@ -81,52 +149,54 @@ class Sharing:
             if label == FALSE:
                 continue
             way = self._writer.move(unit, move, position, label, (), 0, timer=False)
-            if self.records.memory[visit + layout.V_FLAGS] & layout.ALIKE:
+            if self.records.memory[visit + word_offsets.V_FLAGS] & word_offsets.ALIKE:
                 # Labels differ from here on, so the domain has to be asked.
                 domain = condition_of(position.domain, name)
                 code = 0 if domain == TRUE else self._writer.names[unit.number].condition(domain)
                 tests = self.records.place_list([code, 0, 0], 1)
-                self.records.freeing().tests(int(self.records.memory[visit + layout.V_TESTS]))
-                self.records.memory[visit + layout.V_TESTS] = tests
-            self.records.memory[visit + layout.V_FLAGS] &= ~(layout.ONE_WAY | layout.ALIKE)
-            self.records.memory[visit + layout.V_NEED] += 1
+                self.records.release().tests(int(self.records.memory[visit + word_offsets.V_TESTS]))
+                self.records.memory[visit + word_offsets.V_TESTS] = tests
+            self.records.memory[visit + word_offsets.V_FLAGS] &= ~(word_offsets.ONE_WAY | word_offsets.ALIKE)
+            self.records.memory[visit + word_offsets.V_NEED] += 1
             self._append_move(node, visit, way)
 
-    def _append_move(self, node: Node, visit: int, move: int) -> None:
+    def _append_move(self, node: SharedState, visit: int, move: int) -> None:
         ways = self._ways(node, visit)
         count = len(ways)
         if count >= node.rooms.get(visit, count):
             self._give_room(node, visit, 2 * max(1, count))
-        moves = int(self.records.memory[visit + layout.V_MOVES])
+        moves = int(self.records.memory[visit + word_offsets.V_MOVES])
         self.records.memory[moves + 1 + count] = move
         self.records.memory[moves] = count + 1
         ways[self._way(move)] = count
 
-    def _give_room(self, node: Node, visit: int, room: int) -> None:
-        """Have a list of moves be of another length."""
-        moves = int(self.records.memory[visit + layout.V_MOVES])
+    def _give_room(self, node: SharedState, visit: int, room: int) -> None:
+        """Change the capacity of a list of moves."""
+        moves = int(self.records.memory[visit + word_offsets.V_MOVES])
         count = int(self.records.memory[moves])
         words = self.records.memory[moves : moves + 1 + count].tolist()
         self.records.room.give(moves, 1 + node.rooms.get(visit, count))
         address = self.records.place([*words, *[0] * (room - count)])
-        self.records.memory[visit + layout.V_MOVES] = address
+        self.records.memory[visit + word_offsets.V_MOVES] = address
         node.rooms[visit] = room
 
-    def _ways(self, node: Node, visit: int) -> dict[int, int]:
-        """The places of moves in a list, by what they lead to."""
+    def _ways(self, node: SharedState, visit: int) -> dict[int, int]:
+        """The indexes of moves in a list, by target."""
         ways = node.ways.get(visit)
         if ways is None:
-            moves = int(self.records.memory[visit + layout.V_MOVES])
+            moves = int(self.records.memory[visit + word_offsets.V_MOVES])
             words = self.records.memory[moves + 1 : moves + 1 + int(self.records.memory[moves])].tolist()
             ways = node.ways[visit] = {self._way(move): place for place, move in enumerate(words)}
         return ways
 
     def _way(self, move: int) -> int:
-        """The state that a move leads to; of the last one of a pattern the pattern's record, below 0."""
-        return int(self.records.memory[move + layout.M_STATE]) or -int(self.records.memory[move + layout.M_UNIT])
+        """The target state of a move; for the last one of a pattern the pattern's record, negative."""
+        return int(self.records.memory[move + word_offsets.M_STATE]) or -int(
+            self.records.memory[move + word_offsets.M_UNIT]
+        )
 
     def remove(self, unit: Unit) -> Left:
-        """Remove a chain, and the states that no other has; what instances may still refer to."""
+        """Remove a chain, and the states no other chain has; the records to which instances may still refer."""
         nodes = sorted((self.nodes[state] for state in unit.states if state), key=lambda node: node.depth)
         for node in nodes:
             del node.patterns[unit.number]
@@ -135,11 +205,11 @@ class Sharing:
         if len(over) < len(nodes):
             self._remove_move(nodes[-len(over) - 1], way)
         else:
-            self._beginnings.forget(abs(way))
+            self._start_index.forget(abs(way))
         for node in over:
             del node.siblings[node.key], self.nodes[node.state]
-            self._waiting.end(node.state, node.rooms)
-        # Whoever was the first to have a state is what its instances are said to be of.
+            self._wait_index.end(node.state, node.rooms)
+        # Instances of a state count as those of the pattern that was the first to have it.
         gone: list[int] = []
         for address in (unit.address, *(node.maker for node in over)):
             self.made[address] -= 1
@@ -148,24 +218,24 @@ class Sharing:
                 gone.append(address)
         return Left(unit.number, tuple(gone), tuple(node.state for node in over))
 
-    def _remove_move(self, node: Node, way: int) -> None:
-        """One way less out of a state that is shared."""
+    def _remove_move(self, node: SharedState, way: int) -> None:
+        """Remove a move out of a shared state."""
         memory = self.records.memory
         for visit in node.visits.values():
             ways = self._ways(node, visit)
             place = ways.pop(way, None)
             if place is None:
                 continue
-            moves, last = int(memory[visit + layout.V_MOVES]), len(ways)
+            moves, last = int(memory[visit + word_offsets.V_MOVES]), len(ways)
             room = node.rooms.setdefault(visit, last + 1)
             move = int(memory[moves + 1 + place])
             if place < last:
                 other = memory[moves + 1 + place] = int(memory[moves + 1 + last])
                 ways[self._way(other)] = place
             memory[moves] = last
-            memory[visit + layout.V_NEED] -= 1
-            memory[visit + layout.V_FLAGS] &= ~layout.ONE_WAY
-            self.records.freeing().move(move)
+            memory[visit + word_offsets.V_NEED] -= 1
+            memory[visit + word_offsets.V_FLAGS] &= ~word_offsets.ONE_WAY
+            self.records.release().move(move)
             if room > FEW and 4 * last <= room:
                 self._give_room(node, visit, room // 2)
                 memory = self.records.memory

@@ -1,6 +1,6 @@
-"""Who asks for events of a type: the groups of states that wait for it, and the signatures of what it begins.
+"""Index by type: for each event type the groups of states that wait for it, and the signatures of its start moves.
 
-Cayuga's AN index by type (cayuga-algebra-cesar, section 4.3). The lists that the loop goes through are written anew
+Cayuga's AN index by type (cayuga-algebra-cesar, section 4.3). The lists that the loop goes through are written again
 when they have changed and an event of the type comes, not with every pattern.
 """
 
@@ -10,18 +10,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from distced.detectors.columnar import word_offsets as layout
-from distced.detectors.columnar.kernel.start_lookup import Starts, slot_of
+from distced.detectors.columnar import word_offsets
+from distced.detectors.columnar.kernel.start_lookup import slot_of
+from distced.detectors.columnar.program.record_space import RecordSpace
+from distced.detectors.columnar.program.start_table import StartTable
 from distced.detectors.columnar.program.units import Unit
-from distced.detectors.columnar.records import Records
 
 MOST_SIGNATURES: Final = 64
-"""Beyond so many pairs of attributes that start conditions of one type ask for, new ones go by one attribute."""
+"""Maximum of attribute pairs in start conditions of one type; further conditions are indexed by one attribute."""
 
 
 @dataclass(slots=True)
 class Open:
-    """A state, or a start state, that looks at types it does not name."""
+    """A state, or a start state, that reads types it does not name."""
 
     unit: Unit
     place: int
@@ -30,14 +31,14 @@ class Open:
 
 @dataclass(slots=True)
 class _Type:
-    """A type of events.
+    """An event type.
 
     Attributes:
         groups: the groups that wait for it, with the column of each.
         signatures: those of its start conditions, by their columns.
         lists: where the two stand in the memory; 0 for an empty one.
         changed: whether they have changed since.
-        made_for: how often the table of starts had been made anew then.
+        made_for: how often the start table had been rebuilt then.
     """
 
     number: int
@@ -50,7 +51,7 @@ class _Type:
 
 @dataclass(slots=True)
 class _Group:
-    """States that wait for the same types, told apart by the same column.
+    """States that wait for the same types, distinguished by the same column.
 
     Attributes:
         types: None for any.
@@ -62,16 +63,16 @@ class _Group:
     states: int = 0
 
 
-class Interests:
-    """The types that were seen or named, and the groups that wait for them.
+class TypeIndex:
+    """The types seen or named, and the groups that wait for them.
 
     Attributes:
-        on_new: told of each type when it is new.
+        on_new: called with each new type.
         types: by name.
         groups: by number.
     """
 
-    def __init__(self, records: Records, starts: Starts) -> None:
+    def __init__(self, records: RecordSpace, starts: StartTable) -> None:
         self.records = records
         self._starts = starts
         self.on_new: list[Callable[[str], None]] = []
@@ -83,7 +84,7 @@ class Interests:
         self._signatures = 0
 
     def known(self, name: str) -> _Type:
-        """What is known of a type, which is known from now on."""
+        """The entry of a type, created if new."""
         known = self.types.get(name)
         if known is None:
             known = self.types[name] = _Type(len(self.types))
@@ -92,8 +93,9 @@ class Interests:
         return known
 
     def signature(self, name: str, names: list[str]) -> tuple[int, list[str]]:
-        """The number of the signature of a start condition that asks for these values of an event of this type, and
-        the attributes that it goes by."""
+        """The number of the signature of a start condition that requires these values of an event of this type, and the
+        attributes it is indexed by.
+        """
         known = self.known(name)
         columns = [self.records.columns.place((each,)) for each in names]
         pair = (columns[0] if columns else -1, columns[1] if len(columns) > 1 else -1)
@@ -107,9 +109,9 @@ class Interests:
         return number, names
 
     def lists(self, type_name: str) -> tuple[int, int, int]:
-        """The lists of what waits for a type and of what it begins; 0 for nothing; and the number of the type."""
+        """The lists of states waiting for a type and of start moves, 0 for none; and the number of the type."""
         known = self.known(type_name)
-        if known.changed or known.made_for != self._starts.made_anew:
+        if known.changed or known.made_for != self._starts.rebuilt:
             for width, address in zip((2, 3), known.lists, strict=True):
                 if address:
                     self.records.room.give(address, 1 + width * int(self.records.memory[address]))
@@ -117,7 +119,7 @@ class Interests:
             signatures = [
                 word for columns, number in known.signatures.items() for word in self._place_of(columns, number)
             ]
-            known.changed, known.made_for = False, self._starts.made_anew
+            known.changed, known.made_for = False, self._starts.rebuilt
             known.lists = (
                 self.records.place_list(groups, len(groups) // 2) if groups else 0,
                 self.records.place_list(signatures, len(signatures) // 3) if signatures else 0,
@@ -125,13 +127,13 @@ class Interests:
         return (*known.lists, known.number)
 
     def _place_of(self, columns: tuple[int, int], number: int) -> tuple[int, int, int]:
-        """A signature and its columns; of one that asks for no value, where it stands, in place of the second."""
+        """A signature and its columns; for a signature without values its slot instead of the second."""
         if columns[0] >= 0:
             return (number, *columns)
-        return number, -1, int(slot_of(self._starts.lookup, (number << 2 * layout.TAG_BITS) + 1, 0, 0))
+        return number, -1, int(slot_of(self._starts.lookup, (number << 2 * word_offsets.TAG_BITS) + 1, 0, 0))
 
     def group(self, types: frozenset[str] | None, column: int) -> int:
-        """The number of the group of states that wait for these types, of any for None; for one state more."""
+        """The number of the group of states that wait for these types, of any for None; adds one state."""
         number = self._numbers.get((types, column))
         if number is None:
             number = self._free.pop() if self._free else len(self.groups)
@@ -147,7 +149,7 @@ class Interests:
         return number
 
     def leave(self, number: int) -> None:
-        """A group has one state less."""
+        """Remove one state from a group."""
         group = self.groups[number]
         group.states -= 1
         if group.states:

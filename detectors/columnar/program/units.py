@@ -1,30 +1,42 @@
-"""A pattern's automaton among others, and what an automaton has to be like to be one."""
+"""Units: automata of patterns in one program, the supported automata, and their conditions by event type.
+
+The type of an event settles most of a describable set, and leaves a condition or nothing at all. So a unit is worked
+out type by type, when a type is first seen.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from distced.detectors.automata.automaton import Automaton, Position, State
-from distced.detectors.columnar import word_offsets as layout
+from distced.detectors.automata.automaton import (
+    PART_PREFIX,
+    TIMER_PREFIX,
+    Automaton,
+    AutomatonMove,
+    AutomatonState,
+    Position,
+)
+from distced.detectors.columnar import word_offsets
 from distced.detectors.columnar.program.condition_code import Capture, captures_of, fits
-from distced.middleware.sets.expressions import Expression
+from distced.middleware.sets.describable import ConditionByType
+from distced.middleware.sets.expressions import FALSE, Expression
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unit:
-    """A pattern's automaton among others.
+    """The automaton of a pattern in a program.
 
     Attributes:
         number: its number.
         address: of its record.
         states: the records of its states, by their number; 0 for those in which nothing waits.
-        captures: the slot of what is kept of the events bound to variables, counted from the extra block's begin.
+        captures: the slot of each captured value of variables' events, from the start of the extra block.
         variables: the word of the first variable; timers and windows stand before.
         registers: the slot of each register, in order.
         inner_keys: the slot of each inner key's value; behind them is the word of the values that are spent.
-        shown: whether matches take along what was bound and counted.
-        kept: whether its matches have to be told apart by what they become, not only by their constituents.
+        shown: whether matches carry bindings and registers.
+        kept: whether its matches are distinguished by their composite events, not only by their constituents.
     """
 
     number: int
@@ -45,12 +57,12 @@ class Unit:
 
     @property
     def spent(self) -> int | None:
-        """The word of the values of inner keys that have gone their own way; None without inner keys."""
+        """The word of the closed values of inner keys; None without inner keys."""
         return self.extra - 1 if self.inner_keys else None
 
 
 def supports(automaton: Automaton) -> bool:
-    """Whether the loop runs such an automaton, and its parts.
+    """Whether the loop supports an automaton and its parts.
 
     Of inner keys one at a time may be entered: instances that stand for the values of several that no event has shown
     yet would split in as many ways as there are sets of keys.
@@ -62,22 +74,12 @@ def supports(automaton: Automaton) -> bool:
     kept = (automaton.windows, automaton.timers, automaton.variables, automaton.registers, automaton.inner_keys)
     slots = sum(map(len, kept)) + automaton.joints
     read = {each for expression in expressions_of(automaton) for each in captures_of(expression)}
-    return slots + 2 * len(read) <= layout.LARGEST // 2 and all(map(fits, expressions_of(automaton)))
+    return slots + 2 * len(read) <= word_offsets.LARGEST // 2 and all(map(fits, expressions_of(automaton)))
 
 
-def _entered(state: State) -> Iterator[frozenset[int]]:
-    """The inner keys that each way out of a state enters."""
+def _entered(state: AutomatonState) -> Iterator[frozenset[int]]:
+    """The inner keys entered by each way out of a state."""
     return (move.keys for move in state.moves)
-
-
-def may_merge(automaton: Automaton) -> bool:
-    """Whether two instances may become equal, or complete with the same constituents: where what is matched is hidden
-    or a time event, or an instance has several ways to go on."""
-    if automaton.timers or automaton.inner_keys or any(position.hidden for position in automaton.positions):
-        return True
-    if len(automaton.starts) > 1 or any(len(arrival) > 1 for arrival in automaton.arrivals):
-        return True
-    return any(len(state.moves) > 1 for state in automaton.states)
 
 
 def expressions_of(automaton: Automaton) -> Iterable[Expression]:
@@ -93,3 +95,24 @@ def expressions_of(automaton: Automaton) -> Iterable[Expression]:
         yield from (value for _, value in automaton.output.attributes)
         if automaton.output.condition is not None:
             yield automaton.output.condition
+
+
+def condition_of(form: ConditionByType, type_name: str, *, timer: bool = False) -> Expression:
+    """The condition on an event of a type; types internal to the engine are distinct from all others."""
+    return form.by_type.get(type_name, FALSE if timer or type_name[0] == PART_PREFIX else form.others)
+
+
+def label_of(automaton: Automaton, move: AutomatonMove, type_name: str) -> Expression:
+    """The condition under which a move takes an event of a type."""
+    return condition_of(automaton.positions[move.position].label, type_name)
+
+
+def named(automaton: Automaton, place: int) -> frozenset[str]:
+    """The types named in the domain of a state."""
+    forms = (automaton.positions[move.position].domain for move in automaton.states[place].moves)
+    return frozenset(name for form in forms for name in form.by_type if name[0] != TIMER_PREFIX)
+
+
+def others_asked(automaton: Automaton, place: int) -> bool:
+    """Whether the domain of a state covers types it does not name."""
+    return any(automaton.positions[move.position].domain.others != FALSE for move in automaton.states[place].moves)

@@ -1,4 +1,4 @@
-"""States in which instances wait: what is done there, and where an event finds those it concerns.
+"""States in which instances wait: their visits, and the lookup of waiting instances by event.
 
 Cayuga's AN and AI indexes (cayuga-algebra-cesar, section 4.3): instances of all patterns share buckets, by the types
 their states wait for and by a value that the domain asks an attribute for (`rows`).
@@ -9,36 +9,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from distced.detectors.automata.automaton import timer_type
-from distced.detectors.columnar import word_offsets as layout
+from distced.detectors.columnar import word_offsets
 from distced.detectors.columnar.batch.values import plain
-from distced.detectors.columnar.by_type import condition_of, named
 from distced.detectors.columnar.program.lookup_atoms import atoms_of
-from distced.detectors.columnar.program.record_writer import Writer
-from distced.detectors.columnar.program.type_index import Interests, Open
-from distced.detectors.columnar.program.units import Unit
-from distced.detectors.columnar.records import Records
+from distced.detectors.columnar.program.record_space import RecordSpace
+from distced.detectors.columnar.program.record_writer import RecordWriter
+from distced.detectors.columnar.program.type_index import Open, TypeIndex
+from distced.detectors.columnar.program.units import Unit, condition_of, named
 from distced.middleware.sets import values
 from distced.middleware.sets.describable import ConditionByType
 from distced.middleware.sets.expressions import FALSE
 
 
-class Waiting:
-    """Says of states what is done there, and where their instances wait."""
+class WaitIndex:
+    """Maintains the visits of states and the buckets of their instances."""
 
-    def __init__(self, records: Records, writer: Writer, interests: Interests, *, indexed: bool) -> None:
-        """
-        Args:
-            indexed: as `Assembler` has it.
-        """
+    def __init__(self, records: RecordSpace, writer: RecordWriter, type_index: TypeIndex, *, indexed: bool) -> None:
+        """Args: indexed: as for `Assembler`."""
         self.records = records
         self._writer = writer
-        self._interests = interests
+        self._type_index = type_index
         self._indexed = indexed
         self._open: dict[int, list[Open]] = {}
-        interests.on_new.append(self._new_type)
+        type_index.on_new.append(self._new_type)
 
     def forget(self, number: int) -> None:
-        """The states of a unit look at no more types."""
+        """Remove the states of a unit."""
         self._open.pop(number, None)
 
     def _new_type(self, name: str) -> None:
@@ -48,7 +44,7 @@ class Waiting:
                     self._add_visit(each.unit, each.place, name)
 
     def fill(self, unit: Unit, place: int) -> dict[str, int]:
-        """Say what is done in a state, and where its instances wait; by type what is done."""
+        """Fill in a state's visits by type and the group of its instances; the visits."""
         automaton = unit.automaton
         address = unit.states[place]
         forms = [automaton.positions[move.position].domain for move in automaton.states[place].moves]
@@ -59,32 +55,32 @@ class Waiting:
         if automaton.key:
             column, value = self.records.columns.place(automaton.key), -1
         elif not is_open and looked and self._indexed:
-            column, value = self._told_by(unit, forms, looked, column, value)
+            column, value = self._found_by(unit, forms, looked, column, value)
         types = None if is_open else frozenset(looked)
-        records, interests = self.records, self._interests
-        group = interests.group(types, column)
-        records.memory[address + layout.S_LOCAL] = place
-        records.memory[address + layout.S_GROUP] = group
-        records.memory[address + layout.S_VALUE] = value
+        records, type_index = self.records, self._type_index
+        group = type_index.group(types, column)
+        records.memory[address + word_offsets.S_LOCAL] = place
+        records.memory[address + word_offsets.S_GROUP] = group
+        records.memory[address + word_offsets.S_VALUE] = value
         visits = {name: self._writer.visit(unit, place, name) for name in looked}
         if is_open:
             self._open.setdefault(unit.number, []).append(Open(unit, place, own))
-            visits |= {name: self._writer.visit(unit, place, name) for name in interests.types if name not in own}
-        words = [word for name, visit in visits.items() if visit for word in (interests.known(name).number, visit)]
+            visits |= {name: self._writer.visit(unit, place, name) for name in type_index.types if name not in own}
+        words = [word for name, visit in visits.items() if visit for word in (type_index.known(name).number, visit)]
         pairs = records.place_list(words, len(words) // 2)
-        records.memory[address + layout.S_VISITS] = pairs
+        records.memory[address + word_offsets.S_VISITS] = pairs
         timers = range(len(automaton.timers))
         if timers:
             table = records.place_list(
                 [self._writer.visit(unit, place, timer_type(each), timer=True) for each in timers]
             )
-            records.memory[address + layout.S_TIMERS] = table + 1
+            records.memory[address + word_offsets.S_TIMERS] = table + 1
         return visits
 
-    def _told_by(
+    def _found_by(
         self, unit: Unit, forms: Sequence[ConditionByType], looked: Sequence[str], column: int, value: int
     ) -> tuple[int, int]:
-        """The attribute that every reason to be in the domain asks for the same value; else none.
+        """The attribute for which every test of the domain requires the same value; None without one.
 
         A value of an event matched before tells more instances apart than a constant does.
         """
@@ -101,31 +97,31 @@ class Waiting:
         return column, value
 
     def _add_visit(self, unit: Unit, place: int, name: str) -> None:
-        """One more type in a state that looks at types it does not name."""
+        """Add a type to a state that reads types it does not name."""
         visit = self._writer.visit(unit, place, name)
         if visit:
-            pointer = unit.states[place] + layout.S_VISITS
+            pointer = unit.states[place] + word_offsets.S_VISITS
             visits = int(self.records.memory[pointer])
             count = int(self.records.memory[visits])
             words = self.records.memory[visits + 1 : visits + 1 + 2 * count].tolist()
             self.records.room.give(visits, 1 + 2 * count)
-            address = self.records.place_list([*words, self._interests.types[name].number, visit], count + 1)
+            address = self.records.place_list([*words, self._type_index.types[name].number, visit], count + 1)
             self.records.memory[pointer] = address
 
     def end(self, state: int, rooms: Mapping[int, int] | None = None) -> None:
-        """Nothing is done in a state any more; its instances go when it is looked for such.
+        """Disable a state; its instances go with the next sweep.
 
         Args:
             rooms: as `Node` has them.
         """
-        self.records.freeing().visits(state, rooms or {})
+        self.records.release().visits(state, rooms or {})
         memory = self.records.memory
-        self._interests.leave(int(memory[state + layout.S_GROUP]))
-        value = int(memory[state + layout.S_VALUE])
+        self._type_index.leave(int(memory[state + word_offsets.S_GROUP]))
+        value = int(memory[state + word_offsets.S_VALUE])
         if value >= 0 and value != self.records.nothing:
             self.records.constants.release(value)
-        memory[state + layout.S_LOCAL] = -1
-        memory[state + layout.S_VISITS] = 0
-        timers = int(memory[state + layout.S_TIMERS])
+        memory[state + word_offsets.S_LOCAL] = -1
+        memory[state + word_offsets.S_VISITS] = 0
+        timers = int(memory[state + word_offsets.S_TIMERS])
         if timers:
             memory[timers : timers + int(memory[timers - 1])] = 0

@@ -1,4 +1,4 @@
-"""What was found, as arrays: of each match its constituents by position, made into composite events when asked for."""
+"""Matches as arrays: constituents by position, converted into composite events on demand."""
 
 from __future__ import annotations
 
@@ -6,60 +6,57 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from distced.detectors.columnar import word_offsets as layout
+from distced.detectors.columnar import word_offsets
 from distced.detectors.columnar.batch.values import Texts
 from distced.detectors.columnar.kernel.match_chains import flattened, lengths, taken_along
 from distced.detectors.columnar.program.units import Unit
 from distced.detectors.columnar.results.store import Store
-from distced.detectors.columnar.state import State, Words
-from distced.detectors.stepwise.composites import Findings
+from distced.detectors.columnar.state import LoopState, Words
+from distced.detectors.stepwise.composites import Composites
 from distced.detectors.stepwise.inner_events import PartEvent, TimeEvent
 from distced.detectors.stepwise.plans import Planner
 from distced.middleware.model.events import Attribute, CompositeEvent, Event
 
 
-class RememberedFindings:
-    """What makes composite events of each unit's matches, made when it is first needed.
+class RememberedComposites:
+    """The `Composites` of each unit, for composite events of its matches; created on demand.
 
     Attributes:
         gone: the unit that went last.
     """
 
     def __init__(self, units: Mapping[int, Unit], kinds: Callable[[str], Any], own_type: str | None = None) -> None:
-        """
-        Args:
-            own_type: of a side of a `&`, the type that its composite events have for the pattern around it.
-        """
+        """Args: own_type: for a side of a `&`, the type of its composite events in the enclosing pattern."""
         self._units = units
         self._kinds = kinds
         self._own_type = own_type
-        self._made: dict[Unit, Findings] = {}
+        self._made: dict[Unit, Composites] = {}
         self._left: list[Unit] = []
         self.gone = Gone()
 
-    def made(self) -> Iterator[tuple[Unit, Findings]]:
-        """Those that were needed so far, by unit."""
+    def made(self) -> Iterator[tuple[Unit, Composites]]:
+        """Those created so far, by unit."""
         yield from self._made.items()
 
     def leave(self, unit: Unit) -> None:
-        """A unit goes; its matches may still be asked for."""
+        """Mark a unit as removed; its matches remain available."""
         self.gone.following = Gone(unit)
         self.gone = self.gone.following
         if unit in self._made:
             self._left.append(unit)
 
     def forget_left(self) -> None:
-        """Nobody asks any more for the matches of units that are gone."""
+        """Forget removed units, whose matches are no longer available."""
         for unit in self._left:
             self._made.pop(unit, None)
         self._left.clear()
 
-    def __getitem__(self, unit: Unit) -> Findings:
+    def __getitem__(self, unit: Unit) -> Composites:
         found = self._made.get(unit)
         if found is None:
             automaton = unit.automaton
             scope = Planner(automaton, self._kinds).scope()
-            found = Findings(automaton, scope, self._own_type, filtered=True)
+            found = Composites(automaton, scope, self._own_type, filtered=True)
             if self._units.get(unit.number) is unit:
                 self._made[unit] = found
         return found
@@ -67,7 +64,7 @@ class RememberedFindings:
 
 @dataclass(slots=True, eq=False)
 class Gone:
-    """A unit that went, and the one that went next: whoever knows this one can tell which unit had a number then.
+    """A removed unit, linked to the next removal: the chain resolves the former unit of a number.
 
     To have matches note their units was rejected: that took a tenth of the time of a batch, and few ever ask.
     """
@@ -77,23 +74,23 @@ class Gone:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """What is needed to make objects of numbers.
+class MatchSources:
+    """The units, composites, events and texts that the numbers of matches refer to.
 
     Attributes:
         units: by number.
-        findings: by unit, what makes composite events; of those whose matches have to be told apart the one that
+        composites: by unit, what makes composite events; of those whose matches have to be told apart the one that
             remembers.
     """
 
     units: Mapping[int, Unit]
-    findings: RememberedFindings
+    composites: RememberedComposites
     store: Store
     texts: Texts
 
 
 class Matches:
-    """Matches, in the order they were found.
+    """Matches, in order of detection.
 
     Attributes:
         units: the number of each one's pattern.
@@ -103,16 +100,18 @@ class Matches:
         positions: of the constituents.
     """
 
-    def __init__(self, reading: Reading, rows: Words, offsets: Words, positions: Words, shown: Words, times: Words):
-        self._reading = reading
+    def __init__(
+        self, sources: MatchSources, rows: Words, offsets: Words, positions: Words, shown: Words, times: Words
+    ):
+        self._sources = sources
         self._rows = rows
         self.offsets = offsets
         self.positions = positions
         self._shown = shown
         self._times = times
         self._made: list[CompositeEvent] | None = None
-        self.units: Words = rows[:, layout.F_UNIT]
-        self._gone = reading.findings.gone
+        self.units: Words = rows[:, word_offsets.F_UNIT]
+        self._gone = sources.composites.gone
         self._units_gone: dict[int, Unit] = {}
 
     def __len__(self) -> int:
@@ -120,74 +119,73 @@ class Matches:
 
     @property
     def lo(self) -> Words:
-        """The begins of the timestamps, ns."""
-        return self._rows[:, layout.F_LO]
+        """The starts of the timestamps, ns."""
+        return self._rows[:, word_offsets.F_LO]
 
     @property
     def hi(self) -> Words:
         """The ends, ns: the moments of detection."""
-        return self._rows[:, layout.F_HI]
+        return self._rows[:, word_offsets.F_HI]
 
     @property
     def moments(self) -> Words:
-        """What completed each."""
-        return self._rows[:, layout.F_MOMENT]
+        """The position of the completing event of each match."""
+        return self._rows[:, word_offsets.F_MOMENT]
 
     def constituents(self, place: int) -> Words:
         """The positions of one match's constituents."""
         return self.positions[self.offsets[place] : self.offsets[place + 1]]
 
     def events(self) -> list[CompositeEvent]:
-        """All of them as composite events, each once; they are made when somebody first asks.
+        """All matches as composite events, without duplicates; built at the first call.
 
         A few patterns may find a composite event again, as such whose matches may end in what is no constituent. Of
-        these it is told here that one was there before: whoever counts their matches counts it again, and whoever asks
-        has to ask each time, in order.
+        these it is found here that one was there before: a count of their matches counts it again, and this has to be
+        called each time, in order.
         """
         if self._made is None:
             moments: dict[int, Event] = {}
-            touched: dict[int, Findings] = {}
+            touched: dict[int, Composites] = {}
             for place in range(len(self)):
                 number = int(self.units[place])
                 if number not in touched:
-                    touched[number] = self._reading.findings[self._unit(number)]
-                findings = touched[number]
-                findings.now = moments.setdefault(int(self.moments[place]), self._moment(place))
-                findings.add(*self._arguments(place))
-            self._made = [event for findings in touched.values() for event in findings.take()]
+                    touched[number] = self._sources.composites[self._unit(number)]
+                composites = touched[number]
+                composites.now = moments.setdefault(int(self.moments[place]), self._moment(place))
+                composites.add(*self._arguments(place))
+            self._made = [event for composites in touched.values() for event in composites.take()]
         return list(self._made)
 
     def _unit(self, number: int) -> Unit:
-        """The unit that had a number when the matches were found: the first to go of those that had it since, or the
-        one that has it."""
+        """The unit of a number at the time of the matches: the first one removed since, or the current one."""
         while self._gone.following is not None:
             self._gone = self._gone.following
             if self._gone.unit is not None:
                 self._units_gone.setdefault(self._gone.unit.number, self._gone.unit)
-        return self._units_gone.get(number) or self._reading.units[number]
+        return self._units_gone.get(number) or self._sources.units[number]
 
     def _moment(self, place: int) -> Event:
-        return event_at(int(self.moments[place]), self._reading.store, self._times)
+        return event_at(int(self.moments[place]), self._sources.store, self._times)
 
     def _arguments(self, place: int) -> tuple[Any, ...]:
-        reading, row = self._reading, self._rows[place]
+        sources, row = self._sources, self._rows[place]
         unit = self._unit(int(self.units[place]))
         chain: Any = None
         for position in self.constituents(place):
-            chain = longer_chain(chain, reading.store.event(int(position)))
+            chain = longer_chain(chain, sources.store.event(int(position)))
         bindings: tuple[Event | None, ...] = (None,) * len(unit.automaton.variables)
         registers: tuple[Attribute, ...] = (None,) * len(unit.automaton.registers)
-        begin = int(row[layout.F_EXTRA])
+        begin = int(row[word_offsets.F_EXTRA])
         if begin >= 0:
             block = self._shown[begin : begin + unit.extra]
-            bindings = bindings_of(unit, block, reading.store, self._times)
-            registers = registers_of(unit, block, reading.texts)
-        key = reading.texts.unpacked(int(row[layout.F_TAG]), int(row[layout.F_KEY]))
-        return chain, int(row[layout.F_LO]), int(row[layout.F_HI]), bindings, registers, key, None
+            bindings = bindings_of(unit, block, sources.store, self._times)
+            registers = registers_of(unit, block, sources.texts)
+        key = sources.texts.unpacked(int(row[word_offsets.F_TAG]), int(row[word_offsets.F_KEY]))
+        return chain, int(row[word_offsets.F_LO]), int(row[word_offsets.F_HI]), bindings, registers, key, None
 
 
 def event_at(position: int, store: Store, times: Words) -> Event:
-    """The event at a position, or the time event that one below 0 says."""
+    """The event at a position, or the time event of a negative one."""
     if position >= 0:
         return store.event(position)
     due, number, timer = map(int, times[-1 - position])
@@ -195,17 +193,17 @@ def event_at(position: int, store: Store, times: Words) -> Event:
 
 
 def longer_chain(chain: Any, event: Event) -> Any:
-    """A chain with one more event, or with the constituents of what a part has found."""
+    """A chain with one more event, or with the constituents of a part's composite event."""
     for each in event.events if isinstance(event, PartEvent) else (event,):
         chain = (chain, each)
     return chain
 
 
 def bindings_of(unit: Unit, block: Words, store: Store, times: Words) -> tuple[Event | None, ...]:
-    """The events that are bound to variables; what a part has bound is found in its composite event."""
+    """The events bound to variables; those bound by a part are in its composite event."""
     found: list[Event | None] = []
     for name, place in zip(unit.automaton.variables, block[unit.variables :].tolist(), strict=False):
-        event = None if place == layout.NONE else event_at(place, store, times)
+        event = None if place == word_offsets.NONE else event_at(place, store, times)
         found.append(event.bound.get(name) if isinstance(event, PartEvent) else event)
     return tuple(found)
 
@@ -215,13 +213,13 @@ def registers_of(unit: Unit, block: Words, texts: Texts) -> tuple[Attribute, ...
     return tuple(texts.unpacked(int(block[slot]), int(block[slot + 1])) for slot in unit.registers)
 
 
-def take(program: Any, state: State, reading: Reading) -> Matches:
-    """The matches found so far; the state has none then."""
-    number = int(state.counters[layout.C_FOUND])
+def take(program: Any, state: LoopState, sources: MatchSources) -> Matches:
+    """The matches so far, removed from the state."""
+    number = int(state.counters[word_offsets.C_FOUND])
     offsets = lengths(state, number)
     positions = flattened(state, number, offsets)
     shown = taken_along(program, state, number)
     rows = state.found[:number].copy()
-    times = state.times[: int(state.counters[layout.C_TIMES])].copy()
-    state.counters[layout.C_FOUND] = 0
-    return Matches(reading, rows, offsets, positions, shown, times)
+    times = state.times[: int(state.counters[word_offsets.C_TIMES])].copy()
+    state.counters[word_offsets.C_FOUND] = 0
+    return Matches(sources, rows, offsets, positions, shown, times)

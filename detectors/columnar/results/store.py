@@ -1,26 +1,40 @@
-"""The events that instances and matches refer to, by position: how many events came before.
+"""The store of events referred to by position from instances and matches, and the rules for compaction.
 
-A position is never given twice and never changes. Batches are held as they came while much of them is referred to; of
-the others what is referred to is taken out, and the rest is let go.
+The position of an event is the number of events before it; it is unique and never changes. A batch is held whole while
+most of it is referred to; of the others the referenced events are copied out, and the rest is released.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from distced.detectors.columnar import word_offsets
 from distced.detectors.columnar.batch.columns import Batch
-from distced.detectors.columnar.state import Words
+from distced.detectors.columnar.kernel.compaction import (
+    compact_links,
+    compact_spent,
+    compact_times,
+    referred_to,
+    sweep,
+)
+from distced.detectors.columnar.state import LoopState, Program, Words
 from distced.middleware.model.events import Event
 
+LEAST: Final = 524_288
+"""Minimum size for a compaction."""
+
+LEAST_LEFT: Final = 4096
+"""Minimum of removed patterns for a sweep."""
+
 _HELD_SHARE = 2
-"""A batch is held as it came while one in so many of its events is referred to."""
+"""Reciprocal of the share of referenced events above which a batch is kept whole."""
 
 
 class _Segment(NamedTuple):
-    """A stretch of events.
+    """A run of events.
 
     Attributes:
         first: the position of the first; those of the others follow, unless `positions` says otherwise.
@@ -36,7 +50,7 @@ class Store:
 
     Attributes:
         next: the position of the next event.
-        held: how many events are held, those included that nobody refers to any more.
+        held: how many events are held, those included that nothing refers to any more.
     """
 
     def __init__(self) -> None:
@@ -47,7 +61,7 @@ class Store:
         self._firsts: list[int] = []
 
     def add(self, batch: Batch) -> int:
-        """Take a batch; the position of its first event."""
+        """Add a batch; the position of its first event."""
         first = self.next
         if len(batch):
             self._segments.append(_Segment(first, batch))
@@ -64,14 +78,14 @@ class Store:
         return segment.batch.event(int(np.searchsorted(segment.positions, position)))
 
     def frozen(self) -> Store:
-        """The events as they are now, whatever is let go later."""
+        """A snapshot of the events, independent of later compaction."""
         made = Store()
         # What is let go of is left out of new lists; these only grow at their ends.
         made.next, made._segments, made._firsts = self.next, self._segments, self._firsts
         return made
 
     def let_go(self, referred: Words) -> None:
-        """Let go of all but these positions, which are sorted."""
+        """Release all events but those at these positions, which are sorted."""
         kept: list[_Segment] = []
         for segment in self._segments:
             count = len(segment.batch)
@@ -87,3 +101,42 @@ class Store:
                 kept.append(_Segment(segment.first, segment.batch.select(places), positions.copy()))
         self._segments, self._firsts = kept, [each.first for each in kept]
         self.held = sum(len(each.batch) for each in kept)
+
+
+def crowded(state: LoopState, store: Store) -> bool:
+    """Whether a compaction may pay: the memory used has doubled since the last one."""
+    return _used(state.counters, store) > int(state.counters[word_offsets.C_CROWD])
+
+
+def many_left(state: LoopState, store: Store, removed: int) -> bool:
+    """Whether the memory left by removed patterns outweighs the cost of a sweep."""
+    return removed > max(LEAST_LEFT, _used(state.counters, store) // 32)
+
+
+def _used(counters: Words, store: Store) -> int:
+    looked = (
+        word_offsets.C_LINKS,
+        word_offsets.C_TIMES,
+        word_offsets.C_ROWS,
+        word_offsets.C_BUCKETS,
+        word_offsets.C_SPENT,
+    )
+    return max(store.held // 2, *(int(counters[each]) for each in looked))
+
+
+def look_soon(state: LoopState) -> None:
+    """Compact with the next batch, whatever its size."""
+    state.counters[word_offsets.C_CROWD] = -1
+
+
+def collect(program: Program, state: LoopState, store: Store, latest: int) -> None:
+    """Release everything unreferenced. To be called without matches and without instances under construction."""
+    counters = state.counters
+    sweep(program, state, latest)
+    compact_links(state)
+    compact_times(program, state)
+    if counters[word_offsets.C_SPENT] > 0:
+        compact_spent(program, state)
+    referred = np.unique(referred_to(program, state))
+    store.let_go(referred[referred >= 0])
+    counters[word_offsets.C_CROWD] = LEAST + 2 * _used(counters, store)

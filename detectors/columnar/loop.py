@@ -1,0 +1,414 @@
+"""Owner of the compiled loop's arrays: independent patterns over batches of events.
+
+A `Loop` consumes a batch, makes room where the compiled loop stops for want of it, and has the arrays compacted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from distced.detectors.automata.automaton import Automaton
+from distced.detectors.columnar import word_offsets
+from distced.detectors.columnar.batch.columns import Batch
+from distced.detectors.columnar.batch.packing import ColumnPacker
+from distced.detectors.columnar.batch.values import Texts
+from distced.detectors.columnar.kernel import dedup, event_loop, instances, timers, transitions
+from distced.detectors.columnar.kernel.jit import is_kept
+from distced.detectors.columnar.program.program import Assembler
+from distced.detectors.columnar.program.units import Unit
+from distced.detectors.columnar.python_calls import Callback
+from distced.detectors.columnar.results.matches import Matches, MatchSources, RememberedComposites, longer_chain, take
+from distced.detectors.columnar.results.store import Store, collect, crowded, many_left
+from distced.detectors.columnar.state import Events, Words, empty_state, longer
+from distced.detectors.stepwise.inner_events import TimeEvent
+from distced.detectors.stepwise.instance import BEFORE_ALL, Instance
+from distced.middleware.model.event_types import Kind
+from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.model.timestamps import INSTANT_MIN
+
+_NOT_TOGETHER = np.empty(0, np.int32)
+
+Kinds = Callable[[str], Mapping[str, Kind] | None]
+
+
+def is_compiled() -> bool:
+    """Whether the loop is compiled, in this process or on disk; otherwise its first use takes some 20 s."""
+    return is_kept(event_loop.run)
+
+
+class Loop:
+    """Independent automata, run by the compiled loop.
+
+    Attributes:
+        packer: gives the values of attributes and keys as tags and bits.
+        state: the instances and all else that changes.
+        store: the events that are referred to.
+        clock: up to this instant, ns, time events have fired.
+        late: number of events behind the clock, which the loop does not take.
+        base: instances touched by previous engines of the same patterns.
+        fired: by unit a time event that was consumed last, where another engine has said so.
+    """
+
+    def __init__(
+        self,
+        automata: Iterable[Automaton],
+        kinds: Kinds = lambda _: None,
+        *,
+        indexed: bool = True,
+        shared: bool = True,
+        reads: bool = False,
+        own_type: str | None = None,
+    ) -> None:
+        """
+        Args:
+            indexed, shared: as `Assembler` has them.
+            reads: whether composite events of other patterns are among what it is fed; two of them may be one.
+            own_type: of a side of a `&`, the type that its composite events have for the pattern around it.
+        """
+        self.texts = Texts()
+        self.assembler = Assembler(self.texts, indexed=indexed, shared=shared)
+        self.state = empty_state()
+        self.store = Store()
+        self._latest: Event | None = None
+        self._ends: tuple[Batch, int] | None = None
+        self.clock = BEFORE_ALL
+        self.composites = RememberedComposites(self.assembler.units, kinds, own_type)
+        self._tells_apart = reads or own_type is not None
+        self.kept = self.has_timers = False
+        for automaton in automata:
+            self.add(automaton)
+        self._kinds = kinds
+        self._callback = Callback(self.state, self.texts, self.assembler.whens)
+        self.state.counters[word_offsets.C_CALLBACK] = self._callback.address
+        self.late = 0
+        self.base = 0
+        self.fired: dict[int, Event] = {}
+        self.packer = ColumnPacker(self.texts)
+
+    def add(self, automaton: Automaton) -> Unit:
+        """Run an additional automaton from now on."""
+        unit = self.assembler.add(automaton, kept=self._tells_apart)
+        self.kept = self.kept or unit.kept
+        self.has_timers = self.has_timers or bool(automaton.timers)
+        counters = self.state.counters
+        for counter, count in (
+            (word_offsets.C_MOST_EXTRA, unit.extra),
+            (word_offsets.C_MOST_TIMERS, len(automaton.timers)),
+        ):
+            counters[counter] = max(int(counters[counter]), count)
+        counters[word_offsets.C_INNER] = max(int(counters[word_offsets.C_INNER]), len(unit.inner_keys))
+        counters[word_offsets.C_SLACK] = 0
+        if unit.number >= len(self.state.fired):
+            self.state = self.state.replaced(
+                fired=longer(self.state.fired, 2 * len(self.state.fired), word_offsets.NONE)
+            )
+        self.state.fired[unit.number] = word_offsets.NONE, word_offsets.NONE, self.store.next
+        return unit
+
+    def remove(self, number: int) -> None:
+        """Stop an automaton; its matches so far remain available until the next events are consumed."""
+        self.composites.leave(self.assembler.units[number])
+        self.fired.pop(number, None)
+        self.assembler.remove(number)
+        if many_left(self.state, self.store, self.assembler.removed):
+            self._collect()
+
+    def feed(self, batch: Batch, together: Any = None) -> Matches:
+        """Consume a batch in the order of consumption, behind all events consumed before.
+
+        Args:
+            together: for each event the first one of those it is consumed together with; None where each is consumed by
+                itself.
+        """
+        self.composites.forget_left()
+        state = self.state
+        lists = np.zeros((max(len(batch.type_names), 1), 3), np.int32)
+        # Twice: a type that is seen for the first time may move what begins with the others.
+        for _ in range(2):
+            for number, name in enumerate(batch.type_names):
+                lists[number] = self.assembler.lists(name)
+        events = self._columns(batch, lists, together)
+        counters = state.counters
+        counters[word_offsets.C_FIRST] = self.store.add(batch)
+        counters[word_offsets.C_EVENT] = counters[word_offsets.C_SLACK] = 0
+        self._until_done(lambda: event_loop.run(self.assembler.program(), events, self.state, len(batch)))
+        if len(batch):
+            self._ends = (batch, len(batch) - 1)
+        return self._taken()
+
+    def advance(self, watermark: int) -> Matches:
+        """Fire every time event due until an instant."""
+        self.composites.forget_left()
+        if watermark < INSTANT_MIN:
+            return self._taken()
+        self.clock = max(self.clock, watermark)
+        nothing = self._columns(Batch.of_events([]), np.zeros((1, 3), np.int32))
+        self._until_done(lambda: event_loop.fire(self.assembler.program(), nothing, self.state, watermark))
+        return self._taken()
+
+    def events_of(self, matches: Matches) -> list[CompositeEvent]:
+        """Matches as composite events, without duplicates. To be called before further events are consumed."""
+        events = matches.events()
+        if self.kept:
+            self._forget()
+        return events
+
+    def _forget(self) -> None:
+        """Periodically drop ids of composite events that cannot repeat."""
+        for unit, composites in self.composites.made():
+            window = unit.automaton.whole_window
+            floor = BEFORE_ALL if window is None else self._floor() - window
+            composites.forget(floor, partial(self._holders, unit))
+
+    def _holders(self, unit: Unit) -> list[Instance]:
+        """The instances of a pattern, with their constituents only."""
+        known: dict[int, Any] = {}
+        state = self.state
+        found = state.rows[: int(state.counters[word_offsets.C_ROWS])]
+        mine = found[(found[:, word_offsets.R_STATE] >> word_offsets.UNIT_SHIFT) == unit.address]
+        chains = (self.chain_of(int(link), known) for link in mine[:, word_offsets.R_LINK])
+        return [Instance(0, None, chain, 0, 0, None, (), (), (), (), (), frozenset()) for chain in chains]
+
+    def chain_of(self, link: int, known: dict[int, Any]) -> Any:
+        """A chain in the stepwise engine's form; shared links stay shared."""
+        links = self.state.links
+        waiting = []
+        while link >= 0 and link not in known:
+            waiting.append(link)
+            link = int(links[link, 0])
+        chain = known.get(link)
+        for each in reversed(waiting):
+            chain = known[each] = longer_chain(chain, self.store.event(int(links[each, 1])))
+        return chain
+
+    def follows(self, events: Sequence[Event]) -> bool:
+        """Whether events are in order, behind all events consumed before."""
+        if self.has_timers and events and events[0].hi <= self.clock:
+            return False
+        before = self.latest.key if self.latest is not None else None
+        for event in events:
+            key = event.key
+            if before is not None and key <= before:
+                return False
+            before = key
+        return True
+
+    def next_due(self) -> int | None:
+        """The instant the next time event is due, ns; None without a pending one."""
+        due = int(timers.next_due(self.state))
+        return None if due == word_offsets.NONE else due
+
+    @property
+    def touched(self) -> int:
+        """Number of pairs of an instance and an event examined."""
+        return self.base + int(self.state.counters[word_offsets.C_TOUCHED])
+
+    @property
+    def live(self) -> int:
+        """Number of live instances."""
+        return int(self.state.counters[word_offsets.C_LIVE])
+
+    def memory(self) -> tuple[int, int]:
+        """Memory of instances, in bytes: used, and allocated in arrays that grow by doubling."""
+        state, counters = self.state, self.state.counters
+        used = {
+            "rows": counters[word_offsets.C_ROWS],
+            "links": counters[word_offsets.C_LINKS],
+            "extras": counters[word_offsets.C_EXTRAS] - 2 * word_offsets.LARGEST,
+            "timers": counters[word_offsets.C_TIMERS],
+            # Half of a table is left empty.
+            "table": 2 * counters[word_offsets.C_BUCKETS],
+        }
+        width = {name: getattr(state, name)[:1].nbytes for name in used}
+        return sum(width[name] * int(count) for name, count in used.items()), sum(
+            getattr(state, name).nbytes for name in used
+        )
+
+    def match_sources(self) -> MatchSources:
+        """Current units, composites, events and texts."""
+        return MatchSources(self.assembler.units, self.composites, self.store.frozen(), self.texts)
+
+    def _until_done(self, step: Callable[[], int]) -> None:
+        while step() == word_offsets.ROOM:
+            self._callback.check()
+            self._grow()
+        self._callback.check()
+
+    def _taken(self) -> Matches:
+        matches = take(self.assembler.program(), self.state, self.match_sources())
+        if crowded(self.state, self.store):
+            self._collect()
+        return matches
+
+    def _collect(self) -> None:
+        """Compact the arrays and the store."""
+        collect(self.assembler.program(), self.state, self.store, self._floor())
+        self.assembler.swept()
+
+    @property
+    def latest(self) -> Event | None:
+        """The event consumed last; None before the first."""
+        if self._ends is not None:
+            batch, place = self._ends
+            self._latest, self._ends = batch.event(place), None
+        return self._latest
+
+    @latest.setter
+    def latest(self, event: Event | None) -> None:
+        self._latest, self._ends = event, None
+
+    def latest_of(self, unit: int) -> Event | None:
+        """The event one pattern consumed last, its own time events included."""
+        fired = self.fired.get(unit)
+        due = int(self.state.fired[unit, 0])
+        if due != word_offsets.NONE and (fired is None or due > fired.hi):
+            fired = TimeEvent("@0", due, due, "@", int(self.state.fired[unit, 1]), {})
+        latest = self.latest
+        if latest is None or (fired is not None and fired.key > latest.key):
+            return fired
+        return latest
+
+    def _floor(self) -> int:
+        if self._ends is not None:
+            batch, place = self._ends
+            return int(batch.hi[place])
+        return word_offsets.NONE if self._latest is None else self._latest.hi
+
+    # What comes from elsewhere.
+
+    def put(
+        self,
+        unit: Unit,
+        place: int,
+        link: int,
+        lo: int,
+        hi: int,
+        last: int,
+        key: int,
+        tag: int,
+        words: Words,
+    ) -> None:
+        """Add an instance; `settle` puts it into its bucket."""
+        counters = self.state.counters
+        while counters[word_offsets.C_ROWS] == len(self.state.rows):
+            self._grow()
+        while counters[word_offsets.C_EXTRAS] + len(words) > len(self.state.extras):
+            self._grow()
+        state = self.state
+        extra = -1
+        if len(words):
+            extra = int(counters[word_offsets.C_EXTRAS])
+            counters[word_offsets.C_EXTRAS] += len(words)
+            state.extras[extra : extra + len(words)] = words
+        program = self.assembler.program()
+        value = int(program.memory[unit.states[place] + word_offsets.S_VALUE])
+        if value >= 0:
+            tag, key = map(int, program.constants[value])
+        elif value < -1:
+            tag, key = map(int, instances.found_by(state, extra - 2 - value))
+        row = int(counters[word_offsets.C_ROWS])
+        counters[word_offsets.C_ROWS] += 1
+        state.rows[row] = (
+            -1,
+            unit.address << word_offsets.UNIT_SHIFT | unit.states[place],
+            link,
+            lo,
+            hi,
+            last,
+            key,
+            extra + 1 << word_offsets.EXTRA_SHIFT | tag,
+        )
+        counters[word_offsets.C_LIVE] += 1
+
+    def settle(self) -> None:
+        """Put all added instances into their buckets."""
+        counters = self.state.counters
+        count, most = int(counters[word_offsets.C_ROWS]), int(counters[word_offsets.C_MOST_TIMERS])
+        while 2 * count > len(self.state.table):
+            self.state = self.state.replaced(table=instances.rehashed(self.state.table, 2 * len(self.state.table)))
+        while count * most > len(self.state.timers):
+            self.state = self.state.replaced(timers=longer(self.state.timers, 2 * len(self.state.timers)))
+        instances.settle_from(self.assembler.program(), self.state, 0)
+        counters[word_offsets.C_SLACK] = 0
+
+    def first_of(self, link: int) -> int:
+        """The position of the first constituent of a chain."""
+        return int(transitions.first_of(self.state, link))
+
+    def add_link(self, before: int, position: int) -> int:
+        """Append a link to a chain; its number."""
+        counters = self.state.counters
+        if counters[word_offsets.C_LINKS] == len(self.state.links):
+            self._grow()
+        return int(instances.add_link(self.state, before, position))
+
+    def add_spent(self, values: Iterable[tuple[int, int]]) -> int:
+        """Add closed values of inner keys; one more than the number of the last, 0 for none."""
+        counters, last = self.state.counters, 0
+        for name, payload in values:
+            if counters[word_offsets.C_SPENT] == len(self.state.spent):
+                self._grow()
+            place = int(counters[word_offsets.C_SPENT])
+            self.state.spent[place] = (last, name, payload)
+            counters[word_offsets.C_SPENT] += 1
+            last = place + 1
+        return last
+
+    def note_time(self, due: int, number: int, timer: int) -> int:
+        """The position of a time event."""
+        counters = self.state.counters
+        if counters[word_offsets.C_TIMES] == len(self.state.times):
+            self._grow()
+        place = int(counters[word_offsets.C_TIMES])
+        self.state.times[place] = (due, number, timer)
+        counters[word_offsets.C_TIMES] += 1
+        return -1 - place
+
+    def _columns(self, batch: Batch, lists: Any, together: Any = None) -> Events:
+        tags, payload = self.packer.pack(batch, self.assembler.columns.names)
+        return Events(
+            types=batch.types,
+            lists=lists,
+            lo=batch.lo,
+            hi=batch.hi,
+            tags=tags,
+            payload=payload,
+            floats=payload.view(np.float64),
+            together=_NOT_TOGETHER if together is None else together,
+        )
+
+    def _grow(self) -> None:
+        """Enlarge arrays that are almost full."""
+        state, counters = self.state, self.state.counters
+        made: dict[str, Any] = {}
+        used = {
+            "rows": counters[word_offsets.C_ROWS],
+            "links": counters[word_offsets.C_LINKS],
+            "extras": counters[word_offsets.C_EXTRAS],
+            "timers": counters[word_offsets.C_TIMERS],
+            "found": counters[word_offsets.C_FOUND],
+            "times": counters[word_offsets.C_TIMES],
+            "affected": counters[word_offsets.C_TOGETHER],
+            "spent": counters[word_offsets.C_SPENT],
+        }
+        # Twice as long what is three quarters full; if nothing is, one instance brings forth more than is left.
+        full = {name: 4 * int(count) >= 3 * len(getattr(state, name)) for name, count in used.items()}
+        full["table"] = 8 * int(counters[word_offsets.C_BUCKETS]) >= 3 * len(state.table)
+        full["seen"] = 8 * int(counters[word_offsets.C_SEEN]) >= len(state.seen)
+        anything = any(full.values())
+        for name, is_full in full.items():
+            if is_full or not anything:
+                made[name] = self._longer(name)
+        self.state = state.replaced(**made)
+
+    def _longer(self, name: str) -> Any:
+        array = getattr(self.state, name)
+        if name == "table":
+            return instances.rehashed(array, 2 * len(array))
+        if name == "seen":
+            return dedup.seen_again(array, int(self.state.counters[word_offsets.C_STAMP]), 2 * len(array))
+        return longer(array, 2 * len(array))
