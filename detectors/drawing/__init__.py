@@ -1,1 +1,1 @@
-"""Patterns and their automata made visible: as text, SVG, DOT and JSON, all from one view (`view.py`)."""
+"""Views of patterns and their automata as text, SVG, DOT and JSON, all from one view (`view.py`)."""

@@ -15,7 +15,7 @@ _STYLES = {"atom": "bold cyan", "reference": "bold cyan"}
 
 
 def pattern_as_text(compiled: Compiled, view: AutomatonView) -> Iterator[Text]:
-    """The lines about a pattern: itself, its tree, its automaton and the automata of the sides of `&`."""
+    """The lines of a pattern: its text, tree, automaton and the automata of the sides of `&`."""
     yield Text(compiled.text, "bold")
     yield Text.assemble(("canonical id ", "dim"), view.canonical_id)
     yield Text()

@@ -1,17 +1,17 @@
-"""What is to be seen of a pattern and its automaton, in words and apart from any form of drawing.
+"""View of a pattern and its automaton, in words and independent of the form of drawing.
 
-Text, SVG, DOT and JSON are drawn from this view, so they show the same. States are called q0, q1, ... as in
+Text, diagrams and JSON are made from this view, so they show the same. States are called q0, q1, ... as in
 composite-event-framework-2004, Appendix B; a move there is a transition with its label.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from distced.detectors.automata.automaton import Automaton, Move, Position
+from distced.detectors.automata.automaton import Automaton, AutomatonMove, Position
 from distced.detectors.compiler import Compiled
-from distced.detectors.drawing.wording import Wording, thinned_names
+from distced.detectors.drawing.wording import Wording, throttled_names
 from distced.middleware.model.timestamps import format_duration
 
 
@@ -24,7 +24,7 @@ class MoveView:
         targets: the states it leads to; several where an instance forks.
         label: the described set it matches.
         strong: whether it has to follow strongly.
-        hidden: whether what it matches is no constituent.
+        hidden: whether its match is no constituent.
         binds: the variable the event is bound to; empty for none.
         sets: the registers it changes.
         opens: the windows that begin with it and the keys whose value it settles.
@@ -41,7 +41,7 @@ class MoveView:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What it does besides matching."""
+        """Actions besides matching."""
         notes = ["hidden"] if self.hidden else []
         notes += [f"as {self.binds}"] if self.binds else []
         return (*notes, *(f"set {each}" for each in self.sets), *self.opens)
@@ -54,10 +54,10 @@ class StateView:
     Attributes:
         name: q0, q1, ...
         start: whether it is a start state, which is always active.
-        emits: what is emitted on arrival; empty for nothing.
-        arms: the time events set off on arrival.
+        emits: the output on arrival; empty for none.
+        arms: the time events started on arrival.
         domain: the described set it looks at; empty for a state without moves, where instances end.
-        fails: what of its domain no move matches, by which an instance fails.
+        fails: the events of its domain that no move matches, which end an instance.
         running: the time events that may be running in it.
         windows: the windows that may be open in it.
         keys: the inner keys that have a value in it.
@@ -75,7 +75,7 @@ class StateView:
 
     @property
     def generative(self) -> bool:
-        """Whether something comes of arriving there: a composite event, or a time event."""
+        """Whether arrival has an effect: a composite event, or a time event."""
         return bool(self.emits or self.arms)
 
 
@@ -84,7 +84,7 @@ class AutomatonView:
     """An automaton.
 
     Attributes:
-        title: what it is called: what it publishes, or which side of a `&` it is.
+        title: its published type, or its side of a `&`.
         canonical_id: the name of its canonical form.
         key: the attributes the whole is keyed by.
         within: the window around the whole; empty for none.
@@ -102,6 +102,12 @@ class AutomatonView:
     moves: tuple[MoveView, ...]
     sides: tuple[AutomatonView, ...]
 
+    def every(self) -> Iterator[AutomatonView]:
+        """This automaton, and those of all sides."""
+        yield self
+        for side in self.sides:
+            yield from side.every()
+
     @property
     def starts(self) -> tuple[int, ...]:
         """The start states."""
@@ -112,7 +118,7 @@ class AutomatonView:
         return tuple(move for move in self.moves if move.source == state)
 
     def remarks(self) -> tuple[str, ...]:
-        """What holds for the whole."""
+        """Remarks on the whole automaton."""
         remarks = []
         if self.key:
             remarks.append(f"by {', '.join(self.key)}: independent instances for each value")
@@ -127,17 +133,17 @@ def view_of(compiled: Compiled, derived: Mapping[str, str] | None = None) -> Aut
     """The view of a compiled pattern.
 
     Args:
-        derived: the names of derived types by the marks of their thinnings, where they are known.
+        derived: the names of derived types by the marks of their throttlings, where they are known.
     """
     output = compiled.automaton.output
     title = "pattern" if output is None else output.type_name
-    return _view(compiled.automaton, title, "", thinned_names(compiled.thinnings, derived or {}))
+    return _view(compiled.automaton, title, "", throttled_names(compiled.throttlings, derived or {}))
 
 
-def _view(automaton: Automaton, title: str, prefix: str, thinned: Mapping[str, str]) -> AutomatonView:
+def _view(automaton: Automaton, title: str, prefix: str, throttled: Mapping[str, str]) -> AutomatonView:
     numbers = [f"{prefix}{place + 1}" for place in range(len(automaton.parts))]
     sides = tuple(f"side {number}" for number in numbers)
-    wording = Wording(automaton, sides, thinned)
+    wording = Wording(automaton, sides, throttled)
     moves = [
         _move(automaton, wording, place, move) for place, state in enumerate(automaton.states) for move in state.moves
     ]
@@ -167,14 +173,14 @@ def _view(automaton: Automaton, title: str, prefix: str, thinned: Mapping[str, s
         states=tuple(states),
         moves=tuple(moves),
         sides=tuple(
-            _view(part, side, f"{number}.", thinned)
+            _view(part, side, f"{number}.", throttled)
             for part, side, number in zip(automaton.parts, sides, numbers, strict=True)
             if isinstance(part, Automaton)
         ),
     )
 
 
-def _move(automaton: Automaton, wording: Wording, source: int, move: Move) -> MoveView:
+def _move(automaton: Automaton, wording: Wording, source: int, move: AutomatonMove) -> MoveView:
     position: Position = automaton.positions[move.position]
     opens = [f"within {format_duration(automaton.windows[each])} begins" for each in sorted(move.windows)]
     opens += [f"by {', '.join(automaton.inner_keys[each])} begins" for each in sorted(move.keys)]

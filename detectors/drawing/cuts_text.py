@@ -1,4 +1,4 @@
-"""What may be cut out of a pattern, as a table for a terminal."""
+"""Cut candidates of a pattern, as a table for a terminal."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from distced.middleware.patterns.printer import format_pattern
 from distced.middleware.sets.expressions import quote_name
 
 _MOST_TEXT: Final = 240
-"""Of a sub-pattern, in characters; JSON has all of it."""
+"""Maximum length of a sub-pattern's text, in characters; JSON has all of it."""
 
 _GAP: Final = 2
 _NARROWEST: Final = 24
 
 
 def cuts_as_text(cuts: Cuts, width: int, *, atoms: bool = False) -> Iterator[Text]:
-    """The lines about a pattern.
+    """The lines of a pattern.
 
     Args:
         width: how many columns there are.
@@ -53,7 +53,7 @@ def cuts_as_text(cuts: Cuts, width: int, *, atoms: bool = False) -> Iterator[Tex
 
 
 def _table(listing: Listing, width: int) -> Iterator[Text]:
-    """A line for each sub-pattern, or several where its text or the reasons are long."""
+    """A line for each sub-pattern, or several for long texts or reasons."""
     rows = [(row, _text(row), _remarks(row)) for row in listing.rows]
     stands = max(len("stands as"), *(len(row.stand) for row in listing.rows))
     room = width - 1 - stands - 3 * _GAP
@@ -83,7 +83,7 @@ def _text(row: Candidate) -> str:
 
 
 def _remarks(row: Candidate) -> list[tuple[str, str]]:
-    """Why it may not be cut out, by condition; or, if it may, what goes into its detector and what that hands on."""
+    """The conditions a sub-pattern fails; or, for a permitted one, the inputs and exports of its detector."""
     if row.failures:
         return [(failure.condition, f"{failure.condition}: {failure.reason}") for failure in row.failures]
     said = [f"by {', '.join(map(quote_name, row.key))}"] if row.key else []
@@ -120,6 +120,5 @@ def _notes(listing: Listing) -> Iterator[str]:
     if listing.atoms_left:
         atoms = "1 single atom" if listing.atoms_left == 1 else f"{listing.atoms_left:,} single atoms"
         yield (
-            f"left out: {atoms}, hardly worth a detector, for whoever reads it can as well read the events; "
-            "--verbose lists them"
+            f"left out: {atoms}, hardly worth a detector, as a reader can as well read the events; --verbose lists them"
         )

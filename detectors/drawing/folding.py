@@ -19,10 +19,10 @@ _NARROWEST: Final = 10
 
 
 def fold(text: str, columns: int, most: int | None = None) -> list[str]:
-    """The text in lines of at most so many columns.
+    """The text in lines of at most n columns.
 
     Args:
-        most: how many lines at most; what is left out is told by an ellipsis. None for all of them.
+        most: maximum of lines; an ellipsis marks an omission. None for no limit.
     """
     lines = _fold(text, columns)
     if most is not None and len(lines) > most:
@@ -52,7 +52,7 @@ def _fold(text: str, columns: int) -> list[str]:
 
 
 def _pieces(text: str, inside: int = 0) -> list[str]:
-    """The text split at the blanks that stand in no more than so many brackets.
+    """The text split at blanks up to a depth of n brackets.
 
     A sign goes with what follows it, a comparison with both sides.
     """

@@ -1,6 +1,6 @@
-"""A graph of detectors as text for a terminal: below each pattern its detector, and below that those it reads.
+"""A graph of detectors as text for a terminal: below each pattern its detector, and below that its inputs.
 
-Below the new patterns stand those that run already, as far as their composite events are read by name.
+The new patterns are followed by the running ones whose composite events are read by name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from distced.middleware.model.timestamps import format_duration
 from distced.middleware.sets.expressions import quote_name
 
 READ_AGAIN: Final = "⇢"
-"""Before a type whose events a pattern of the file publishes."""
+"""Sign of a type whose events a pattern of the file publishes."""
 
 _ABOVE: Final = "as above"
 _GAP: Final = 2
@@ -41,7 +41,7 @@ class _Row(NamedTuple):
 
 
 def graph_as_text(view: GraphView, width: int) -> Iterator[Text]:
-    """The lines about a graph.
+    """The lines of a graph.
 
     Args:
         width: how many columns there are.
@@ -90,7 +90,7 @@ def _rows(view: GraphView) -> Iterator[_Row]:
 def _below(
     view: GraphView, detectors: dict[str, DetectorView], id_: str, indent: str, last: bool, told: set[str]
 ) -> Iterator[_Row]:
-    """A detector, and those it reads; what was told before is not told again."""
+    """A detector and its inputs; repeated ones are abbreviated."""
     detector = detectors[id_]
     deeper = indent + ("   " if last else "│  ")
     parts = () if id_ in told else detector.parts

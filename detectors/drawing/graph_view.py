@@ -1,6 +1,6 @@
-"""What is to be seen of a graph of detectors, in words and apart from any form of drawing.
+"""View of a graph of detectors, in words and independent of the form of drawing.
 
-Text, SVG, DOT and JSON are drawn from this view, so they show the same. The graph is that of `detectors.cutting.graph`;
+Text, diagrams and JSON are made from this view, so they show the same. The graph is that of `detectors.cutting.graph`;
 here come to it what flows into it and out of it: primitive events on the left, published composite events on the right,
 and which of these the patterns of the file read again by their names. Of a decomposition for reuse it is the graph of
 the new patterns, with the detectors that run already and are used by them.
@@ -15,9 +15,9 @@ from typing import Final, Literal, TypeAlias
 from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton
 from distced.detectors.compiler import Compiled
 from distced.detectors.cutting.catalogue import core_of
-from distced.detectors.cutting.cut_report import with_thinned_names
+from distced.detectors.cutting.cut_report import with_throttled_names
 from distced.detectors.cutting.graph import DetectorGraph, DetectorPlan
-from distced.detectors.drawing.wording import thinned_names
+from distced.detectors.drawing.wording import throttled_names
 from distced.middleware.model.timestamps import format_duration
 from distced.middleware.patterns.printer import format_output, format_pattern, format_publication
 from distced.middleware.sets.expressions import FALSE, names, quote_name
@@ -27,13 +27,13 @@ FlowKind: TypeAlias = Literal["events", "records", "published", "read"]
 the graph; composite events into a pattern that reads them by their name."""
 
 FOR_REUSE: Final = "for-reuse"
-"""The decomposition that tells detectors that run already from new ones."""
+"""The decomposition that distinguishes running detectors from new ones."""
 
 RUNS_ALREADY: Final = "runs already"
-"""What is said of a detector that was there before."""
+"""Remark on a running detector."""
 
 ANY: Final = "any event"
-"""The input of a detector that looks at `any`."""
+"""The input of a detector that reads `any`."""
 
 _LEAST_SHORT: Final = 7
 
@@ -45,11 +45,11 @@ class DetectorView:
     Attributes:
         id: its name.
         short: the beginning of it that tells it apart.
-        text: what it detects, in canonical form, with what it publishes.
-        body: the same without the keys and windows around the whole, and without what it publishes.
+        text: its pattern in canonical form, with its output.
+        body: the pattern without its outermost keys and windows, and without its output.
         key: the attributes of the keys around the whole.
         window: the length of the shortest window around the whole, ns; None for none.
-        output: what it publishes, as in a pattern; empty where that has no name or where it is part of others only.
+        output: its output in pattern notation; empty where that has no name or where it is part of others only.
         patterns: which patterns of the file it is the detector of, by place.
         parts: the ids of the detectors it reads.
         reads: the types of events it reads itself, by name, `any event` among them.
@@ -76,18 +76,18 @@ class DetectorView:
 
     @property
     def root(self) -> bool:
-        """Whether it is the detector of a pattern: one of the file, or one that runs already and publishes."""
+        """Whether this is the detector of a pattern: one of the file, or a running one that publishes."""
         return bool(self.patterns or self.output)
 
     def notes(self) -> tuple[str, ...]:
-        """What stands beside its name."""
+        """Notes beside the name."""
         return (
             *((RUNS_ALREADY,) if self.running else ()),
             *((f"shared by {self.serves}",) if self.serves else ()),
         )
 
     def remarks(self) -> tuple[str, ...]:
-        """What holds for the whole of it."""
+        """Remarks on the whole detector."""
         remarks = [f"by {', '.join(map(quote_name, self.key))}"] if self.key else []
         remarks += [f"within {format_duration(self.window)}"] if self.window is not None else []
         return (*remarks, *(["by epochs: not cut"] if self.epochs else []))
@@ -98,7 +98,7 @@ class PublicationView:
     """Composite events that leave the graph.
 
     Attributes:
-        id: what it is called in flows.
+        id: its name in flows.
         type_name: their type; empty for composite events without a name.
     """
 
@@ -107,17 +107,17 @@ class PublicationView:
 
     @property
     def text(self) -> str:
-        """What stands on it."""
+        """The text of the publication."""
         return quote_name(self.type_name) if self.type_name else "composite events"
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What flows from one to another.
+    """A flow between two nodes.
 
     Attributes:
         source, target: an input, by its type; a detector, by its id; or a publication, by its id.
-        label: what flows, in one or two lines.
+        label: the events, in one or two lines.
     """
 
     kind: FlowKind
@@ -136,7 +136,7 @@ class GraphView:
         roots: for each of them the id of its detector.
         inputs: the types of primitive events it reads, and `any event`.
         detectors: each behind those it reads.
-        publications: what comes out of it.
+        publications: its outputs.
         flows: from where to where.
     """
 
@@ -150,21 +150,21 @@ class GraphView:
 
     @property
     def shared(self) -> int:
-        """How many detectors serve more than one."""
+        """Number of detectors with several readers."""
         return sum(each.serves > 0 for each in self.detectors)
 
     @property
     def running(self) -> int:
-        """How many detectors run already."""
+        """Number of running detectors."""
         return sum(each.running for each in self.detectors)
 
     @property
     def for_reuse(self) -> bool:
-        """Whether detectors that run already are told from new ones."""
+        """Whether running detectors are distinguished from new ones."""
         return self.decomposition == FOR_REUSE
 
     def summary(self) -> str:
-        """How much there is of everything."""
+        """Summary in numbers."""
         counted = f"{_count(len(self.patterns), 'pattern')}, {_count(len(self.detectors), 'detector')}"
         if self.for_reuse:
             new = len(self.detectors) - self.running
@@ -187,12 +187,12 @@ def graph_view(
 
     Args:
         patterns: those it was cut from, in their order; not those that run already.
-        derived: the names of derived types by the marks of their thinnings, where they are known.
+        derived: the names of derived types by the marks of their throttlings, where they are known.
     """
     plans = graph.plans.values()
-    thinned: dict[str, str] = {}
+    throttled: dict[str, str] = {}
     for plan in plans:
-        thinned |= thinned_names(plan.compiled.thinnings, derived or {})
+        throttled |= throttled_names(plan.compiled.throttlings, derived or {})
     published = {name: _publication_id(name) for plan in plans if (name := _published(plan.compiled))}
     short = _short_ids(graph.plans)
     detectors: list[DetectorView] = []
@@ -200,13 +200,13 @@ def graph_view(
     flows: list[Flow] = []
     for plan in plans:
         reads = _reads(plan.compiled.automaton, published)
-        detectors.append(_detector(plan, graph, short[plan.id], tuple(reads), thinned))
+        detectors.append(_detector(plan, graph, short[plan.id], tuple(reads), throttled))
         for name, marks in reads.items():
             if name in published:
                 flows.append(Flow("read", published[name], plan.id, (quote_name(name),)))
             else:
-                seen = [thinned[mark] for mark in sorted(marks) if mark in thinned]
-                label = (_input(name), *([f"thinned: {', '.join(seen)}"] if seen else []))
+                seen = [throttled[mark] for mark in sorted(marks) if mark in throttled]
+                label = (_input(name), *([f"throttled: {', '.join(seen)}"] if seen else []))
                 flows.append(Flow("events", name, plan.id, label))
         for part in plan.parts:
             handed_on = ", ".join(map(quote_name, sorted(graph.plans[part].exports)))
@@ -229,9 +229,9 @@ def graph_view(
 
 
 def _detector(
-    plan: DetectorPlan, graph: DetectorGraph, short: str, reads: tuple[str, ...], thinned: Mapping[str, str]
+    plan: DetectorPlan, graph: DetectorGraph, short: str, reads: tuple[str, ...], throttled: Mapping[str, str]
 ) -> DetectorView:
-    publication = with_thinned_names(plan.compiled.plain, thinned)
+    publication = with_throttled_names(plan.compiled.plain, throttled)
     core = core_of(publication.pattern)
     output = publication.output
     return DetectorView(
@@ -247,7 +247,7 @@ def _detector(
         reads=reads,
         exports=tuple(sorted(plan.exports)),
         serves=len(graph.readers(plan.id)) + (plan.id in graph.roots) if plan.id in graph.shared else 0,
-        epochs=plan.compiled.automaton.epochs,
+        epochs=plan.compiled.epochs,
         running=plan.id in graph.reused,
     )
 
@@ -263,7 +263,7 @@ def _publication_id(name: str) -> str:
 
 
 def _reads(automaton: Automaton, published: Iterable[str]) -> dict[str, frozenset[str]]:
-    """The types of events that an automaton reads itself, each with the names its conditions ask for.
+    """The event types an automaton itself reads, each with the names its conditions use.
 
     What is delegated is read by others. `any` is every primitive event; composite ones are read by their names.
     """
@@ -288,7 +288,7 @@ def _input(name: str) -> str:
 
 
 def _short_ids(ids: Iterable[str]) -> dict[str, str]:
-    """The shortest beginnings that tell ids apart, all of one length."""
+    """The shortest prefixes that distinguish ids, all of one length."""
     every = list(ids)
     length = _LEAST_SHORT
     while len({each[:length] for each in every}) < len(every):

@@ -1,4 +1,4 @@
-"""A pattern and its automaton as JSON."""
+"""Patterns, automata and graphs of detectors as JSON."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from typing import Any
 
 from distced.detectors.compiler import Compiled
 from distced.detectors.drawing.automaton_view import AutomatonView, MoveView, StateView
+from distced.detectors.drawing.graph_view import DetectorView, Flow, GraphView
 from distced.detectors.drawing.outline import outline
 
 
 def pattern_as_dict(compiled: Compiled, view: AutomatonView) -> dict[str, Any]:
-    """What `distced explain --format json` prints of one pattern."""
+    """The JSON document of `distced explain --format json` for one pattern."""
     return {
         "text": compiled.text,
         "tree": outline(compiled.publication.pattern).as_dict(),
@@ -59,3 +60,37 @@ def _move(view: AutomatonView, move: MoveView) -> dict[str, Any]:
         "sets": list(move.sets),
         "opens": list(move.opens),
     }
+
+
+def graph_as_dict(view: GraphView) -> dict[str, Any]:
+    """The JSON document of `distced explain --decomposition ... --format json`."""
+    return {
+        "decomposition": view.decomposition,
+        "patterns": [{"text": text, "detector": root} for text, root in zip(view.patterns, view.roots, strict=True)],
+        "inputs": list(view.inputs),
+        "detectors": [_detector(each) for each in view.detectors],
+        "publications": [{"id": each.id, "type": each.type_name or None} for each in view.publications],
+        "flows": [_flow(each) for each in view.flows],
+    }
+
+
+def _detector(detector: DetectorView) -> dict[str, Any]:
+    return {
+        "id": detector.id,
+        "text": detector.text,
+        "key": list(detector.key),
+        "window_ns": detector.window,
+        "consumption": "epoch" if detector.epochs else "ordered",
+        "patterns": list(detector.patterns),
+        "publishes": detector.output or None,
+        "parts": list(detector.parts),
+        "reads": list(detector.reads),
+        "exports": list(detector.exports),
+        "serves": detector.serves or 1,
+        "shared": detector.serves > 0,
+        "running": detector.running,
+    }
+
+
+def _flow(flow: Flow) -> dict[str, Any]:
+    return {"kind": flow.kind, "from": flow.source, "to": flow.target, "carries": list(flow.label)}

@@ -1,4 +1,4 @@
-"""The tree of a pattern in words: what each node of the syntax tree asks for."""
+"""The tree of a pattern in words: a line for each node of the syntax tree."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Outline:
     """A node of the tree.
 
     Attributes:
-        role: what it is to the node above; empty where its place says it all.
+        role: its role in the node above; empty where implied by its place.
         kind: which row of the language's table it is: `atom`, `sequence`, ...
         text: it in words; of an atom its text.
         parts: the nodes inside.
@@ -47,7 +47,7 @@ class Outline:
     parts: tuple[Outline, ...] = ()
 
     def as_dict(self) -> dict[str, object]:
-        """It as JSON."""
+        """The outline as JSON."""
         shown: dict[str, object] = {"role": self.role} if self.role else {}
         shown |= {"kind": self.kind, "text": self.text}
         if self.parts:

@@ -1,7 +1,7 @@
-"""How the parts of an automaton are called on a drawing: its sets, labels, time events and sides.
+"""Names of the parts of an automaton on a drawing: its sets, labels, time events and sides.
 
-An automaton knows time events, the sides of a `&` and thinned types under names of its own; here they get those back
-that stand in the pattern.
+An automaton knows time events, the sides of a `&` and throttled types under internal names; here these are replaced by
+the names in the pattern.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton, Position, State
-from distced.detectors.language.derived import Thinning
+from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton, AutomatonState, Position
+from distced.detectors.language.derived import Throttling
 from distced.middleware.model.timestamps import format_duration
 from distced.middleware.patterns.printer import format_when
 from distced.middleware.sets.describable import EMPTY, ConditionByType, union
@@ -33,16 +33,16 @@ class Wording:
 
     Attributes:
         automaton: whose parts are called.
-        sides: what the sides of its `&` are called, by index.
-        thinned: what events are called that pass a thinning, by its mark.
+        sides: the names of the sides of its `&`, by index.
+        throttled: the names of throttled events, by mark.
     """
 
     automaton: Automaton
     sides: tuple[str, ...] = ()
-    thinned: Mapping[str, str] = field(default_factory=dict)
+    throttled: Mapping[str, str] = field(default_factory=dict)
 
     def described(self, form: ConditionByType) -> str:
-        """A describable set as it could be written in a pattern, without braces."""
+        """A describable set in pattern notation, without braces."""
         members = []
         taken = []
         for name, condition in form.by_type.items():
@@ -61,7 +61,7 @@ class Wording:
         return ", ".join(members)
 
     def domain(self, form: ConditionByType) -> str:
-        """A domain, in braces where it has several members."""
+        """A domain, in braces if it has several members."""
         text = self.described(form)
         several = sum(
             condition != FALSE and (condition != form.others or name.startswith(TIMER_PREFIX))
@@ -70,7 +70,7 @@ class Wording:
         return f"{{{text}}}" if several > 1 else text
 
     def label(self, position: Position) -> str:
-        """What a move matches."""
+        """The events a move matches."""
         return self.described(position.label) or "nothing"
 
     def name(self, type_name: str) -> str:
@@ -82,7 +82,7 @@ class Wording:
         return quote_name(type_name)
 
     def timer(self, index: int) -> str:
-        """A time event with when it is due."""
+        """A time event with its due instant."""
         timer = self.automaton.timers[index]
         return f"{timer.name} = {format_when(timer.when)}"
 
@@ -102,15 +102,15 @@ class Wording:
         )
 
     def emission(self) -> str:
-        """What a generative state emits."""
+        """The output of a generative state."""
         output = self.automaton.output
         if output is None:
             return "composite event"
         names = ", ".join(quote_name(name) for name, _ in output.attributes)
         return f"{quote_name(output.type_name)}({names})"
 
-    def failing(self, state: State) -> str:
-        """What a state looks at and has no move for: the events an instance fails by. Empty where there are none."""
+    def failing(self, state: AutomatonState) -> str:
+        """The events a state reads without a move for them, which end an instance; empty without any."""
         labels = EMPTY
         for move in state.moves:
             labels = union(labels, self.automaton.positions[move.position].label)
@@ -130,29 +130,29 @@ class Wording:
         return format_expression(self._readable(expression), level)
 
     def _member(self, name: str, condition: Expression) -> str:
-        for mark, thinned in self.thinned.items():
+        for mark, throttled in self.throttled.items():
             if condition == Name(mark):
-                return thinned
+                return throttled
             rest = _without(condition, Name(mark))
             if rest is not None:
-                return _filtered(thinned, self._readable(rest))
+                return _filtered(throttled, self._readable(rest))
         return _filtered(self.name(name), self._readable(condition))
 
     def _readable(self, expression: Expression) -> Expression:
         def readable(node: Expression) -> Expression:
-            return Name(self.thinned.get(node.name, node.name)) if isinstance(node, Name) else node
+            return Name(self.throttled.get(node.name, node.name)) if isinstance(node, Name) else node
 
         return transform(expression, readable)
 
 
-def thinned_names(thinnings: Iterable[Thinning], derived: Mapping[str, str]) -> dict[str, str]:
-    """What thinned events are called, by mark: the derived type's name where it is known, else how they are thinned."""
+def throttled_names(throttlings: Iterable[Throttling], derived: Mapping[str, str]) -> dict[str, str]:
+    """Names of throttled events by mark: the derived type's if known, else a description of the throttling."""
     names = {}
-    for thinning in thinnings:
-        by = f" by ({', '.join(thinning.by)})" if thinning.by else ""
-        condition = "" if thinning.condition == TRUE else f" where {format_expression(thinning.condition)}"
-        described = f"{thinning.type_name}{condition} every {format_duration(thinning.every)}{by}"
-        names[thinning.mark] = derived.get(thinning.mark, described)
+    for throttling in throttlings:
+        by = f" by ({', '.join(throttling.by)})" if throttling.by else ""
+        condition = "" if throttling.condition == TRUE else f" where {format_expression(throttling.condition)}"
+        described = f"{throttling.type_name}{condition} every {format_duration(throttling.every)}{by}"
+        names[throttling.mark] = derived.get(throttling.mark, described)
     return names
 
 
@@ -161,7 +161,7 @@ def _filtered(name: str, condition: Expression) -> str:
 
 
 def _without(condition: Expression, conjunct: Expression) -> Expression | None:
-    """The rest of a conjunction that has this conjunct in front; None where it has not."""
+    """The rest of a conjunction with this first conjunct; None for any other."""
     if not isinstance(condition, Binary) or condition.operator != "and":
         return None
     if condition.left == conjunct:
@@ -171,7 +171,7 @@ def _without(condition: Expression, conjunct: Expression) -> Expression | None:
 
 
 def _covers(matched: Expression, looked_at: Expression) -> bool:
-    """Whether everything in a domain is in a label too, as far as their conditions show it."""
+    """Whether everything in a domain is also in a label, as far as their conditions show."""
     return matched == TRUE or set(_alternatives(looked_at)) <= {*_alternatives(matched), FALSE}
 
 

@@ -26,7 +26,7 @@ from distced.policies.topology.model import Place
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ExplainRequest:
     """What is asked about.
 
     Attributes:
@@ -43,7 +43,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DetectorRow:
     """A detector in the tree of a pattern.
 
     Attributes:
@@ -109,7 +109,7 @@ class Explained:
         placements: one for each pattern.
     """
 
-    def __init__(self, policy: Policy, asked: Asked, situation: Situation) -> None:
+    def __init__(self, policy: Policy, asked: ExplainRequest, situation: Situation) -> None:
         """Place the patterns.
 
         Raises:
@@ -134,7 +134,7 @@ class Explained:
 
     # Detectors.
 
-    def rows(self, placement: Placement) -> list[Row]:
+    def rows(self, placement: Placement) -> list[DetectorRow]:
         """The detectors of one pattern as a tree: each, then the parts it reads."""
         parts: dict[str, list[str]] = {}
         asked: dict[str, list[Placed]] = {}
@@ -148,10 +148,10 @@ class Explained:
     def _below(
         self, name: str, depth: int, last: bool, parts: dict[str, list[str]], asked: dict[str, list[Placed]],
         told: set[str],
-    ) -> Iterator[Row]:  # fmt: skip
+    ) -> Iterator[DetectorRow]:  # fmt: skip
         hosts, does = tuple(self.after.hosts(name)), self.after.measures.of(name)
         action = "as above" if name in told else _action(asked[name])
-        yield Row(depth, last, name, asked[name][0].pattern, action, hosts, does)
+        yield DetectorRow(depth, last, name, asked[name][0].pattern, action, hosts, does)
         if name in told:
             return
         told.add(name)
@@ -245,7 +245,7 @@ class Explained:
         return FlowRow(_what(stream, origin), reader, to, sites, situation.measures.flow(stream))
 
 
-def explain(policy: Policy, asked: Asked, situation: Situation) -> Explained | DistcedError:
+def explained_by(policy: Policy, asked: ExplainRequest, situation: Situation) -> Explained | DistcedError:
     """What a policy would do, or why it cannot: one of several is not to keep the others from being shown."""
     try:
         return Explained(policy, asked, situation)
@@ -254,7 +254,7 @@ def explain(policy: Policy, asked: Asked, situation: Situation) -> Explained | D
 
 
 def way_of(placed: Placed, candidate: Candidate) -> str:
-    """How a candidate would detect the pattern: whole, or with so many parts."""
+    """Form of a candidate: the whole pattern, or a number of parts."""
     if placed.suggestion.action != "create":
         return "as it runs"
     if candidate.way == placed.suggestion.chosen.way:

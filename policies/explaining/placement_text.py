@@ -14,11 +14,11 @@ from distced.middleware.model.errors import DistcedError
 from distced.policies.distribution.candidate import Candidate
 from distced.policies.distribution.choose.place_all import Placed, Placement
 from distced.policies.distribution.choose.reasons import show_figure, show_rate, show_time, show_use, what
-from distced.policies.explaining.explained import Explained, LinkRow, Row, way_of
+from distced.policies.explaining.explained import DetectorRow, Explained, LinkRow, way_of
 from distced.policies.topology.model import Place
 
 ALTERNATIVES: Final = 4
-"""So many of those that came next are shown; JSON has them all."""
+"""Number of runners-up printed; JSON has them all."""
 
 SHORT: Final = 7
 """Characters of an id that are shown."""
@@ -104,7 +104,7 @@ def _shown(each: Explained, figures: Sequence[float]) -> tuple[str, ...]:
 # One policy.
 
 
-def _detectors(explained: Explained, rows: Sequence[Row]) -> Table:
+def _detectors(explained: Explained, rows: Sequence[DetectorRow]) -> Table:
     cells = []
     for row in rows:
         tree = "" if not row.depth else "   " * (row.depth - 1) + ("└─ " if row.last else "├─ ")

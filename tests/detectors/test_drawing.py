@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import json
 import re
-from itertools import combinations, pairwise
 from pathlib import Path
 from random import Random
-from xml.etree import ElementTree
 
 import pytest
 
 from distced import simulations
 from distced.detectors.compiler import compile_file, compile_pattern, compile_publication
+from distced.detectors.drawing.automaton_diagram import automata_diagram
 from distced.detectors.drawing.automaton_text import pattern_as_text
 from distced.detectors.drawing.automaton_view import AutomatonView, view_of
-from distced.detectors.drawing.dot import dot
-from distced.detectors.drawing.figure import figure
+from distced.detectors.drawing.diagram import Diagram
+from distced.detectors.drawing.forms import DiagramForm, drawn, form_of
 from distced.detectors.drawing.json_documents import pattern_as_dict
-from distced.detectors.drawing.layout import Box, connect, place, ranks
 from distced.detectors.drawing.outline import outline, outline_lines
-from distced.detectors.drawing.shapes import Arrowhead, Circle, Text, extent
-from distced.detectors.drawing.shapes import Path as Line
-from distced.detectors.drawing.svg import svg
 from distced.detectors.language.parser import parse_pattern
 from distced.detectors.pattern_files import compile_source, read_source
 from distced.middleware.cli.command import main
 from distced.middleware.model.errors import PatternError
+from tests.support.pictures import needs_dot, overlapping, svg_texts
 from tests.support.random_patterns import PatternMaker
 
 FOLDER = Path(simulations.__file__).parent
@@ -57,8 +53,14 @@ def viewed(text: str) -> AutomatonView:
     return view_of(compile_pattern(text))
 
 
-def every(view: AutomatonView) -> list[AutomatonView]:
-    return [view, *(each for side in view.sides for each in every(side))]
+def diagram(text: str) -> Diagram:
+    return automata_diagram([(text, viewed(text))])
+
+
+def picture(text: str, form: DiagramForm) -> str:
+    shown = drawn(diagram(text), form)
+    assert isinstance(shown, str)
+    return shown
 
 
 # The view.
@@ -122,13 +124,13 @@ def test_windows_keys_and_registers_inside() -> None:
 
 def test_sides_are_automata_of_their_own() -> None:
     view = viewed("[A] & ([B] & [C])")
-    assert [each.title for each in every(view)] == ["pattern", "side 1", "side 2", "side 2.1", "side 2.2"]
+    assert [each.title for each in view.every()] == ["pattern", "side 1", "side 2", "side 2.1", "side 2.2"]
     assert {move.label for move in view.moves} == {"side 1", "side 2"}
     assert view.sides[1].states[0].domain == "{side 2.1, side 2.2}"
     assert view.sides[0].states[-1].emits == "side 1"
 
 
-def test_thinned_types_have_their_names(tmp_path: Path) -> None:
+def test_throttled_types_have_their_names(tmp_path: Path) -> None:
     path = tmp_path / "seen.pattern"
     path.write_text(
         "type Seen = Pers every 1min by room\n[Seen where room == 'x'] [Seen, Door where x == 1] -> X()",
@@ -181,120 +183,124 @@ def test_what_nodes_are_called(text: str, words: str) -> None:
 
 def texts(view: AutomatonView) -> set[str]:
     """The words every drawing of this automaton has to show."""
-    said = {word for each in every(view) for state in each.states for word in (state.name, *state.arms)}
-    return said | {word for each in every(view) for move in each.moves for word in re.findall(r"\w+", move.label)}
+    said = {word for each in view.every() for state in each.states for word in (state.name, *state.arms)}
+    return said | {word for each in view.every() for move in each.moves for word in re.findall(r"\w+", move.label)}
 
 
+@needs_dot
 @pytest.mark.parametrize("text", PATTERNS)
-def test_every_drawing_shows_all_of_it(text: str) -> None:
+def test_every_form_shows_all_of_an_automaton(text: str) -> None:
     compiled = compile_pattern(text)
     view = view_of(compiled)
-    drawings = {
+    shown = {
         "text": "\n".join(line.plain for line in pattern_as_text(compiled, view)),
-        "svg": " ".join(ElementTree.fromstring(svg([(text, view)])).itertext()),
-        "dot": dot([(text, view)]),
+        "svg": " ".join(svg_texts(picture(text, "svg"))),
+        "dot": picture(text, "dot"),
+        "mermaid": picture(text, "mermaid"),
         "json": json.dumps(pattern_as_dict(compiled, view)),
     }
-    for name, drawing in drawings.items():
+    for name, drawing in shown.items():
         # Long labels are broken into lines, so that what is looked for are words.
-        missing = {each for each in texts(view) if not all(word in drawing for word in each.split())}
+        missing = {word for each in texts(view) for word in re.findall(r"\w+", each) if word not in drawing}
         assert not missing, name
 
 
 @pytest.mark.parametrize("text", PATTERNS)
-def test_an_arrow_for_every_way_on_and_a_circle_for_every_state(text: str) -> None:
-    view = viewed(text)
-    shapes = figure(view)
-    circles = [each for each in shapes if isinstance(each, Circle)]
-    assert len(circles) == len(view.states)
-    assert [each.emits for each in circles] == [bool(state.emits) for state in view.states]
-    ways = {(move.source, move.targets, move.strong) for move in view.moves}
-    arrows = [each for each in shapes if isinstance(each, Arrowhead)]
-    assert sum(each.stroke == "plain" for each in arrows) == len(view.starts)
-    assert len(arrows) - len(view.starts) == sum(len(targets) for _, targets, _ in ways)
-    assert sum(each.stroke == "strong" for each in arrows) == sum(len(t) for _, t, strong in ways if strong)
-    # Every arrow ends on the rim of a state.
-    for arrow in arrows:
-        distances = [((arrow.x - c.x) ** 2 + (arrow.y - c.y) ** 2) ** 0.5 - c.radius for c in circles]
-        assert min(map(abs, distances)) < 0.5
-
-
-def _rectangle(shape: Text | Circle) -> tuple[float, float, float, float]:
-    left, top, right, bottom = extent([shape])
-    return left + 0.5, top + 0.5, right - 0.5, bottom - 0.5
-
-
-def _overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+def test_diagram_has_an_arrow_for_every_move_and_a_box_for_every_state(text: str) -> None:
+    for view, group in zip(viewed(text).every(), diagram(text).groups, strict=True):
+        boxes = [each for each in group.nodes if each.lines]
+        assert [each.lines[0].text for each in boxes] == [state.name for state in view.states]
+        assert [each.look.double for each in boxes] == [bool(state.emits) for state in view.states]
+        ways = {(move.source, move.targets, move.strong) for move in view.moves}
+        forks = sum(len(targets) > 1 for _, targets, _ in ways)
+        assert len(group.nodes) == len(view.states) + len(view.starts) + forks
+        heads = [each for each in group.edges if each.ends == "forward"]
+        assert len(heads) == len(view.starts) + sum(len(targets) for _, targets, _ in ways)
+        assert sum(each.look.width > 2 for each in heads) == sum(len(targets) for _, targets, strong in ways if strong)
+        ids = {each.id for each in group.nodes}
+        assert all({each.source, each.target} <= ids for each in group.edges)
 
 
 @pytest.mark.parametrize("text", PATTERNS)
-def test_no_text_lies_on_another_or_on_a_state(text: str) -> None:
-    shapes = figure(viewed(text))
-    circles = [_rectangle(each) for each in shapes if isinstance(each, Circle)]
-    labels = [(each.line.text, _rectangle(each)) for each in shapes if isinstance(each, Text)]
-    for (one, first), (other, second) in combinations(labels, 2):
-        assert not _overlap(first, second), (one, other)
-    for said, label in labels:
-        on = [circle for circle in circles if _overlap(label, circle)]
-        assert len(on) == (1 if re.fullmatch(r"q\d+", said) else 0), said
+def test_edges_that_lead_on_have_no_cycle(text: str) -> None:
+    for group in diagram(text).groups:
+        ahead = {(each.source, each.target) for each in group.edges if not each.back and each.source != each.target}
+        left = {each.id for each in group.nodes}
+        while free := left - {target for source, target in ahead if source in left}:
+            left -= free
+        assert not left
 
 
-def test_random_patterns_can_be_drawn() -> None:
-    drawn = 0
-    for seed in range(300):
+@needs_dot
+@pytest.mark.parametrize("text", PATTERNS)
+def test_nothing_lies_on_anything_else(text: str) -> None:
+    assert overlapping(picture(text, "dot")) == []
+
+
+@pytest.mark.parametrize("form", [pytest.param("svg", marks=needs_dot), "dot", "mermaid"])
+def test_pictures_of_random_patterns(form: DiagramForm) -> None:
+    made = 0
+    for seed in range(40 if form == "svg" else 300):
         random = Random(seed)
         try:
             compiled = compile_publication(PatternMaker(random).publication(random.randrange(1, 8)))
         except PatternError:
             continue
         view = view_of(compiled)
-        root = ElementTree.fromstring(svg([(compiled.text, view)]))
-        _, _, width, height = map(float, root.attrib["viewBox"].split())
-        for shape in figure(view):
-            assert all(abs(number) < 1e5 for number in extent([shape]))
-        assert (width > 0, height > 0) == (True, True)
+        shown = drawn(automata_diagram([(compiled.text, view)]), form)
+        assert isinstance(shown, str)
+        assert len(svg_texts(shown) if form == "svg" else shown.splitlines()) > 4
         assert len(list(pattern_as_text(compiled, view))) > 4
-        drawn += 1
-    assert drawn > 150
+        made += 1
+    assert made > (20 if form == "svg" else 150)
 
 
-def test_lines_that_lead_back_run_above_what_they_pass() -> None:
-    shapes = figure(viewed("([A] ; [B] [C])+ [D]"))
-    highest = min(y for each in shapes if isinstance(each, Line) for _, y in each.points)
-    assert highest < min(each.y - each.radius for each in shapes if isinstance(each, Circle))
-
-
-def test_layers_are_longest_paths_without_what_leads_back() -> None:
-    assert ranks(4, [0], [(0, 1), (1, 2), (0, 2), (2, 1), (2, 3), (3, 3)]) == [0, 1, 2, 3]
-    assert ranks(3, [0, 1], [(0, 2), (1, 2)]) == [0, 0, 1]
-
-
-def test_boxes_of_a_layer_keep_their_distance() -> None:
-    boxes = [Box(5, 5, 10, 10) for _ in range(3)] + [Box(5, 5, 10, 30, layer=1) for _ in range(3)]
-    for left in boxes[:3]:
-        for right in boxes[3:]:
-            connect(left, right)
-    place(boxes)
-    for layer in (boxes[:3], boxes[3:]):
-        ordered = sorted(layer, key=lambda box: box.y)
-        assert all(a.y + a.down < b.y - b.up for a, b in pairwise(ordered))
-    assert max(box.x + box.right for box in boxes[:3]) < min(box.x - box.left for box in boxes[3:])
-
-
+@needs_dot
 def test_text_in_drawings_is_escaped() -> None:
     text = "[A where x < 3 and y == '<&\"\\\\>'] | [B]"
-    compiled = compile_pattern(text)
-    root = ElementTree.fromstring(svg([(compiled.text, view_of(compiled))]))
-    assert "'<&\"" in "".join(root.itertext())
-    assert '\\"' in dot([(compiled.text, view_of(compiled))])
+    assert "'<&\"" in "".join(svg_texts(picture(text, "svg")))
+    assert "&lt;&amp;" in picture(text, "dot")
+    assert "'#60;#38;#34;" in picture(text, "mermaid")
+
+
+def test_mermaid_has_every_edge_with_its_stroke() -> None:
+    shown = picture("[A] ; ~[B]* ([C] | [D])", "mermaid")
+    assert shown.count("\nflowchart LR\n") == 1
+    edges = re.findall(r"^  n\d+ (<?(?:-\.->?|==+>?|--+>?))(?:\|.*?\|)? n\d+$", shown, re.MULTILINE)
+    assert len(edges) == len(diagram("[A] ; ~[B]* ([C] | [D])").groups[0].edges)
+    assert {"-->", "==>", "-.->", "==="} <= set(edges)
+
+
+@needs_dot
+def test_png_is_an_image() -> None:
+    image = drawn(diagram("[A] ; [B]"), "png")
+    assert isinstance(image, bytes)
+    assert image.startswith(b"\x89PNG")
+
+
+def test_form_of_a_file_goes_by_its_name() -> None:
+    assert [form_of(Path(name)) for name in ("a.png", "a.gv", "a.DOT", "a.mmd", "a.svg", "a")] == [
+        "png", "dot", "dot", "mermaid", "svg", "svg",
+    ]  # fmt: skip
+
+
+def test_picture_without_graphviz_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["explain", "[A]", "--format", "svg"]) == 2
+    said = capsys.readouterr().err
+    for wanted in ("Graphviz is not installed", "--format svg", "apt install graphviz", "--format mermaid"):
+        assert wanted in " ".join(said.split())
+    assert main(["explain", "[A]", "--format", "dot"]) == 0
+    assert main(["explain", "[A]", "--format", "mermaid"]) == 0
 
 
 # The verb.
 
 
 @pytest.mark.parametrize("path", FILES, ids=[path.name for path in FILES])
-@pytest.mark.parametrize("form", ["text", "svg", "dot", "json"])
+@pytest.mark.parametrize("form", ["text", pytest.param("svg", marks=needs_dot), "dot", "mermaid", "json"])
 def test_the_pattern_files_that_come_with_it(
     path: Path, form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -304,7 +310,7 @@ def test_the_pattern_files_that_come_with_it(
     assert (tmp_path / "out").read_text(encoding="utf-8") == shown.out
     for each in compile_file(path.read_text(encoding="utf-8")):
         assert each.automaton.canonical_id in shown.out
-    assert "thinned" not in shown.out
+    assert "throttled" not in shown.out
 
 
 def test_json_is_the_same_by_option_and_by_format(capsys: pytest.CaptureFixture[str]) -> None:
@@ -319,7 +325,7 @@ def test_json_is_the_same_by_option_and_by_format(capsys: pytest.CaptureFixture[
 
 
 def test_a_file_that_cannot_be_written(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", "[A]", "--out", "/no/such/folder/x.svg", "--format", "svg"]) == 2
+    assert main(["explain", "[A]", "--out", "/no/such/folder/x.dot", "--format", "dot"]) == 2
     assert "cannot write the file" in capsys.readouterr().err
 
 

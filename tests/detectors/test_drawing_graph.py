@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from itertools import combinations
 from pathlib import Path
 from random import Random
-from xml.etree import ElementTree
 
 import pytest
 
@@ -17,18 +15,17 @@ from distced.detectors.compiler import Compiled, Consumption, compile_file, comp
 from distced.detectors.cutting import decomposition
 from distced.detectors.cutting.graph import cut
 from distced.detectors.cutting.reuse import catalogue_of, plan_for_reuse
+from distced.detectors.drawing.diagram import Colour
 from distced.detectors.drawing.folding import fold
-from distced.detectors.drawing.graph_document import graph_as_dict
-from distced.detectors.drawing.graph_dot import graph_dot
-from distced.detectors.drawing.graph_figure import graph_figure
-from distced.detectors.drawing.graph_svg import MOST_DETECTORS, graph_svg
+from distced.detectors.drawing.forms import DiagramForm, drawn
+from distced.detectors.drawing.graph_diagram import graph_diagram
 from distced.detectors.drawing.graph_text import graph_as_text
-from distced.detectors.drawing.graph_view import ANY, Flow, GraphView, graph_view
-from distced.detectors.drawing.shapes import Arrowhead, Panel, Point, Text, extent
-from distced.detectors.drawing.shapes import Path as Line
+from distced.detectors.drawing.graph_view import ANY, GraphView, graph_view
+from distced.detectors.drawing.json_documents import graph_as_dict
 from distced.detectors.pattern_files import compile_source, read_source
 from distced.middleware.cli.command import main
-from distced.middleware.model.errors import DistcedError, PatternError
+from distced.middleware.model.errors import PatternError
+from tests.support.pictures import needs_dot, overlapping, svg_texts
 from tests.support.random_patterns import PatternMaker
 
 FOLDER = Path(simulations.__file__).parent
@@ -78,6 +75,12 @@ def viewed(text: str, name: str = "full", consumption: Consumption = "ordered") 
 def reusing(there: str, new: str) -> GraphView:
     compiled = compile_file(new)
     return graph_view(compiled, plan_for_reuse(compiled, catalogue_of(compile_file(there))), "for-reuse")
+
+
+def picture(view: GraphView, form: DiagramForm) -> str:
+    shown = drawn(graph_diagram(view), form)
+    assert isinstance(shown, str)
+    return shown
 
 
 def short(view: GraphView, id_: str) -> str:
@@ -139,7 +142,7 @@ def test_composite_events_read_by_their_name(tmp_path: Path) -> None:
     part = next(each for each in view.detectors if not each.root)
     assert part.body == "[Seen as x0] ; [Temp where room == x0.room and temp < 15]"
     assert (part.key, part.window, part.remarks()) == ((), 300_000_000_000, ("within 5min",))
-    assert ("events", "Pers", part.body, "Pers; thinned: Seen") in flows(view)
+    assert ("events", "Pers", part.body, "Pers; throttled: Seen") in flows(view)
     (cold,) = (each for each in view.detectors if each.patterns == (0,))
     assert cold.output == "Cold(room = x0.room)"
 
@@ -180,147 +183,84 @@ def words(view: GraphView) -> set[str]:
     return {word for text in said for word in re.findall(r"\w+", text) if len(word) < 30}
 
 
+@needs_dot
 @pytest.mark.parametrize("name", PATTERNS)
 @pytest.mark.parametrize("how", ["none", "full"])
-def test_every_drawing_shows_all_of_it(name: str, how: str) -> None:
+def test_every_form_shows_all_of_a_graph(name: str, how: str) -> None:
     view = viewed(PATTERNS[name], how)
-    drawings = {
+    shown = {
         "text": "\n".join(line.plain for line in graph_as_text(view, 100)),
-        "svg": " ".join(ElementTree.fromstring(graph_svg(view)).itertext()),
-        "dot": graph_dot(view),
+        "svg": " ".join(svg_texts(picture(view, "svg"))),
+        "dot": picture(view, "dot"),
+        "mermaid": picture(view, "mermaid"),
         "json": json.dumps(graph_as_dict(view)),
     }
-    for form, drawing in drawings.items():
+    for form, drawing in shown.items():
         assert not {word for word in words(view) if word not in drawing}, form
 
 
 @pytest.mark.parametrize("name", PATTERNS)
-def test_the_picture_holds_every_detector_and_every_flow(name: str) -> None:
+def test_diagram_holds_every_detector_and_every_flow(name: str) -> None:
     view = viewed(PATTERNS[name])
-    root = ElementTree.fromstring(graph_svg(view))
-    space = {"s": "http://www.w3.org/2000/svg"}
-    panels = [each.findtext("s:title", "", space) for each in root.findall("s:rect", space)]
-    lines = [each.findtext("s:title", "", space) for each in root.findall("s:path", space)]
+    (group,) = graph_diagram(view).groups
+    tooltips = [each.tooltip for each in group.nodes]
     for detector in view.detectors:
-        assert panels.count(f"{detector.id}: {detector.text}") == 1
-    for flow in view.flows:
-        assert lines.count(_line_title(flow)) == 1
-    assert sum(bool(line) for line in lines) == len(view.flows)
-    assert sum(bool(panel) for panel in panels) == len(view.detectors) + len(view.inputs) + len(view.publications)
+        assert tooltips.count(f"{detector.id}: {detector.text}") == 1
+    assert len(group.nodes) == len(view.detectors) + len(view.inputs) + len(view.publications)
+    ids = {each.id for each in group.nodes}
+    for flow, edge in zip(view.flows, group.edges, strict=True):
+        assert (edge.source.removeprefix("event "), edge.target) == (flow.source, flow.target)
+        assert {edge.source, edge.target} <= ids
+        assert {line.text for line in edge.lines} <= set(flow.label)
 
 
-def _line_title(flow: Flow) -> str:
-    return f"{flow.source} → {flow.target}: {', '.join(flow.label)}"
+def test_labels_say_what_boxes_do_not() -> None:
+    (group,) = graph_diagram(viewed(SIX)).groups
+    labels = {line.text for edge in group.edges for line in edge.lines}
+    assert labels == {"with records: x0, x1", "with records: x0"}
 
 
+@needs_dot
 @pytest.mark.parametrize("name", REUSED)
-def test_every_drawing_tells_what_runs_already(name: str) -> None:
+def test_every_form_tells_what_runs_already(name: str) -> None:
     view = reusing(*REUSED[name])
     there = {each.id for each in view.detectors if each.running}
     rows = [line.plain for line in graph_as_text(view, 100)]
-    svg, dot, told = graph_svg(view), graph_dot(view), graph_as_dict(view)
+    (group,) = graph_diagram(view).groups
+    nodes = {each.id: each for each in group.nodes}
     for each in view.detectors:
         state = "runs already" if each.id in there else "new"
         assert any(row.partition(each.short)[2].strip().startswith(state) for row in rows)
-        (node,) = re.findall(rf'^  "{each.id}" \[label=.*', dot, re.MULTILINE)
-        assert ("dashed" in node, "runs already" in node) == (each.id in there,) * 2
-    assert {each["id"] for each in told["detectors"] if each["running"]} == there
-    # Beside each, and in the legend.
-    assert len(re.findall(r">runs already\b", svg)) == len(there) + bool(there)
+        node = nodes[each.id]
+        assert (node.look.dashed, "runs already" in node.lines[0].text) == (each.id in there,) * 2
+    assert {each["id"] for each in graph_as_dict(view)["detectors"] if each["running"]} == there
+    # Beside each, and in the legend; the title counts them.
+    for shown in ("\n".join(svg_texts(picture(view, "svg"))), picture(view, "mermaid")):
+        assert len(re.findall(r"(?<!\d )runs already", shown)) == len(there) + bool(there)
 
 
 def test_sharing_is_highlighted() -> None:
-    looks = {each.look for each in graph_figure(viewed(THREE)) if isinstance(each, Panel)}
-    assert looks == {"input", "publication", "shared", "root"}
-    assert "shared by 3" in graph_svg(viewed(THREE))
-    assert "shared by" not in graph_svg(viewed(SIX))
-    looks = {each.look for each in graph_figure(viewed("[A] ; [B] ; [C]\n[A] ; [B]")) if isinstance(each, Panel)}
-    assert looks == {"input", "publication", "shared root", "root"}
+    def looks(text: str) -> set[tuple[bool, bool]]:
+        view = viewed(text)
+        ids = {each.id for each in view.detectors}
+        (group,) = graph_diagram(view).groups
+        return {(n.look.fill == Colour.YELLOW, n.look.width > 2) for n in group.nodes if n.id in ids}
+
+    assert looks(THREE) == {(True, False), (False, True)}
+    assert looks("[A] ; [B] ; [C]\n[A] ; [B]") == {(True, True), (False, True)}
+    assert "shared by 3" in picture(viewed(THREE), "dot")
+    assert "shared by" not in picture(viewed(SIX), "dot")
 
 
-def _sampled(line: Line) -> list[Point]:
-    """Points on a line, curves included."""
-    found: list[Point] = []
-    for letter, rest in re.findall(r"([MLC])([^MLC]+)", line.commands):
-        points: list[Point] = []
-        for pair in rest.split():
-            x, y = pair.split(",")
-            points.append((float(x), float(y)))
-        if letter == "M":
-            found.append(points[0])
-            continue
-        begin = found[-1]
-        one, other, end = points if letter == "C" else (begin, points[0], points[0])
-        for step in range(1, 41):
-            t = step / 40
-            weights = ((1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t**3)
-            corners = (begin, one, other, end)
-            found.append((sum(w * p[0] for w, p in zip(weights, corners, strict=True)),
-                          sum(w * p[1] for w, p in zip(weights, corners, strict=True))))  # fmt: skip
-    return found
-
-
-Rectangle = tuple[float, float, float, float]
-
-
-def _overlap(one: Rectangle, other: Rectangle) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
-
-
-def _holds(outer: Rectangle, inner: Rectangle) -> bool:
-    return outer[0] <= inner[0] and outer[1] <= inner[1] and inner[2] <= outer[2] and inner[3] <= outer[3]
-
-
-def check_layout(view: GraphView) -> None:
-    """No text lies on another or on a line, and no line and no panel on another panel."""
-    shapes = graph_figure(view)
-    panels = [extent([each]) for each in shapes if isinstance(each, Panel)]
-    inset = [(left + 1, top + 1, right - 1, bottom - 1) for left, top, right, bottom in panels]
-    for one, other in combinations(panels, 2):
-        assert not _overlap(one, other)
-    texts = [(each.line.text, extent([each])) for each in shapes if isinstance(each, Text)]
-    for (said, first), (also, second) in combinations(texts, 2):
-        assert not _overlap((first[0], first[1] + 1, first[2], first[3] - 1), second), (said, also)
-    labels = []
-    for said, place in texts:
-        on = [panel for panel in panels if _overlap(panel, place)]
-        assert len(on) <= 1, said
-        if on:
-            assert _holds(on[0], place), said
-        else:
-            labels.append((said, place))
-    assert sorted(said for said, _ in labels) == sorted(each for flow in view.flows for each in flow.label)
-    for line in (each for each in shapes if isinstance(each, Line) and each.title):
-        for x, y in _sampled(line):
-            assert not any(left < x < right and top < y < bottom for left, top, right, bottom in inset), line.title
-            for said, (left, top, right, bottom) in labels:
-                assert not (left < x < right and top < y < bottom), (line.title, said)
-    # Lines without a title are frames of detectors that run already, each around everything said of one.
-    frames = [extent([each]) for each in shapes if isinstance(each, Line) and not each.title]
-    assert len(frames) == view.running
-    for frame in frames:
-        (around,) = (panel for panel in panels if _overlap(panel, frame))
-        assert _holds(around, frame)
-        assert all(_holds(frame, place) for _, place in texts if _overlap(around, place))
-    heads = [each for each in shapes if isinstance(each, Arrowhead)]
-    assert len(heads) == len(view.flows)
-    for head in heads:
-        assert any(abs(head.x - left) < 0.1 and top < head.y < bottom for left, top, _, bottom in panels)
-
-
+@needs_dot
 @pytest.mark.parametrize("name", PATTERNS)
 @pytest.mark.parametrize("how", ["none", "full"])
 def test_nothing_lies_on_anything_else(name: str, how: str) -> None:
-    check_layout(viewed(PATTERNS[name], how))
+    assert overlapping(picture(viewed(PATTERNS[name], how), "dot")) == []
 
 
-@pytest.mark.parametrize("name", REUSED)
-def test_nothing_lies_on_what_runs_already(name: str) -> None:
-    check_layout(reusing(*REUSED[name]))
-
-
-def test_random_patterns_can_be_drawn() -> None:
-    drawn = 0
+def test_diagrams_of_random_patterns() -> None:
+    made = 0
     for seed in range(80):
         random = Random(seed)
         compiled: list[Compiled] = []
@@ -333,32 +273,10 @@ def test_random_patterns_can_be_drawn() -> None:
             continue
         for choose in (decomposition.full, decomposition.none):
             view = graph_view(compiled, cut(compiled, choose), "full")
-            check_layout(view)
-            ElementTree.fromstring(graph_svg(view))
+            assert all(each.short in picture(view, "dot") for each in view.detectors)
             assert len(list(graph_as_text(view, 80))) > 3
-            drawn += 1
-    assert drawn > 100
-
-
-def test_everything_flows_to_the_right() -> None:
-    for shape in graph_figure(viewed(READERS)):
-        if isinstance(shape, Line):
-            xs = [x for x, _ in _sampled(shape)]
-            assert xs == sorted(xs)
-
-
-def test_inputs_are_on_the_left_and_what_is_not_read_again_on_the_right() -> None:
-    shapes = [each for each in graph_figure(viewed(READERS)) if isinstance(each, Panel)]
-    assert len({each.x for each in shapes if each.look == "input"}) == 1
-    assert min(shapes, key=lambda each: each.x).look == "input"
-    assert max(shapes, key=lambda each: each.x).look == "publication"
-
-
-def test_too_large_a_picture() -> None:
-    text = " ; ".join(f"[A{n}]" for n in range(3))
-    many = "\n".join(f"{text} ; [B{n}] -> X{n}()" for n in range(MOST_DETECTORS))
-    with pytest.raises(DistcedError, match="too many detectors for a picture"):
-        graph_svg(viewed(many))
+            made += 1
+    assert made > 100
 
 
 def test_the_tree_in_a_terminal() -> None:
@@ -420,14 +338,14 @@ def test_folding_loses_nothing(columns: int) -> None:
 # The verb.
 
 
+@needs_dot
 @pytest.mark.parametrize("path", FILES, ids=[path.name for path in FILES])
 def test_the_pattern_files_that_come_with_it(
     path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     patterns = compile_source(read_source(path))
     view = graph_view(patterns.compiled, cut(patterns.compiled, decomposition.full), "full", patterns.derived)
-    check_layout(view)
-    for form in ("text", "svg", "dot", "json"):
+    for form in ("text", "svg", "dot", "mermaid", "json"):
         arguments = ["explain", str(path), "--decomposition", "full", "--format", form]
         assert main(arguments) == 0
         shown = capsys.readouterr()
@@ -435,9 +353,7 @@ def test_the_pattern_files_that_come_with_it(
         assert main([*arguments, "--out", str(tmp_path / "out")]) == 0
         assert (tmp_path / "out").read_text(encoding="utf-8") == shown.out
         assert all(each.short in shown.out for each in view.detectors)
-        assert "`thinned" not in shown.out
-        if form == "svg":
-            ElementTree.fromstring(shown.out)
+        assert "`throttled" not in shown.out
 
 
 def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -486,7 +402,7 @@ def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_dot_has_every_node_and_every_edge() -> None:
     view = viewed(READERS)
-    drawing = graph_dot(view)
+    drawing = picture(view, "dot")
     assert len(re.findall(r'^  "[^"]+" -> "[^"]+" \[label=', drawing, re.MULTILINE)) == len(view.flows)
     for detector in view.detectors:
         assert len(re.findall(rf'^  "{detector.id}" \[label=', drawing, re.MULTILINE)) == 1
@@ -501,7 +417,7 @@ def test_dot_has_every_node_and_every_edge() -> None:
     [
         (["--decomposition", "some"], "'some'"),
         (["--decomposition"], "--decomposition"),
-        (["--decomposition", "full", "--out", "/no/such/folder/x.svg", "--format", "svg"], "cannot write the file"),
+        (["--decomposition", "full", "--out", "/no/such/folder/x.dot", "--format", "dot"], "cannot write the file"),
         (["--decomposition", "full", "--cuts"], "ask for different things"),
     ],
 )

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import json
-from itertools import combinations
 from random import Random
-from xml.etree import ElementTree
 
 import pytest
 
-from distced.middleware.model.errors import DistcedError
-from distced.policies.topology.drawing.arranging import Line, Rect, arrange
-from distced.policies.topology.drawing.dot import topology_dot
-from distced.policies.topology.drawing.spreading import spread
-from distced.policies.topology.drawing.svg import topology_svg
+from distced.detectors.drawing.forms import DiagramForm, drawn
+from distced.policies.topology.drawing.topology_diagram import topology_diagram
 from distced.policies.topology.drawing.topology_json import topology_as_dict
 from distced.policies.topology.model import Publisher, Site
 from distced.policies.topology.notes import notes_on
 from distced.policies.topology.random_topology import RANDOM_KINDS, RandomKind, random_topology
 from distced.policies.topology.topology import Topology
 from distced.policies.topology.topology_file import parse_topology
-
-SVG = "{http://www.w3.org/2000/svg}"
+from tests.support.pictures import needs_dot, overlapping, svg_texts
 
 OFFICE = """
 [sites.office]
@@ -52,114 +46,72 @@ one_way = true
 """
 
 
-def texts(svg: str) -> list[str]:
-    return [each.text or "" for each in ElementTree.fromstring(svg).iter(f"{SVG}text")]
+def picture(topology: Topology, form: DiagramForm) -> str:
+    shown = drawn(topology_diagram(topology), form)
+    assert isinstance(shown, str)
+    return shown
 
 
-def test_everything_is_in_the_picture() -> None:
-    svg = topology_svg(parse_topology(OFFICE))
-    shown = texts(svg)
-    assert shown[0] == "2 sites, 1 node, 1 publisher, 1 subscriber, 2 links"
+@pytest.mark.parametrize("form", [pytest.param("svg", marks=needs_dot), "dot", "mermaid"])
+def test_everything_is_in_the_picture(form: DiagramForm) -> None:
+    content = picture(parse_topology(OFFICE), form)
+    shown = content
+    if form == "svg":
+        shown = "\n".join(svg_texts(content))
+    elif form == "dot":
+        shown = content.replace("&lt;", "<").replace("&gt;", ">")
+    else:
+        shown = content.replace("#60;", "<").replace("#62;", ">")
     for wanted in (
+        "2 sites, 1 node, 1 publisher, 1 subscriber, 2 links",
         "office",
+        "directory",
         "10.0.0.1:1883",
         "<street>",
         "local 30ms",
         "n1: 5000/s",
         "badges: Pers 0.5/s, Door",
         "pda",
+        "20ms..25ms",
+        "1MB/s",
+        "cost 4",
+        "30ms",
+        "one way only",
     ):
         assert wanted in shown
-    for wanted in ("20ms..25ms", "1MB/s", "cost 4", "30ms", "one way only"):
-        assert wanted in shown
-    assert "secret" not in svg
-    # An arrowhead for each of the two links, one in the legend.
-    assert svg.count("<polygon") == 3
+    assert "secret" not in content
+
+
+def test_links_have_heads_where_messages_go_one_way() -> None:
+    (group,) = topology_diagram(parse_topology(OFFICE)).groups
+    assert [each.ends for each in group.edges] == ["forward", "forward"]
+    ring = random_topology("ring", Random(0), sites=5)
+    assert {each.ends for each in topology_diagram(ring).groups[0].edges} == {"none"}
+    assert picture(ring, "dot").count("dir=none") == 10
+    assert picture(ring, "mermaid").count(" ---|") == 5
 
 
 def test_a_crowded_site_says_how_many_more_there_are() -> None:
     crowd = Topology([Site("a")], publishers=[Publisher(f"p{number}", "a") for number in range(20)])
-    shown = texts(topology_svg(crowd))
-    assert "p4" in shown
-    assert "and 15 more publishers" in shown
-    assert "p5" not in shown
+    (site,) = topology_diagram(crowd).groups[0].nodes
+    shown = [each.text for each in site.lines]
+    assert "▷ p4" in shown
+    assert "  and 15 more publishers" in shown
+    assert "▷ p5" not in shown
 
 
-def test_too_large_a_picture_is_refused() -> None:
-    with pytest.raises(DistcedError, match=r"too many sites for a picture: 61 .*at most 60.*json"):
-        topology_svg(Topology([Site(f"s{number}") for number in range(61)], allow_partitions=True))
-
-
+@needs_dot
 def test_pictures_are_the_same_every_time() -> None:
-    assert topology_svg(random_topology("metro", Random(4))) == topology_svg(random_topology("metro", Random(4)))
+    one, other = (picture(random_topology("metro", Random(4)), "svg") for _ in range(2))
+    assert one == other
 
 
+@needs_dot
 @pytest.mark.parametrize("kind", RANDOM_KINDS)
 @pytest.mark.parametrize(("sites", "seed"), [(3, 1), (7, 2), (12, 3), (18, 4)])
 def test_nothing_lies_on_anything_else(kind: RandomKind, sites: int, seed: int) -> None:
-    random = Random(seed)
-    topology = random_topology(kind, random, sites=sites)
-    numbers = {name: number for number, name in enumerate(topology.sites)}
-    sizes = [(random.uniform(60, 280), random.uniform(30, 150)) for _ in topology.sites]
-    lines = [
-        Line(*(numbers[name] for name in link.between), (random.uniform(40, 110), 40.0)) for link in topology.links
-    ]
-    arranged = arrange(sizes, lines)
-    assert (arranged.conflicts.overlaps, arranged.conflicts.through) == (0, 0)
-    # What it says of itself, looked at once more.
-    for one, other in combinations([*arranged.boxes, *arranged.labels], 2):
-        assert not one.overlaps(other)
-    for line, ends in zip(lines, arranged.lines, strict=True):
-        for place, box in enumerate(arranged.boxes):
-            assert place in (line.one, line.other) or box.inside(*ends) is None
-    for (width, height), box in zip(sizes, arranged.boxes, strict=True):
-        assert (box.right - box.left, box.bottom - box.top) == pytest.approx((width, height))
-    for ends, label in zip(arranged.lines, arranged.labels, strict=True):
-        assert label.inside(*ends) is not None
-
-
-def test_two_one_way_links_lie_side_by_side() -> None:
-    arranged = arrange([(100, 60), (100, 60)], [Line(0, 1, (60, 30), True), Line(1, 0, (60, 30), True)])
-    one, other = arranged.labels
-    assert not one.overlaps(other)
-    assert other.inside(*arranged.lines[0]) is None
-    assert one.inside(*arranged.lines[1]) is None
-
-
-@pytest.mark.parametrize(
-    ("ends", "wanted"),
-    [
-        (((-10, 5), (20, 5)), (1 / 3, 2 / 3)),
-        (((5, 5), (20, 5)), (0.0, 1 / 3)),
-        (((-10, 11), (20, 11)), None),
-        (((5, -10), (5, -1)), None),
-        (((-5, 0), (0, -5)), None),
-        (((0, 0), (10, 10)), (0.0, 1.0)),
-    ],
-)
-def test_which_part_of_a_line_is_inside(ends, wanted: tuple[float, float] | None) -> None:  # type: ignore[no-untyped-def]
-    found = Rect(0, 0, 10, 10).inside(*ends)
-    assert found == (None if wanted is None else pytest.approx(wanted))
-
-
-def test_neighbours_lie_a_link_apart() -> None:
-    points = spread([[1], [0, 2], [1, 3], [2]], Random(1))
-    xs = [x for x, _ in points]
-    assert xs in (sorted(xs), sorted(xs, reverse=True))
-    assert all(abs(y) < 0.2 for _, y in points)
-    assert max(xs) - min(xs) == pytest.approx(3, abs=0.2)
-    assert spread([[]], Random(1)) == [(0.0, 0.0)]
-
-
-def test_dot() -> None:
-    dot = topology_dot(parse_topology(OFFICE))
-    assert (
-        r'"office" [label="office\ndirectory\n10.0.0.1:1883\nnode n1: 5000/s\npublisher badges: Pers 0.5/s, Door"];'
-        in dot
-    )
-    assert r'"office" -> "<street>" [label="20ms..25ms\n1MB/s\ncost 4"];' in dot
-    assert "secret" not in dot
-    assert topology_dot(random_topology("ring", Random(0), sites=5)).count("dir=none") == 5
+    topology = random_topology(kind, Random(seed), sites=sites, publishers=2 * sites)
+    assert overlapping(picture(topology, "dot")) == []
 
 
 def test_json() -> None:

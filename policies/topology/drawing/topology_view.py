@@ -1,13 +1,42 @@
-"""How topologies are spoken of in text and pictures."""
+"""View of a topology: words for sites, nodes, links and publishers, and what is drawn on it beside these."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from distced.middleware.model.server_address import parse_address
 from distced.policies.topology.model import LOCAL_LATENCY, BrokerNode, Link, Publisher, Site
 from distced.policies.topology.quantities import show_bandwidth, show_duration, show_number
 from distced.policies.topology.topology import Topology
+
+
+class Hosted(NamedTuple):
+    """A detector on a node.
+
+    Attributes:
+        text: what stands there, its id and its pattern.
+        new: whether it is drawn as one that is yet to be made.
+    """
+
+    text: str
+    new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """What is drawn on a topology.
+
+    Attributes:
+        title: above the drawing, in place of what there is of each kind.
+        hosted: the detectors of each node, by its name.
+        flowing: what is said of each direction of a link in which something flows, by (from site, to site).
+    """
+
+    title: str
+    hosted: Mapping[str, Sequence[Hosted]] = field(default_factory=dict)
+    flowing: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
 
 def summary(topology: Topology) -> str:
