@@ -1,102 +1,128 @@
-"""The driver of `distced explain`: compiles, cuts where that is asked for, and writes what is to be seen."""
+"""Patterns shown: their automata, candidate cuts, and the detectors of a cut.
+
+The part of the verb `explain` that needs no policy; the verb itself is in `policies.cli.explain`.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import typer
 from rich.text import Text
 
+from distced.detectors.cli.pattern_options import (
+    ConsumptionOption,
+    MappingOption,
+    PatternArgument,
+    TypesOption,
+    registry_of,
+)
 from distced.detectors.compiler import Consumption
 from distced.detectors.cutting.candidates import CONDITIONS
 from distced.detectors.cutting.cut_report import cuts_of
 from distced.detectors.cutting.decomposition import full, none
 from distced.detectors.cutting.graph import cut
 from distced.detectors.cutting.reuse import catalogue_of, plan_for_reuse
+from distced.detectors.drawing.automaton_diagram import automata_diagram
 from distced.detectors.drawing.automaton_text import pattern_as_text
 from distced.detectors.drawing.automaton_view import view_of
 from distced.detectors.drawing.cuts_text import cuts_as_text
-from distced.detectors.drawing.dot import dot
-from distced.detectors.drawing.graph_document import graph_as_dict
-from distced.detectors.drawing.graph_dot import graph_dot
-from distced.detectors.drawing.graph_svg import graph_svg
+from distced.detectors.drawing.forms import drawn
+from distced.detectors.drawing.graph_diagram import graph_diagram
 from distced.detectors.drawing.graph_text import graph_as_text
 from distced.detectors.drawing.graph_view import GraphView, graph_view
-from distced.detectors.drawing.json_documents import pattern_as_dict
-from distced.detectors.drawing.svg import svg
-from distced.detectors.drawing.wording import thinned_names
+from distced.detectors.drawing.json_documents import graph_as_dict, pattern_as_dict
+from distced.detectors.drawing.wording import throttled_names
 from distced.detectors.pattern_files import Patterns, compile_source, read_source
-from distced.middleware.cli.output import PIPE_WIDTH, output, print_json, show_notes
+from distced.middleware.cli.output import PIPE_WIDTH, AsJson, output, print_json, show_notes
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
 
-Format: TypeAlias = Literal["text", "svg", "dot", "json"]
+Format: TypeAlias = Literal["text", "svg", "png", "dot", "mermaid", "json"]
 Decomposition: TypeAlias = Literal["none", "full", "for-reuse"]
 
 
-@dataclass(frozen=True, slots=True)
-class Explain:
-    """What `distced explain` was asked for; the names are those of its options.
+@dataclass(frozen=True)
+class ExplainOptions:
+    """Options of `distced explain` without a distribution policy."""
 
-    Attributes:
-        form: `--format`.
-        registry: the event types of files of types and mappings; None where none was given.
-    """
+    pattern: PatternArgument
+    shown: Annotated[Format, typer.Option("--format", help="How it is shown.")] = "text"
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write to this file.")] = None
+    types: TypesOption = None
+    mapping: MappingOption = None
+    consumption: ConsumptionOption = "ordered"
+    cuts: Annotated[bool, typer.Option("--cuts", help="Show which sub-patterns may become detectors of their own.")] = (
+        False
+    )
+    decomposition: Annotated[
+        Decomposition | None, typer.Option("--decomposition", help="Show the detectors that detect it together.")
+    ] = None
+    running: Annotated[
+        Path | None,
+        typer.Option(
+            "--running",
+            metavar="FILE",
+            help="With for-reuse or --policy: a pattern file of the patterns already detected.",
+        ),
+    ] = None
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", "-v", help="With --cuts: list single atoms. With --policy all: show each in full."),
+    ] = False
+    as_json: AsJson = False
 
-    pattern: str
-    form: Format
-    out: Path | None
-    registry: TypeRegistry | None
-    consumption: Consumption
-    cuts: bool
-    decomposition: Decomposition | None
-    running: Path | None
-    verbose: bool
+    @property
+    def form(self) -> Format:
+        """The output form, by --format and --json."""
+        return "json" if self.as_json else self.shown
 
 
-def explain_patterns(wanted: Explain) -> None:
-    """Show patterns, what may be cut out of them, or the detectors they are cut into."""
-    _check(wanted)
-    there = None if wanted.running is None else running_patterns(wanted.running, wanted.registry, wanted.consumption)
-    registry = wanted.registry if there is None else with_published(there, wanted.registry)
-    patterns = compile_source(read_source(wanted.pattern), registry, consumption=wanted.consumption)
-    show_notes((*(() if there is None else (f"{wanted.running}: {note}" for note in there.notes)), *patterns.notes))
-    if wanted.cuts:
-        _show_cuts(patterns, wanted)
-    elif wanted.decomposition is not None:
-        _show_graph(_graph_view(patterns, there, wanted.decomposition), wanted)
+def explain_patterns(options: ExplainOptions) -> None:
+    """Show patterns, their candidate cuts, or the detectors of a cut."""
+    _check(options)
+    given = registry_of(options.types, options.mapping)
+    there = None if options.running is None else running_patterns(options.running, given, options.consumption)
+    registry = given if there is None else with_published(there, given)
+    patterns = compile_source(read_source(options.pattern), registry, consumption=options.consumption)
+    show_notes((*(() if there is None else (f"{options.running}: {note}" for note in there.notes)), *patterns.notes))
+    if options.cuts:
+        _show_cuts(patterns, options)
+    elif options.decomposition is not None:
+        _show_graph(_graph_view(patterns, there, options.decomposition), options)
     else:
-        _show_automata(patterns, wanted)
+        _show_automata(patterns, options)
 
 
-def _check(wanted: Explain) -> None:
-    """Refuse options that do not go together."""
-    if wanted.cuts and wanted.decomposition is not None:
+def _check(options: ExplainOptions) -> None:
+    """Refuse incompatible options."""
+    if options.cuts and options.decomposition is not None:
         raise DistcedError(
             "--cuts and --decomposition ask for different things",
             allowed="one of them",
             advice="--cuts tells what may be cut out of each pattern, --decomposition what comes of it for all of them",
         )
-    if wanted.verbose and not wanted.cuts:
+    if options.verbose and not options.cuts:
         raise DistcedError("--verbose goes with --cuts", advice="it lists single atoms, too")
-    if wanted.cuts and wanted.form not in ("text", "json"):
+    if options.cuts and options.form not in ("text", "json"):
         raise DistcedError(
             "cuts are not drawn",
-            given=f"--format {wanted.form}",
+            given=f"--format {options.form}",
             allowed="text, json",
             advice="--decomposition full draws the detectors that come of them",
         )
-    if wanted.running is not None and wanted.decomposition != "for-reuse":
+    if options.running is not None and options.decomposition != "for-reuse":
         raise DistcedError(
             "--running goes with --decomposition for-reuse",
-            given=None if wanted.decomposition is None else f"--decomposition {wanted.decomposition}",
+            given=None if options.decomposition is None else f"--decomposition {options.decomposition}",
             advice="it says what is detected already, and for-reuse cuts new patterns where they can read that",
         )
-    if wanted.running is None and wanted.decomposition == "for-reuse":
+    if options.running is None and options.decomposition == "for-reuse":
         raise DistcedError(
             "--decomposition for-reuse goes with --running FILE",
             advice="where nothing is detected already there is nothing to reuse: name a pattern file whose patterns "
@@ -105,7 +131,7 @@ def _check(wanted: Explain) -> None:
 
 
 def running_patterns(file: Path, registry: TypeRegistry | None, consumption: Consumption) -> Patterns:
-    """The patterns of a file, which are taken as running."""
+    """The patterns of a file, taken as running."""
     # Path.exists raises where a name is too long to be one.
     if not os.path.exists(file):  # noqa: PTH110
         raise DistcedError(
@@ -117,7 +143,7 @@ def running_patterns(file: Path, registry: TypeRegistry | None, consumption: Con
 
 
 def with_published(patterns: Patterns, registry: TypeRegistry | None) -> TypeRegistry:
-    """The event types, None for any, and those that patterns publish."""
+    """The event types, None for any, together with those that patterns publish."""
     known = TypeRegistry(registry or (), open=registry is None or registry.open)
     for each in patterns.compiled:
         if each.publication.output is not None:
@@ -135,43 +161,38 @@ def _graph_view(patterns: Patterns, running: Patterns | None, decomposition: Dec
     return graph_view(patterns.compiled, graph, decomposition, derived)
 
 
-def _show_automata(patterns: Patterns, wanted: Explain) -> None:
+def _show_automata(patterns: Patterns, options: ExplainOptions) -> None:
     views = [(compiled, view_of(compiled, patterns.derived)) for compiled in patterns.compiled]
-    drawings = [(compiled.text, view) for compiled, view in views]
-    match wanted.form:
+    match options.form:
         case "json":
-            write_json({"patterns": [pattern_as_dict(compiled, view) for compiled, view in views]}, wanted.out)
-        case "svg":
-            write(svg(drawings), wanted.out)
-        case "dot":
-            write(dot(drawings), wanted.out)
+            write_json({"patterns": [pattern_as_dict(compiled, view) for compiled, view in views]}, options.out)
         case "text":
-            _write_text([list(pattern_as_text(compiled, view)) for compiled, view in views], wanted.out)
+            _write_text([list(pattern_as_text(compiled, view)) for compiled, view in views], options.out)
+        case form:
+            write(drawn(automata_diagram([(compiled.text, view) for compiled, view in views]), form), options.out)
 
 
-def _show_cuts(patterns: Patterns, wanted: Explain) -> None:
-    found = [cuts_of(each, thinned_names(each.thinnings, patterns.derived)) for each in patterns.compiled]
-    if wanted.form == "json":
-        write_json({"patterns": [each.as_dict() for each in found], "conditions": CONDITIONS}, wanted.out)
+def _show_cuts(patterns: Patterns, options: ExplainOptions) -> None:
+    found = [cuts_of(each, throttled_names(each.throttlings, patterns.derived)) for each in patterns.compiled]
+    if options.form == "json":
+        write_json({"patterns": [each.as_dict() for each in found], "conditions": CONDITIONS}, options.out)
     else:
-        width = _width(wanted.out)
-        _write_text([list(cuts_as_text(each, width, atoms=wanted.verbose)) for each in found], wanted.out)
+        width = _width(options.out)
+        _write_text([list(cuts_as_text(each, width, atoms=options.verbose)) for each in found], options.out)
 
 
-def _show_graph(view: GraphView, wanted: Explain) -> None:
-    match wanted.form:
+def _show_graph(view: GraphView, options: ExplainOptions) -> None:
+    match options.form:
         case "json":
-            write_json(graph_as_dict(view), wanted.out)
-        case "svg":
-            write(graph_svg(view), wanted.out)
-        case "dot":
-            write(graph_dot(view), wanted.out)
+            write_json(graph_as_dict(view), options.out)
         case "text":
-            _write_text([list(graph_as_text(view, _width(wanted.out)))], wanted.out)
+            _write_text([list(graph_as_text(view, _width(options.out)))], options.out)
+        case form:
+            write(drawn(graph_diagram(view), form), options.out)
 
 
 def _write_text(blocks: list[list[Text]], out: Path | None) -> None:
-    """Lines of text, a block for each pattern, on the terminal or in a file."""
+    """Write lines of text, a block for each pattern, to the terminal or a file."""
     lines: list[Text] = []
     for block in blocks:
         lines += [Text(), Text("─" * 72, "dim"), Text()] if lines else []
@@ -188,19 +209,21 @@ def _width(out: Path | None) -> int:
     return PIPE_WIDTH if out is not None else output().width
 
 
-def write(text: str, out: Path | None) -> None:
-    """Write to a file, or to standard output."""
+def write(content: str | bytes, out: Path | None) -> None:
+    """Write to a file, or to standard output; an image is not written to a terminal."""
     if out is None:
-        typer.echo(text, nl=False)
+        if isinstance(content, bytes) and sys.stdout.isatty():
+            raise DistcedError("an image is not shown on a terminal", advice="--out FILE, or a pipe")
+        typer.echo(content, nl=False)
         return
     try:
-        out.write_text(text, encoding="utf-8")
+        out.write_bytes(content if isinstance(content, bytes) else content.encode())
     except OSError as error:
         raise DistcedError("cannot write the file", given=str(out), advice=str(error)) from None
 
 
 def write_json(value: object, out: Path | None) -> None:
-    """The same for JSON."""
+    """Write JSON to a file or to standard output."""
     if out is None:
         print_json(value)
     else:

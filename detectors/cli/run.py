@@ -1,18 +1,28 @@
-"""The driver of `distced run`: reads, detects, writes, and shows how far it is."""
+"""The verb `run`: patterns over recorded events, and their composite events."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from distced.detectors.batch_run.output import opened_for_writing, progress_bars, writing_found
 from distced.detectors.batch_run.report import Summary
 from distced.detectors.batch_run.runner import Replay, declared_types, misfits, reader_of
-from distced.detectors.compiler import Consumption
+from distced.detectors.cli.pattern_options import (
+    ConsumptionOption,
+    EngineOption,
+    PatternArgument,
+    TypesOption,
+    registry_of,
+)
 from distced.detectors.pattern_files import compile_source, read_source
-from distced.detectors.runtime.engines import EngineName
-from distced.middleware.cli.output import messages, print_json, show_notes
+from distced.detectors.runtime.engines import notice
+from distced.middleware.cli.options import verb
+from distced.middleware.cli.output import AsJson, messages, print_json, show_notes
 from distced.middleware.event_files import EventReader
 from distced.middleware.mapping import load_mapping
 from distced.middleware.mapping.rejected import rejected_line
@@ -20,67 +30,98 @@ from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """What `distced run` was asked for; the names are those of its options.
+@dataclass(frozen=True)
+class RunOptions:
+    """Options of `distced run`."""
 
-    Attributes:
-        registry: the event types of a file of types; None where none was given.
+    pattern: PatternArgument
+    recording: Annotated[
+        Path,
+        typer.Option(
+            "--input",
+            metavar="FILE",
+            help="Recorded events: .csv, .jsonl, .parquet, .log, .txt, .dat, each with .gz; or a history.",
+        ),
+    ]
+    mapping: Annotated[
+        Path | None,
+        typer.Option("--mapping", metavar="FILE", help="The mapping of rows to events; needed for log files."),
+    ] = None
+    types: TypesOption = None
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write composite events here.")] = None
+    with_events: Annotated[bool, typer.Option("--events", help="Give the constituents too, not only their ids.")] = (
+        False
+    )
+    native: Annotated[
+        bool, typer.Option("--native", help="Write lines that --input reads again; .csv and .parquet always are.")
+    ] = False
+    finish: Annotated[
+        bool, typer.Option("--finish", help="Let time go on after the last event until every time event has fired.")
+    ] = False
+    rejected: Annotated[
+        Path | None, typer.Option("--rejected", metavar="FILE", help="Write the rows that gave no event, and why.")
+    ] = None
+    consumption: ConsumptionOption = "ordered"
+    engine: EngineOption = "auto"
+    as_json: AsJson = False
+
+
+@verb
+def run(options: RunOptions) -> int:
+    """Run patterns over recorded events; print the composite events.
+
+    What is found goes to standard output as JSON lines, or to a file.
+
+    The patterns of a file run together, so one may read what another publishes. Events are sorted into the order in
+    which they are consumed, so all that the patterns read have to fit into memory. A summary goes to standard error;
+    with --json it is the last line of standard output.
+
+    \b
+    Examples:
+      distced run '[Motion] ; [Door] within 1min' --input events.jsonl.gz
+      distced run office.pattern --input office.csv.gz --mapping office.toml --out found.jsonl
+      distced run '[A] ; [B] -> Pair()' --input a.csv --native --out pairs.jsonl
+      distced run '[Pair] ; [Pair] within 1h' --input pairs.jsonl
     """
-
-    pattern: str
-    recording: Path
-    mapping: Path | None
-    registry: TypeRegistry | None
-    out: Path | None
-    with_events: bool
-    native: bool
-    finish: bool
-    rejected: Path | None
-    consumption: Consumption
-    engine: EngineName
-    as_json: bool
-
-
-def run_patterns(wanted: Run) -> Summary:
-    """Run patterns over a recording and write what they find."""
-    source = read_source(wanted.pattern)
+    source, given = read_source(options.pattern), registry_of(options.types, None)
     # A mistake in the pattern shows before the recording is read.
-    compile_source(source, wanted.registry, consumption=wanted.consumption)
-    mapping = None if wanted.mapping is None else load_mapping(wanted.mapping)
-    declared = declared_types(wanted.recording, mapping)
-    registry = wanted.registry or (None if declared is None else TypeRegistry(declared))
-    patterns = compile_source(source, registry, consumption=wanted.consumption)
+    compile_source(source, given, consumption=options.consumption)
+    mapping = None if options.mapping is None else load_mapping(options.mapping)
+    declared = declared_types(options.recording, mapping)
+    registry = given or (None if declared is None else TypeRegistry(declared))
+    patterns = compile_source(source, registry, consumption=options.consumption)
     show_notes(patterns.notes)
-    reader = reader_of(wanted.recording, mapping)
-    replay = Replay(patterns.compiled, reader, finish=wanted.finish, engine=wanted.engine)
+    reader = reader_of(options.recording, mapping)
+    replay = Replay(patterns.compiled, reader, finish=options.finish, engine=options.engine)
     with (
-        writing_found(wanted.out, native=wanted.native, with_events=wanted.with_events) as write,
-        progress_bars(wanted.out) as progress,
+        writing_found(options.out, native=options.native, with_events=options.with_events) as write,
+        progress_bars(options.out) as progress,
     ):
         started = time.perf_counter()
         task = progress.add_task("reading", total=None)
         replay.read(lambda events: progress.update(task, completed=events))
         progress.update(task, total=replay.counts.events)
         read = time.perf_counter()
+        note = notice(options.engine, len(replay.events))
+        if note is not None:
+            progress.console.print(note)
         task = progress.add_task("detecting", total=max(1, len(replay.events)))
         for step in replay.steps():
             write(step.found)
             progress.update(task, completed=step.consumed)
         detected = time.perf_counter()
-    misfit = misfits(source, reader.types, wanted.consumption) if registry is None else None
-    summary = Summary(replay, reader, read - started, detected - read)
-    if wanted.rejected is not None:
-        _write_rejected(reader, wanted.rejected)
-    _show(summary, wanted, misfit)
-    return summary
+    misfit = misfits(source, reader.types, options.consumption) if registry is None else None
+    if options.rejected is not None:
+        _write_rejected(reader, options.rejected)
+    _show(Summary(replay, reader, read - started, detected - read), options, misfit)
+    return 0
 
 
-def _show(summary: Summary, wanted: Run, misfit: DistcedError | None) -> None:
+def _show(summary: Summary, options: RunOptions, misfit: DistcedError | None) -> None:
     notes = [] if misfit is None else [f"the recording does not fit the pattern: {DistcedError._message(misfit)}"]
-    if summary.replay.counts.running and not wanted.finish:
+    if summary.replay.counts.running and not options.finish:
         notes.append("time events were still running when the recording ended; with --finish they fire")
-    if wanted.as_json:
+    if options.as_json:
         print_json({"summary": summary.as_dict(), "notes": notes}, indent=None)
         return
     console = messages()

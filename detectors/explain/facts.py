@@ -1,4 +1,4 @@
-"""What a pattern reads, publishes and needs, in a few facts: the answer of `distced check`."""
+"""Inputs, outputs and requirements of a pattern in short: the output of `distced check`."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from distced.detectors.automata.automaton import Automaton, Timer
+from distced.detectors.automata.automaton import Automaton, AutomatonTimer
 from distced.detectors.compiler import Compiled
-from distced.detectors.drawing.wording import thinned_names
+from distced.detectors.drawing.wording import throttled_names
 from distced.middleware.patterns.printer import format_when
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """A pattern in facts.
+    """Facts of a pattern.
 
     Attributes:
         publishes: the type of its composite events; empty for one without a name.
         attributes: their kinds by name; None where a kind is not known.
         canonical_id: the name of its canonical form.
         reads: the types of events it reads, in order; None where `any` leaves that open.
-        thinned: how the events it reads are thinned before.
+        throttled: how the events it reads are throttled before.
         key: the attributes it is keyed by.
         within: the length of a window around the whole, ns; None for none.
         timers: its time events and when they are due, by name.
@@ -33,7 +33,7 @@ class Facts:
     attributes: Mapping[str, str | None]
     canonical_id: str
     reads: tuple[str, ...] | None
-    thinned: tuple[str, ...]
+    throttled: tuple[str, ...]
     key: tuple[str, ...]
     within: int | None
     timers: Mapping[str, str]
@@ -47,7 +47,7 @@ class Facts:
             "attributes": dict(self.attributes),
             "canonical_id": self.canonical_id,
             "reads": None if self.reads is None else list(self.reads),
-            "thinned": list(self.thinned),
+            "throttled": list(self.throttled),
             "key": list(self.key),
             "within_ns": self.within,
             "timers": dict(self.timers),
@@ -56,20 +56,20 @@ class Facts:
         }
 
     def signature(self) -> str:
-        """What it publishes, as `Name(attribute: kind)`."""
+        """The published type, as `Name(attribute: kind)`."""
         attributes = ", ".join(f"{name}: {kind or 'any kind'}" for name, kind in self.attributes.items())
         return f"{self.publishes}({attributes})" if self.publishes else "composite events without a name"
 
 
 def facts_of(compiled: Compiled, derived: Mapping[str, str] | None = None) -> Facts:
-    """The facts about a compiled pattern.
+    """The facts of a compiled pattern.
 
     Args:
-        derived: the names of derived types by the marks of their thinnings, where they are known.
+        derived: the names of derived types by the marks of their throttlings, where they are known.
     """
     automaton, output = compiled.automaton, compiled.publication.output
     names = automaton.type_names()
-    described = thinned_names(compiled.thinnings, {})
+    described = throttled_names(compiled.throttlings, {})
     known = derived or {}
     kinds = compiled.publishes.attributes
     return Facts(
@@ -77,7 +77,7 @@ def facts_of(compiled: Compiled, derived: Mapping[str, str] | None = None) -> Fa
         attributes={} if output is None else {name: kinds.get(name) for name, _ in output.attributes},
         canonical_id=automaton.canonical_id,
         reads=None if names is None else tuple(sorted(names)),
-        thinned=tuple(f"{known[mark]} = {text}" if mark in known else text for mark, text in described.items()),
+        throttled=tuple(f"{known[mark]} = {text}" if mark in known else text for mark, text in described.items()),
         key=automaton.key,
         within=automaton.whole_window,
         timers={timer.name: format_when(timer.when) for timer in _timers(automaton)},
@@ -86,5 +86,5 @@ def facts_of(compiled: Compiled, derived: Mapping[str, str] | None = None) -> Fa
     )
 
 
-def _timers(automaton: Automaton) -> list[Timer]:
+def _timers(automaton: Automaton) -> list[AutomatonTimer]:
     return [*automaton.timers, *(timer for part in automaton.inner for timer in _timers(part))]

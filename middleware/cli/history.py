@@ -1,16 +1,49 @@
-"""The verb `history`, which has verbs of its own: `ls`, `show`, `export` and `drop`.
-
-What takes time to import is imported inside the verb that needs it.
-"""
+"""The verb `history`, which has verbs of its own: `ls`, `show`, `export` and `drop`."""
 
 from __future__ import annotations
 
+import os
+import re
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
+import msgspec
 import typer
+from rich.console import RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
 
-from distced.middleware.cli.output import AsJson
+from distced.middleware.cli.options import duration_option, verb
+from distced.middleware.cli.output import (
+    COLOURS,
+    FEW,
+    AsJson,
+    EventLines,
+    few,
+    messages,
+    output,
+    print_json,
+    show_error,
+    show_notes,
+    size,
+    span,
+)
+from distced.middleware.event_files import json_line, write_events
+from distced.middleware.history import History, Problem, events_of_history
+from distced.middleware.history.contents import DayReport, HistoryReport, RecorderReport, history_report
+from distced.middleware.history.late_events import late_events, late_files
+from distced.middleware.history.retention import Dropping, before_day, drop, lies_before, older_than
+from distced.middleware.model.clock import SystemClock
+from distced.middleware.model.errors import HistoryError
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import DAY, format_instant, instant_of
+
+_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
 
 history = typer.Typer(
     add_completion=False,
@@ -19,25 +52,99 @@ history = typer.Typer(
     help="Look into a history, take events out of it, and drop what is old.",
 )
 
+
 PathArgument: TypeAlias = Annotated[
     Path, typer.Argument(metavar="PATH", help="The folder of the history.", show_default=False)
 ]
-Types: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--type", metavar="TYPE", help="Events of this type only; repeatable.")
-]
-Sources: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--source", metavar="SOURCE", help="Events of this source only; repeatable.")
-]
-From: TypeAlias = Annotated[
-    str | None, typer.Option("--from", metavar="TIME", help="The least hi: ISO 8601, or ns since 1970.")
-]
-To: TypeAlias = Annotated[
-    str | None, typer.Option("--to", metavar="TIME", help="The greatest hi; of a day its end.", show_default=False)
-]
+
+
+class Selection(msgspec.Struct, frozen=True):
+    """Selection of events of a history.
+
+    Attributes:
+        types, sources: their names; None for all.
+        begin, end: the least and the greatest `hi`, ns; None for no bound.
+    """
+
+    types: tuple[str, ...] | None = None
+    sources: frozenset[str] | None = None
+    begin: int | None = None
+    end: int | None = None
+
+
+def selection(types: Iterable[str], sources: Iterable[str], begin: str | None, end: str | None) -> Selection:
+    """Selection given on a command line; an end that is a day includes it."""
+    first = None if begin is None else instant_of(begin)
+    last = None if end is None else instant_of(end)
+    if end is not None and last is not None and _DAY.fullmatch(end):
+        last += DAY - 1
+    if first is not None and last is not None and first > last:
+        raise HistoryError("an end before its beginning", given=f"--from {begin} --to {end}", allowed="--from <= --to")
+    return Selection(tuple(types) or None, frozenset(sources) or None, first, last)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistoryOptions:
+    """Options of every verb of `distced history`."""
+
+    path: PathArgument
+    as_json: AsJson = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectionOptions(HistoryOptions):
+    """Options that select events."""
+
+    types: Annotated[
+        list[str] | None, typer.Option("--type", metavar="TYPE", help="Events of this type only; repeatable.")
+    ] = None
+    sources: Annotated[
+        list[str] | None, typer.Option("--source", metavar="SOURCE", help="Events of this source only; repeatable.")
+    ] = None
+    begin: Annotated[
+        str | None, typer.Option("--from", metavar="TIME", help="The least hi: ISO 8601, or ns since 1970.")
+    ] = None
+    end: Annotated[
+        str | None, typer.Option("--to", metavar="TIME", help="The greatest hi; of a day its end.", show_default=False)
+    ] = None
+
+    @property
+    def selection(self) -> Selection:
+        return selection(self.types or (), self.sources or (), self.begin, self.end)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowOptions(SelectionOptions):
+    """Options of `distced history show`."""
+
+    limit: Annotated[int, typer.Option(help="Number of events at most; 0 for all.", min=0)] = 100
+    late: Annotated[bool, typer.Option("--late", help="Late events instead.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions(SelectionOptions):
+    """Options of `distced history export`."""
+
+    target: Annotated[
+        Path, typer.Argument(metavar="FILE", help=".jsonl, .csv, each with .gz, or .parquet.", show_default=False)
+    ]
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class DropOptions(HistoryOptions):
+    """Options of `distced history drop`; `older` in ns."""
+
+    before: Annotated[
+        str | None, typer.Option("--before", metavar="DAY", help="Drop the days before this one.", show_default=False)
+    ] = None
+    older: Annotated[int | None, duration_option("--older", help="Drop the days that are older.")] = None
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False
 
 
 @history.command("ls")
-def ls(path: PathArgument, as_json: AsJson = False) -> int:
+@verb
+def ls(options: HistoryOptions) -> int:
     """Show what is in a history: days and types, recorders, and what is wrong with it.
 
     For each day and type there are the events, what they take, how many sources they come from, and until when they are
@@ -50,22 +157,19 @@ def ls(path: PathArgument, as_json: AsJson = False) -> int:
       distced history ls office-history
       distced history ls office-history --json
     """
-    from distced.middleware.cli.history_driver import show_contents
-
-    return show_contents(path, as_json=as_json)
+    report = history_report(History(options.path))
+    if options.as_json:
+        print_json(msgspec.to_builtins(report))
+    else:
+        console = output()
+        for each in history_text(report):
+            console.print(each)
+    return 1 if report.problems else 0
 
 
 @history.command("show")
-def show(
-    path: PathArgument,
-    types: Types = None,
-    sources: Sources = None,
-    begin: From = None,
-    end: To = None,
-    limit: Annotated[int, typer.Option(help="So many at most; 0 for all.", min=0)] = 100,
-    late: Annotated[bool, typer.Option("--late", help="Those that came too late, instead.")] = False,
-    as_json: AsJson = False,
-) -> int:
+@verb
+def show(options: ShowOptions) -> int:
     """Show events of a history, in the order in which they are consumed.
 
     With --json one JSON object a line, in the form that `distced run` reads. The exit code is 1 where files cannot be
@@ -77,24 +181,36 @@ def show(
       distced history show office-history --from 2026-11-21 --to 2026-11-21 --json --limit 0
       distced history show office-history --late
     """
-    from distced.middleware.cli.history_driver import choice, show_events
-
-    return show_events(path, choice(types or (), sources or (), begin, end), limit, late=late, as_json=as_json)
+    history, wanted, limit = History(options.path), options.selection, options.limit
+    problems: list[Problem] = []
+    if options.late:
+        shown: Iterator[Event | bytes] = _late(history, wanted, problems.append, as_json=options.as_json)
+    else:
+        shown = _chosen(history, wanted, problems.append)
+    lines, console, count, more = EventLines(), output(), 0, False
+    try:
+        for each in shown:
+            if limit and count == limit:
+                more = True
+                break
+            count += 1
+            if isinstance(each, bytes) or options.as_json:
+                sys.stdout.write((each if isinstance(each, bytes) else json_line(each)).decode() + "\n")
+            else:
+                console.print(lines.line(each))
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit):
+        # Whoever read has had enough, for which rich exits; what is in the buffer must not fail a second time.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    if more:
+        show_notes([f"there are more than {limit:,}: --limit 0 shows all"])
+    return _told([*history.problems, *problems])
 
 
 @history.command("export")
-def export(
-    path: PathArgument,
-    target: Annotated[
-        Path, typer.Argument(metavar="FILE", help=".jsonl, .csv, each with .gz, or .parquet.", show_default=False)
-    ],
-    types: Types = None,
-    sources: Sources = None,
-    begin: From = None,
-    end: To = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
-    as_json: AsJson = False,
-) -> int:
+@verb
+def export(options: ExportOptions) -> int:
     """Write events of a history to one file, in the order in which they are consumed.
 
     The file is in the native form, which `distced run` and `distced publish --file` read.
@@ -104,25 +220,35 @@ def export(
       distced history export office-history november.jsonl.gz --from 2026-11-01 --to 2026-11-30
       distced history export office-history logins.csv --type Login
     """
-    from distced.middleware.cli.history_driver import choice, export_events
+    history, wanted, target = History(options.path), options.selection, options.target
+    if target.is_dir():
+        raise HistoryError("a folder where a file should be written", given=str(target), advice=f"say {target}/x.jsonl")
+    if target.exists() and not options.overwrite:
+        raise HistoryError("a file that is there already", given=str(target), advice="say --overwrite to replace it")
+    problems: list[Problem] = []
+    total = sum(each.rows for each in history.select(wanted.types, wanted.begin, wanted.end))
+    console = messages()
+    columns = (SpinnerColumn(), TextColumn("exporting"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("", total=total)
 
-    wanted = choice(types or (), sources or (), begin, end)
-    return export_events(path, target, wanted, overwrite=overwrite, as_json=as_json)
+        def counted() -> Iterator[Event]:
+            for count, event in enumerate(_chosen(history, wanted, problems.append), 1):
+                if count % 1_000 == 0:
+                    progress.update(task, completed=count)
+                yield event
+
+        written = write_events(counted(), target)
+    if options.as_json:
+        print_json({"events": written, "file": str(target), "bytes": target.stat().st_size}, indent=None)
+    else:
+        output().print(f"{written:,} event{'s' * (written != 1)} written to {target}, {size(target.stat().st_size)}")
+    return _told([*history.problems, *problems])
 
 
 @history.command("drop")
-def drop(
-    path: PathArgument,
-    before: Annotated[
-        str | None, typer.Option("--before", metavar="DAY", help="Drop the days before this one.", show_default=False)
-    ] = None,
-    older: Annotated[
-        str | None,
-        typer.Option("--older", metavar="DURATION", help="Drop the days that are older.", show_default=False),
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    as_json: AsJson = False,
-) -> int:
+@verb
+def drop_days(options: DropOptions) -> int:
     """Drop old days, whole ones, after asking.
 
     It says what would go, and how much that is. Late events go with those of their time. What is not known stays: files
@@ -134,9 +260,190 @@ def drop(
       distced history drop office-history --before 2026-11-01
       distced history drop office-history --older 90d --yes
     """
-    from distced.middleware.cli.history_driver import drop_days
-    from distced.middleware.model.clock import SystemClock
-    from distced.middleware.model.timestamps import parse_duration
+    before, older = options.before, options.older
+    if (before is None) == (older is None):
+        problem = "no day to drop before" if before is None else "both a day and an age"
+        raise HistoryError(problem, allowed="--before 2026-11-01, or --older 90d")
+    history = History(options.path)
+    found = lies_before(
+        history, before_day(before) if before is not None else older_than(older or 0, SystemClock().now())
+    )
+    if found.paths and not options.yes:
+        _say(found)
+        if options.as_json or not sys.stdin.isatty():
+            raise HistoryError("nothing was dropped: nobody is here to be asked", advice="say --yes")
+        if not typer.confirm("Drop them?", err=True):
+            messages().print("nothing was dropped")
+            return 1
+    _drop_all(found)
+    if options.as_json:
+        print_json({
+            "before": found.before, "days": found.days, "events": found.rows, "late": found.late,
+            "files": len(found.paths), "bytes": found.bytes, "left": found.left,
+        })  # fmt: skip
+    elif found.paths:
+        output().print(f"dropped {_what(found)}")
+    else:
+        output().print(f"there is nothing before {found.before}")
+    if found.left:
+        show_notes([f"left, for they are not known: {few(found.left, 10)}"])
+    return 0
 
-    age = None if older is None else parse_duration(older)
-    return drop_days(path, before, age, SystemClock().now(), yes=yes, as_json=as_json)
+
+def _drop_all(found: Dropping) -> None:
+    console = messages()
+    columns = (TextColumn("dropping"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("", total=len(found.paths))
+        for _ in drop(found.paths):
+            progress.advance(task)
+
+
+def _say(found: Dropping) -> None:
+    messages().print(Text.assemble(("to be dropped: ", "bold"), _what(found)))
+
+
+def _what(found: Dropping) -> str:
+    late = f", and {found.late:,} that came too late" if found.late else ""
+    days = f"{len(found.days)} day{'s' * (len(found.days) != 1)}"
+    if found.days:
+        days += f", {found.days[0]}" + (f" to {found.days[-1]}" if len(found.days) > 1 else "")
+    events = f"{found.rows:,} event{'s' * (found.rows != 1)}"
+    files = f"{len(found.paths):,} file{'s' * (len(found.paths) != 1)}"
+    return f"{events} of {days}{late}, in {files}, {size(found.bytes)}"
+
+
+def _chosen(history: History, wanted: Selection, on_problem: Callable[[Problem], None]) -> Iterator[Event]:
+    _check_names("type", wanted.types, history.types)
+    _check_names("source", wanted.sources, {name for each in history.files for name in each.note.sources})
+    for event in events_of_history(history, wanted.types, wanted.begin, wanted.end, on_problem):
+        if wanted.sources is None or event.source in wanted.sources:
+            yield event
+
+
+def _late(
+    history: History, wanted: Selection, on_problem: Callable[[Problem], None], *, as_json: bool
+) -> Iterator[Event | bytes]:
+    """Late events as they are kept, or to be shown."""
+    for path in late_files(history.root):
+        for line, event in late_events(path, on_problem):
+            if (
+                (wanted.types is None or event.type in wanted.types)
+                and (wanted.sources is None or event.source in wanted.sources)
+                and (wanted.begin is None or event.hi >= wanted.begin)
+                and (wanted.end is None or event.hi <= wanted.end)
+            ):
+                yield line if as_json else event
+
+
+def _check_names(what: str, wanted: Iterable[str] | None, known: Collection[str]) -> None:
+    for name in sorted(wanted or ()):
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            raise HistoryError(
+                f"no events of this {what}", given=name, allowed=few(sorted(known), 10) or "there are none",
+                advice=f"did you mean {near[0]}?" if near else None,
+            )  # fmt: skip
+
+
+def _told(problems: list[Problem]) -> int:
+    """Say what could not be read; the exit code."""
+    for each in problems:
+        show_error(each.error)
+    return 1 if problems else 0
+
+
+# The contents of a history as text.
+
+
+def history_text(report: HistoryReport) -> Iterator[RenderableType]:
+    """The parts to be printed below one another: days and types, recorders, and what is wrong."""
+    if report.days:
+        yield _days(report)
+    else:
+        yield Text(
+            "no events; a recorder writes them when they have waited for a minute (--flush-every), and when it ends",
+            "yellow",
+        )
+    if report.recorders:
+        yield Text()
+        yield _recorders(report.recorders)
+    if report.late:
+        yield Text()
+        late, files = _counted(report.late, "event"), _counted(report.late_files, "file")
+        yield Text(f"{late} came too late, kept in {files} (distced history show --late)", "yellow")
+    wrong = [_problem(each, "bold red") for each in report.problems]
+    wrong += [_problem(each, "yellow") for each in report.changes]
+    if report.missing_days:
+        wrong.append(Text(f"days without anything: {few(report.missing_days, 10)}", "yellow"))
+    if wrong:
+        yield Text()
+        yield from wrong
+
+
+def _days(report: HistoryReport) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
+    for heading, left in (
+        ("day", True), ("type", True), ("events", False), ("size", False), ("files", False), ("sources", False),
+        ("complete until", True), ("recorded by", True),
+    ):  # fmt: skip
+        table.add_column(heading, justify="left" if left else "right", no_wrap=True)
+    colours = {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(report.types)}
+    before = ""
+    for each in report.days:
+        table.add_row(
+            Text("" if each.day == before else each.day, "dim"), Text(each.type, colours.get(each.type, "")),
+            f"{each.rows:,}", size(each.bytes), f"{each.files:,}", f"{len(each.sources):,}",
+            _complete(each), Text(few(each.recorders), "dim"),
+        )  # fmt: skip
+        before = each.day
+    days, sources = {each.day for each in report.days}, {name for each in report.days for name in each.sources}
+    table.add_row(
+        _counted(len(days), "day"), _counted(len(report.types), "type"), f"{report.rows:,}", size(report.bytes),
+        f"{report.files:,}", f"{len(sources):,}", "", "", style="bold",
+    )  # fmt: skip
+    return table
+
+
+def _complete(day: DayReport) -> Text:
+    if day.watermark is None:
+        return Text("not known", "dim")
+    until = "whole day" if day.whole else format_instant(day.watermark)
+    if day.gaps:
+        return Text(f"{until}, with {_counted(day.gaps, 'gap')}", "yellow")
+    return Text(until, "green" if day.whole else "yellow")
+
+
+def _recorders(recorders: Sequence[RecorderReport]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
+    for heading in ("recorder", "has come to", "since", "types", "heard nothing"):
+        table.add_column(heading, no_wrap=heading != "types", overflow="fold")
+    for each in recorders:
+        gaps = ", ".join(f"{format_instant(begin)} for {span(end - begin)}" for begin, end in each.gaps[-FEW:])
+        if len(each.gaps) > FEW:
+            gaps += f", {len(each.gaps):,} times in all"
+        table.add_row(
+            Text(each.name, "cyan"),
+            Text("nowhere", "dim") if each.watermark is None else Text(format_instant(each.watermark)),
+            Text("") if each.since is None else Text(format_instant(each.since)),
+            Text(few(each.types, 10)),
+            Text(gaps, "yellow"),
+        )
+    return table
+
+
+def _problem(parts: dict[str, str], style: str) -> Text:
+    text = Text.assemble((parts["problem"], style))
+    if "given" in parts:
+        text.append(f": {parts['given']}")
+    if "allowed" in parts:
+        text.append(f" (before: {parts['allowed']})" if "has changed" in parts["problem"] else f" ({parts['allowed']})")
+    if "where" in parts:
+        text.append(f", at {parts['where']}", "dim")
+    if "advice" in parts:
+        text.append(f"; {parts['advice']}", "dim")
+    return text
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"

@@ -1,4 +1,4 @@
-"""What a verb logs: lines for people on standard error, or JSON lines for programs, in structlog's two forms."""
+"""Logs of verbs: lines for people on standard error, or JSON lines for programs, in structlog's two forms."""
 
 from __future__ import annotations
 

@@ -1,12 +1,21 @@
-"""Which MQTT server a verb connects to, and as a client of it."""
+"""Options of verbs: those that several verbs have, and the declaration of each option in one place.
+
+The options of a verb are the fields of a frozen dataclass, each with its typer annotation, default and help text; the
+verb is a function of that dataclass, made a command by `verb`. Signatures of plain functions were rejected: an option
+then stands in the signature, in the call of the driver, and in the driver.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from dataclasses import MISSING, Field, fields
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar, get_type_hints
 
 import typer
+
+from distced.middleware.model.timestamps import parse_duration
 
 if TYPE_CHECKING:
     from distced.middleware.client.client import Client
@@ -15,7 +24,9 @@ VARIABLE: Final = "DISTCED_SERVER"
 DEFAULT: Final = "mqtt://127.0.0.1:1883"
 
 PATIENCE: Final = 4.0
-"""Seconds a verb waits for a server to answer."""
+"""Time for a server to answer a verb, s."""
+
+O = TypeVar("O")  # noqa: E741
 
 ServerOption: TypeAlias = Annotated[
     str, typer.Option("--server", envvar=VARIABLE, metavar="URL", help="The MQTT server: mqtt://host:port.")
@@ -29,6 +40,55 @@ HomeOption: TypeAlias = Annotated[
 ]
 
 
+class Duration(int):
+    """The default of an option that is a duration: nanoseconds, shown as they were written."""
+
+    text: str
+
+    def __new__(cls, text: str) -> Duration:
+        made = super().__new__(cls, parse_duration(text))
+        made.text = text
+        return made
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def duration_option(*names: str, help: str) -> Any:  # noqa: A002
+    """An option that is a duration, `90s` or `5min`; its value is in ns.
+
+    Args:
+        names: of the option; of the field where left out.
+    """
+    return typer.Option(*names, metavar="DURATION", parser=_nanoseconds, help=help)
+
+
+def verb(function: Callable[[O], int]) -> Callable[..., int]:
+    """Make a function of a dataclass of options a command of typer."""
+    hints = get_type_hints(function)
+    hints.pop("return", None)
+    (options,) = hints.values()
+    annotations = get_type_hints(options, include_extras=True)
+
+    def command(**given: Any) -> int:
+        return function(options(**given))
+
+    command.__name__ = function.__name__
+    command.__doc__ = function.__doc__
+    command.__module__ = function.__module__
+    command.__annotations__ = {**annotations, "return": int}
+    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(
+                each.name, inspect.Parameter.KEYWORD_ONLY, default=_default(each), annotation=annotations[each.name]
+            )
+            # The one that every verb has comes last.
+            for each in sorted(fields(options), key=lambda each: each.name == "as_json")
+        ]
+    )
+    return command
+
+
 @contextmanager
 def connected(url: str, home: str | None = None) -> Iterator[Client]:
     """A client of this server, at home at that of its own site; `BusError` where one does not answer soon."""
@@ -40,3 +100,14 @@ def connected(url: str, home: str | None = None) -> Iterator[Client]:
         yield client
     finally:
         client.stop()
+
+
+def _default(field: Field[Any]) -> Any:
+    if field.default_factory is not MISSING:
+        return field.default_factory()
+    return inspect.Parameter.empty if field.default is MISSING else field.default
+
+
+def _nanoseconds(given: str | int) -> int:
+    # A default is a number already.
+    return int(given) if isinstance(given, int) else parse_duration(given)

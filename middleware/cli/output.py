@@ -1,4 +1,4 @@
-"""What verbs print: text for people, JSON for programs, errors for both.
+"""Output of verbs: text for people, JSON for programs, errors for both; and events, one a line, in steady columns.
 
 People get colours where the output is a terminal and NO_COLOR is not set (rich sees to both), programs one JSON value
 on standard output. Errors go to standard error, without a frame around them, so that they can be copied and searched
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Final, TypeAlias
 
 import typer
@@ -17,12 +17,19 @@ from rich.console import Console
 from rich.text import Text
 
 from distced.middleware.model.errors import DistcedError, PatternError
+from distced.middleware.model.events import Attribute, CompositeEvent, Event
+from distced.middleware.model.timestamps import HOUR, MICROSECOND, MILLISECOND, MINUTE, SECOND, format_instant
 
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for programs.", show_default=False)]
 """The option that every verb has."""
 
 PIPE_WIDTH: Final = 160
-"""Columns where nobody sees them: tables then need not be squeezed into 80."""
+"""Columns where the output is no terminal: tables then need not be squeezed into 80."""
+
+FEW: Final = 3
+"""Names that are listed; of more the number is given."""
+
+COLOURS: Final = ("cyan", "yellow", "magenta", "green", "blue", "red")
 
 
 def output() -> Console:
@@ -76,7 +83,91 @@ def show_error(error: DistcedError, console: Console | None = None) -> None:
 
 
 def show_notes(notes: Iterable[str], console: Console | None = None) -> None:
-    """What is no error, and yet worth saying."""
+    """Notes: no errors, and yet worth saying."""
     console = console or messages()
     for note in notes:
         console.print(Text.assemble(("note: ", "bold yellow"), note))
+
+
+class EventLines:
+    """Lines of events. Each type has a colour; the column of types grows with the widest so far.
+
+    Attributes:
+        colours: by type, in the order of coming.
+        width: of the column of types.
+    """
+
+    def __init__(self) -> None:
+        self.colours: dict[str, str] = {}
+        self.width = 0
+
+    def line(self, event: Event, delay: int | None = None) -> Text:
+        """An event on a line.
+
+        Args:
+            delay: from its `hi` to its arrival, ns; None where that says nothing.
+        """
+        colour = self.colours.setdefault(event.type, COLOURS[len(self.colours) % len(COLOURS)])
+        self.width = max(self.width, len(event.type))
+        attributes = "  ".join(f"{name}={_value(value)}" for name, value in event.attributes.items())
+        parts: list[str | tuple[str, str]] = [
+            (clock(event.hi), "dim"),
+            "  ",
+            (f"{event.type:<{self.width}}", f"bold {colour}"),
+        ]
+        if attributes:
+            parts.append(f"  {attributes}")
+        said = [] if event.lo == event.hi else [f"over {span(event.hi - event.lo)}"]
+        if isinstance(event, CompositeEvent):
+            said.append(f"{len(event.constituents)} constituent{'s' * (len(event.constituents) != 1)}")
+        else:
+            said.append(f"from {event.source}")
+        if delay is not None:
+            said.append(f"after {span(delay)}")
+        return Text.assemble(*parts, ("  " + ", ".join(said), "dim"))
+
+    def lines(self, event: Event, delay: int | None = None) -> list[Text]:
+        """An event, and indented below it the constituents that were sent along."""
+        lines = [self.line(event, delay)]
+        for each in event.events if isinstance(event, CompositeEvent) else ():
+            lines += [Text("    ") + line for line in self.lines(each)]
+        return lines
+
+
+def clock(instant: int) -> str:
+    """An instant to the millisecond, always equally long."""
+    head = format_instant(instant - instant % SECOND)[:-1]
+    return f"{head}.{instant % SECOND // MILLISECOND:03}Z"
+
+
+def span(nanoseconds: int) -> str:
+    """A duration for people, to three digits or so."""
+    for unit, size in (("h", HOUR), ("min", MINUTE), ("s", SECOND), ("ms", MILLISECOND)):
+        if nanoseconds >= size:
+            return (
+                f"{nanoseconds / size:.3g} {unit}" if nanoseconds < 1000 * size else f"{nanoseconds / size:,.0f} {unit}"
+            )
+    return f"{nanoseconds / MICROSECOND:.3g} µs"
+
+
+def size(count: int) -> str:
+    """Bytes for people, to three digits."""
+    for unit, bound in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= bound:
+            return f"{count / bound:.3g} {unit}" if count < 1000 * bound else f"{count / bound:,.0f} {unit}"
+    return f"{count} B"
+
+
+def few(names: Sequence[str], most: int = FEW) -> str:
+    """Names, or some of them and the number of others."""
+    if len(names) <= most:
+        return ", ".join(names)
+    return f"{', '.join(names[:most])} and {len(names) - most:,} more"
+
+
+def _value(value: Attribute) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:.10g}" if isinstance(value, float) else str(value)

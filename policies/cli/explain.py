@@ -1,4 +1,4 @@
-"""The driver of `distced explain --policy`: reads what is given, has patterns placed, and writes what is to be seen."""
+"""The verb `explain`: a pattern and its automaton, how it is cut, and where a policy would have its detectors."""
 
 from __future__ import annotations
 
@@ -7,132 +7,207 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Annotated, Final
 
+import typer
 from rich.console import Console, RenderableType
 
-from distced.detectors.cli.explain import running_patterns, with_published, write, write_json
-from distced.detectors.compiler import Consumption
+from distced.detectors.cli.explain import (
+    ExplainOptions,
+    explain_patterns,
+    running_patterns,
+    with_published,
+    write,
+    write_json,
+)
+from distced.detectors.cli.pattern_options import registry_of
+from distced.detectors.drawing.forms import drawn
 from distced.detectors.pattern_files import compile_source, read_source
+from distced.middleware.cli.options import verb
 from distced.middleware.cli.output import PIPE_WIDTH, output, show_notes
 from distced.middleware.model.errors import DistcedError
-from distced.middleware.model.event_types import TypeRegistry
-from distced.middleware.wire.directory_entries import Hints
+from distced.policies.distribution.choose.hints import read_hints
 from distced.policies.distribution.policy import NAMED, Policy, parse_policy
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.explaining.deployment import entries_of, subscribers_of, unpublished
-from distced.policies.explaining.explained import Asked, Explained, explain
+from distced.policies.explaining.explained import Explained, ExplainRequest, explained_by
 from distced.policies.explaining.placement_text import comparison_as_text, explained_as_text
 from distced.policies.topology.topology import Topology
 from distced.policies.topology.topology_file import load_topology, parse_topology
-
-Format: TypeAlias = Literal["text", "svg", "dot", "json"]
 
 ALL: Final = "all"
 """In place of a policy: the named ones side by side."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What was asked for; the names are those of the options.
+@dataclass(frozen=True)
+class PlacementOptions(ExplainOptions):
+    """Options of `distced explain`: those of a placement beside those of a pattern."""
 
-    Attributes:
-        registry: the event types of files of types and mappings; None where none was given.
+    policy: Annotated[
+        str | None,
+        typer.Option("--policy", help="Show where a distribution policy would have them: its name, words, or all."),
+    ] = None
+    topology: Annotated[
+        Path | None, typer.Option("--topology", metavar="FILE", help="With --policy: the network, or - for one.")
+    ] = None
+    subscriber: Annotated[
+        list[str] | None,
+        typer.Option("--subscriber", metavar="NAME", help="With --policy: a subscriber; repeatable."),
+    ] = None
+    near: Annotated[
+        list[str] | None,
+        typer.Option("--near", metavar="SITE", help="With --policy: a subscriber at this site; repeatable."),
+    ] = None
+    on: Annotated[
+        list[str] | None, typer.Option("--on", metavar="NODE", help="Hint: a node that may be taken; repeatable.")
+    ] = None
+    avoid: Annotated[
+        list[str] | None, typer.Option("--avoid", metavar="NODE", help="Hint: one that may not; repeatable.")
+    ] = None
+    rate: Annotated[
+        list[str] | None,
+        typer.Option("--rate", metavar="TYPE=NUMBER", help="Hint: events a second, in place of the topology's."),
+    ] = None
+    selectivity: Annotated[
+        float | None,
+        typer.Option("--selectivity", help="Hint: composite events for each event.", show_default=False),
+    ] = None
+
+
+@verb
+def explain(options: PlacementOptions) -> int:
+    """Show a pattern and its automaton; how it is cut into detectors; where these would stand.
+
+    The automaton has a box for each state and an arrow for each move. A state looks at the events of its domain and at
+    no others; an instance there takes every move that fits, or fails by an event of the domain that fits none.
+    Generative states (yellow) emit a composite event (double frame) or set off a time event.
+
+    Graphviz draws svg and png; dot and mermaid are the same drawing as text and need nothing installed.
+
+    With --cuts it shows which sub-patterns may become detectors of their own, and why the others may not; with
+    --decomposition the graph of detectors for all patterns of a file together. With for-reuse these read what the
+    patterns of another file, which run already, have detectors for.
+
+    With --policy it shows what a distribution policy would do in the network of a topology: which detectors would be
+    created and which reused, on which nodes, what that means for links, nodes and delays, why, and what came next.
+
+    \b
+    Examples:
+      distced explain '[A] ; ~[B]* [B]'
+      distced explain '([A], [T <= {T, B}]) @ T = 5min' --format svg --out pattern.svg
+      distced explain office.pattern --format dot | dot -Tpdf > office.pdf
+      distced explain '[A] ; [B]* ; [C]' --cuts
+      distced explain office.pattern --decomposition full --format svg --out detectors.svg
+      distced explain '[A] ; [B] ; [C]' --decomposition for-reuse --running office.pattern
+      distced explain '[A] ; [B]' --policy min-bandwidth --topology building.toml --subscriber facility
+      distced explain '[A] ; [B]' --policy all --topology building.toml --near street
     """
-
-    pattern: str
-    policy: str
-    topology: Path | None
-    subscribers: tuple[str, ...]
-    near: tuple[str, ...]
-    running: Path | None
-    hints: Hints
-    form: Format
-    out: Path | None
-    registry: TypeRegistry | None
-    consumption: Consumption
-    verbose: bool
+    if options.policy is None:
+        _check_without_policy(options)
+        explain_patterns(options)
+    else:
+        _check_with_policy(options)
+        explain_placement(options, options.policy)
+    return 0
 
 
-def explain_placement(wanted: Wanted) -> None:
+def explain_placement(options: PlacementOptions, policy: str) -> None:
     """Show what a policy would do, or all of them."""
-    policies = _policies(wanted)
-    topology = _topology(wanted)
-    asked, notes = _asked(wanted, topology)
+    policies = _policies(options)
+    topology = _topology(options)
+    asked, notes = _asked(options, topology)
     situation = Situation.of(entries_of(topology), topology)
-    tried = {each.text: explain(each, asked, situation) for each in policies}
+    tried = {each.text: explained_by(each, asked, situation) for each in policies}
     done = [each for each in tried.values() if isinstance(each, Explained)]
     if not done:
         raise next(each for each in tried.values() if isinstance(each, DistcedError))
-    match wanted.form:
+    match options.form:
         case "json":
-            write_json({"policies": _documents(tried), "notes": notes}, wanted.out)
+            write_json({"policies": _documents(tried), "notes": notes}, options.out)
             return
-        case "svg":
-            from distced.policies.explaining.placement_overlay import overlay_of
-            from distced.policies.topology.drawing.svg import topology_svg
-
-            write(topology_svg(topology, overlay_of(done[0])), wanted.out)
-        case "dot":
-            from distced.policies.explaining.placement_overlay import overlay_of
-            from distced.policies.topology.drawing.dot import topology_dot
-
-            write(topology_dot(topology, overlay_of(done[0])), wanted.out)
         case "text":
-            _write_text(list(_texts(wanted, tried)), wanted.out)
+            _write_text(list(_texts(options, tried)), options.out)
+        case form:
+            from distced.policies.explaining.placement_overlay import overlay_of
+            from distced.policies.topology.drawing.topology_diagram import topology_diagram
+
+            write(drawn(topology_diagram(topology, overlay_of(done[0])), form), options.out)
     show_notes(notes)
 
 
 # What is given.
 
 
-def _policies(wanted: Wanted) -> Sequence[Policy]:
-    if wanted.policy != ALL:
+def _check_without_policy(options: PlacementOptions) -> None:
+    """Refuse options that say nothing without a policy."""
+    names = ("topology", "subscriber", "near", "on", "avoid", "rate", "selectivity")
+    said = [f"--{name}" for name in names if getattr(options, name) not in (None, [])]
+    if said:
+        raise DistcedError(
+            "options for --policy, and none is named",
+            given=", ".join(said),
+            advice="--policy min-latency, or another one; --policy all shows them side by side",
+        )
+
+
+def _check_with_policy(options: PlacementOptions) -> None:
+    if options.cuts or options.decomposition is not None or (options.verbose and options.policy != ALL):
+        raise DistcedError(
+            "options that do not go with --policy",
+            given="--cuts" if options.cuts else "--decomposition" if options.decomposition is not None else "--verbose",
+            advice="a policy says itself what is cut; --verbose goes with --policy all, or with --cuts",
+        )
+
+
+def _policies(options: PlacementOptions) -> Sequence[Policy]:
+    if options.policy != ALL:
         try:
-            return (parse_policy(wanted.policy),)
+            return (parse_policy(options.policy),)
         except DistcedError as error:
             # What else would do here, and only here.
             if error.problem.startswith("no distribution policy"):
                 error.allowed = f"{error.allowed}, {ALL}"
                 error.args = (error._message(),)
             raise
-    if wanted.form in ("svg", "dot"):
+    if options.form not in ("text", "json"):
         raise DistcedError(
             "several policies are not drawn in one picture",
-            given=f"--policy {ALL} --format {wanted.form}",
+            given=f"--policy {ALL} --format {options.form}",
             allowed="text, json",
             advice="name one policy to have its placement drawn",
         )
     return tuple(NAMED.values())
 
 
-def _topology(wanted: Wanted) -> Topology:
-    if wanted.topology is None:
+def _topology(options: PlacementOptions) -> Topology:
+    if options.topology is None:
         raise DistcedError(
             "--policy goes with --topology FILE",
-            given=wanted.policy,
+            given=options.policy,
             advice="a policy places detectors in a network: distced topology --random star > star.toml makes one up",
         )
-    if str(wanted.topology) != "-":
-        return load_topology(wanted.topology)
-    if wanted.pattern == "-":
+    if str(options.topology) != "-":
+        return load_topology(options.topology)
+    if options.pattern == "-":
         raise DistcedError("standard input is asked for twice", given="the pattern and --topology", allowed="once")
     return parse_topology(sys.stdin.read(), name="-")
 
 
-def _asked(wanted: Wanted, topology: Topology) -> tuple[Asked, list[str]]:
-    where = str(wanted.topology)
-    subscribers = subscribers_of(topology, wanted.subscribers, wanted.near, where)
-    there = None if wanted.running is None else running_patterns(wanted.running, wanted.registry, wanted.consumption)
-    known = wanted.registry if there is None else with_published(there, wanted.registry)
-    patterns = compile_source(read_source(wanted.pattern), known, consumption=wanted.consumption)
+def _asked(options: PlacementOptions, topology: Topology) -> tuple[ExplainRequest, list[str]]:
+    hints = read_hints(options.on or (), options.avoid or (), options.rate or (), options.selectivity)
+    where = str(options.topology)
+    subscribers = subscribers_of(topology, tuple(options.subscriber or ()), tuple(options.near or ()), where)
+    given = registry_of(options.types, options.mapping)
+    there = None if options.running is None else running_patterns(options.running, given, options.consumption)
+    known = given if there is None else with_published(there, given)
+    patterns = compile_source(read_source(options.pattern), known, consumption=options.consumption)
     running = () if there is None else there.compiled
     every = (*running, *patterns.compiled)
     published = {each.publishes.name for each in every if each.publication.output is not None}
     read = {name for each in every for name in each.automaton.type_names() or ()}
-    notes = [*(() if there is None else (f"{wanted.running}: {note}" for note in there.notes)), *patterns.notes]
+    notes = [*(() if there is None else (f"{options.running}: {note}" for note in there.notes)), *patterns.notes]
     notes += unpublished(topology, read - published)
-    return Asked(patterns.compiled, subscribers, wanted.hints, running, with_published(patterns, known)), notes
+    return ExplainRequest(patterns.compiled, subscribers, hints, running, with_published(patterns, known)), notes
 
 
 # What is written.
@@ -144,13 +219,13 @@ def _documents(tried: dict[str, Explained | DistcedError]) -> list[object]:
     return [explained_as_dict(name, each) for name, each in tried.items()]
 
 
-def _texts(wanted: Wanted, tried: dict[str, Explained | DistcedError]) -> Iterator[RenderableType]:
-    if wanted.policy == ALL:
+def _texts(options: PlacementOptions, tried: dict[str, Explained | DistcedError]) -> Iterator[RenderableType]:
+    if options.policy == ALL:
         yield from comparison_as_text(tried)
-    if wanted.policy != ALL or wanted.verbose:
+    if options.policy != ALL or options.verbose:
         for each in tried.values():
             if isinstance(each, Explained):
-                if wanted.policy == ALL:
+                if options.policy == ALL:
                     yield ""
                 yield from explained_as_text(each)
 

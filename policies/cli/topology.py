@@ -1,97 +1,122 @@
-"""`distced topology`: a topology from a file or made by chance, shown or written."""
+"""The verb `topology`: a topology from a file, or a random one, shown or written."""
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from random import Random
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
+import typer
 from rich.console import Console
 
-from distced.middleware.cli.output import PIPE_WIDTH, output, print_json, show_notes
-from distced.middleware.model.errors import DistcedError
+from distced.detectors.cli.explain import write, write_json
+from distced.detectors.drawing.forms import drawn
+from distced.middleware.cli.options import verb
+from distced.middleware.cli.output import PIPE_WIDTH, AsJson, output, show_notes
 from distced.policies.topology.errors import TopologyError
 from distced.policies.topology.notes import notes_on
 from distced.policies.topology.random_topology import RandomKind, random_topology
 from distced.policies.topology.topology import Topology
 from distced.policies.topology.topology_file import load_topology, parse_topology
 
-Form: TypeAlias = Literal["text", "svg", "dot", "json", "toml"]
+Form: TypeAlias = Literal["text", "svg", "png", "dot", "mermaid", "json", "toml"]
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which topology is asked for.
+@dataclass(frozen=True)
+class TopologyOptions:
+    """Options of `distced topology`."""
 
-    Attributes:
-        file: where it stands, `-` for standard input; None for one made by chance.
-        kind: of one made by chance; None for one of a file.
-        counts: how many sites, nodes, publishers and subscribers are to be made, of those that were said.
-        seed: what chance begins with; None where it was not said.
+    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="A topology, or - for one on standard input.")] = (
+        None
+    )
+    shown: Annotated[
+        Form | None,
+        typer.Option(
+            "--format", help="How it is shown: text where left out, toml for a random one.", show_default=False
+        ),
+    ] = None
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write to this file.")] = None
+    random: Annotated[
+        RandomKind | None, typer.Option("--random", help="Make a random one, with sites linked in this way.")
+    ] = None
+    sites: Annotated[int | None, typer.Option("--sites", help="With --random: number of sites, default 6.")] = None
+    nodes: Annotated[int | None, typer.Option("--nodes", help="With --random: number of broker nodes, default 6.")] = (
+        None
+    )
+    publishers: Annotated[
+        int | None, typer.Option("--publishers", help="With --random: number of publishers, default 8.")
+    ] = None
+    subscribers: Annotated[
+        int | None, typer.Option("--subscribers", help="With --random: number of subscribers, default 3.")
+    ] = None
+    seed: Annotated[int | None, typer.Option("--seed", help="With --random: the seed, default 0.")] = None
+    as_json: AsJson = False
+
+    @property
+    def form(self) -> Form:
+        """The form to show, by --format, --json and --random."""
+        return "json" if self.as_json else self.shown or ("text" if self.random is None else "toml")
+
+    def counts(self) -> dict[str, int]:
+        """The numbers of parts that were given."""
+        given = {name: getattr(self, name) for name in ("sites", "nodes", "publishers", "subscribers")}
+        return {name: count for name, count in given.items() if count is not None}
+
+
+@verb
+def topology(options: TopologyOptions) -> int:
+    """Show a topology: sites, who is there, links; or make one up.
+
+    A topology is a TOML file of sites (MQTT servers), broker nodes, publishers, subscribers and links with latency,
+    bandwidth and cost. It is checked; what is no error and yet worth saying goes to standard error.
+
+    With --random a topology of these numbers of parts is made, the same for the same seed.
+
+    \b
+    Examples:
+      distced topology office.toml
+      distced topology office.toml --format svg --out office.svg
+      distced topology --random metro --sites 12 --seed 7 > metro.toml
+      distced topology --random star | distced topology - --format svg --out star.svg
     """
-
-    file: Path | None
-    kind: RandomKind | None
-    counts: Mapping[str, int]
-    seed: int | None
-
-
-def show_topology(wanted: Wanted, form: Form, out: Path | None) -> None:
-    """Show or write a topology; notes on it go to standard error."""
-    topology = _topology(wanted)
+    topology, form, out = _topology(options), options.form, options.out
     notes = notes_on(topology)
     if form == "json":
         from distced.policies.topology.drawing.topology_json import topology_as_dict
 
-        document = {**topology_as_dict(topology), "notes": notes}
-        if out is None:
-            print_json(document)
-        else:
-            _write(json.dumps(document, ensure_ascii=False, indent=2) + "\n", out)
-        return
+        write_json({**topology_as_dict(topology), "notes": notes}, out)
+        return 0
     if form == "text":
         _show_text(topology, out)
+    elif form == "toml":
+        from distced.policies.topology.topology_writer import topology_as_toml
+
+        write(topology_as_toml(topology), out)
     else:
-        _write(_written(topology, form), out)
+        from distced.policies.topology.drawing.topology_diagram import topology_diagram
+
+        write(drawn(topology_diagram(topology), form), out)
     show_notes(notes)
+    return 0
 
 
-def _topology(wanted: Wanted) -> Topology:
-    if (wanted.file is None) == (wanted.kind is None):
+def _topology(options: TopologyOptions) -> Topology:
+    if options.file is not None and options.random is not None:
+        raise TopologyError("both a file and --random", allowed="a file, or --random with a kind")
+    if options.random is not None:
+        counts: dict[str, Any] = options.counts()
+        return random_topology(options.random, Random(options.seed or 0), **counts)
+    if options.file is None:
         raise TopologyError(
-            "no topology is named" if wanted.file is None else "both a file and --random",
-            allowed="a file, or --random with a kind",
-            advice="try distced topology --help",
+            "no topology is named", allowed="a file, or --random with a kind", advice="try distced topology --help"
         )
-    if wanted.file is not None:
-        said = [f"--{name}" for name in wanted.counts] + (["--seed"] if wanted.seed is not None else [])
-        if said:
-            raise TopologyError("options for --random, and none is to be made", given=", ".join(said))
-        return parse_topology(sys.stdin.read(), name="-") if str(wanted.file) == "-" else load_topology(wanted.file)
-    assert wanted.kind is not None
-    counts: dict[str, Any] = dict(wanted.counts)
-    return random_topology(wanted.kind, Random(wanted.seed or 0), **counts)
-
-
-def _written(topology: Topology, form: Form) -> str:
-    match form:
-        case "svg":
-            from distced.policies.topology.drawing.svg import topology_svg
-
-            return topology_svg(topology)
-        case "dot":
-            from distced.policies.topology.drawing.dot import topology_dot
-
-            return topology_dot(topology)
-        case _:
-            from distced.policies.topology.topology_writer import topology_as_toml
-
-            return topology_as_toml(topology)
+    said = [f"--{name}" for name in options.counts()] + (["--seed"] if options.seed is not None else [])
+    if said:
+        raise TopologyError("options for --random, and none is to be made", given=", ".join(said))
+    return parse_topology(sys.stdin.read(), name="-") if str(options.file) == "-" else load_topology(options.file)
 
 
 def _show_text(topology: Topology, out: Path | None) -> None:
@@ -103,14 +128,4 @@ def _show_text(topology: Topology, out: Path | None) -> None:
     if out is not None:
         assert isinstance(console.file, StringIO)
         # Tables are padded to their full width.
-        _write("".join(f"{line.rstrip()}\n" for line in console.file.getvalue().splitlines()), out)
-
-
-def _write(text: str, out: Path | None) -> None:
-    if out is None:
-        sys.stdout.write(text)
-        return
-    try:
-        out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise DistcedError("cannot write the file", given=str(out), advice=str(error)) from None
+        write("".join(f"{line.rstrip()}\n" for line in console.file.getvalue().splitlines()), out)

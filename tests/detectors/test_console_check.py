@@ -64,7 +64,7 @@ def test_a_pattern_file_for_people(folder: Path, capsys: pytest.CaptureFixture[s
     lines = shown.out.splitlines()
     assert lines[0].startswith("Cold(room: string, temp: number)   c")
     assert "  reads     Pers, Temp" in lines
-    assert "  thinned   Seen = Pers every 1min by (person, room)" in lines
+    assert "  throttled Seen = Pers every 1min by (person, room)" in lines
     assert "  by        room" in lines
     assert "  within    1h" in lines
     assert "  timers    T = 5min" in lines

@@ -15,9 +15,9 @@ from distced.detectors.canonical.form import canonical_form
 from distced.detectors.compiler import compile_pattern, compile_publication
 from distced.detectors.conformance.event_text import parse_event
 from distced.detectors.cutting.candidates import CONDITIONS, Candidate, candidates
-from distced.detectors.cutting.cut_report import MOST_PARTS, NOT_CUT, cuts_of, with_thinned_names
-from distced.detectors.cutting.graph import Choice, cut
-from distced.detectors.drawing.wording import thinned_names
+from distced.detectors.cutting.cut_report import MOST_PARTS, NOT_CUT, cuts_of, with_throttled_names
+from distced.detectors.cutting.graph import ChosenCut, cut
+from distced.detectors.drawing.wording import throttled_names
 from distced.detectors.pattern_files import compile_source, read_source
 from distced.middleware.cli.command import main
 from distced.middleware.model.errors import PatternError
@@ -162,7 +162,7 @@ def test_own_names(text: str, shown: str) -> None:
     assert format_publication(cuts_of(compile_pattern(text), {}).publication) == shown
 
 
-def test_thinned_types_have_their_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_throttled_types_have_their_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "seen.pattern"
     path.write_text(
         "type Seen = Pers every 1min by room\n"
@@ -171,15 +171,15 @@ def test_thinned_types_have_their_names(tmp_path: Path, capsys: pytest.CaptureFi
     )
     assert main(["explain", str(path), "--cuts", "--json"]) == 0
     out = capsys.readouterr().out
-    assert "thinned" not in out
+    assert "throttled" not in out
     canonical = json.loads(out)["patterns"][0]["canonical"]
     assert canonical.startswith("[Seen where room == 'x'] ; [")
     # A type whose name is not known is called by what it is.
     patterns = compile_source(read_source(path))
     (compiled,) = patterns.compiled
-    shown = format_publication(with_thinned_names(compiled.plain, thinned_names(compiled.thinnings, {})))
+    shown = format_publication(with_throttled_names(compiled.plain, throttled_names(compiled.throttlings, {})))
     assert "`Pers every 1min by (room)` where room == 'x'" in shown
-    assert with_thinned_names(compiled.plain, {}) == compiled.plain
+    assert with_throttled_names(compiled.plain, {}) == compiled.plain
 
 
 def test_names_change_nothing() -> None:
@@ -384,9 +384,9 @@ def test_without_its_condition_a_cut_would_be_seen(
 ) -> None:
     """What the page says would happen: how many composite events are found whole, and cut against the rule."""
 
-    def choose(publication: Publication, exports: frozenset[str]) -> list[Choice]:
+    def choose(publication: Publication, exports: frozenset[str]) -> list[ChosenCut]:
         judged = candidates(publication, exports=exports, without=frozenset(condition))
-        return [Choice(each) for each in judged if format_pattern(each.pattern) == part and each.allowed]
+        return [ChosenCut(each) for each in judged if format_pattern(each.pattern) == part and each.allowed]
 
     compiled = compile_pattern(whole_text)
     given = [parse_event(each, place) for place, each in enumerate(events)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from random import Random
-from xml.etree import ElementTree
 
 import pytest
 
@@ -90,7 +89,7 @@ CASES = [
         {"[C] ; [A as x0] ; [B where v > x0.v] ; [D where v == x0.v]"},
         "1 pattern, 2 detectors: 1 runs already, 1 new",
     ),
-    # Thinned events have the names of the derived types, of either file.
+    # Throttled events have the names of the derived types, of either file.
     (
         SEEN + "[Seen] ; [Door] ; [Light] -> X()",
         SEEN + "[Seen] ; [Door] ; [Off]",
@@ -139,12 +138,11 @@ def test_what_is_shown(
     for each in shown["detectors"]:
         state = "runs already" if each["running"] else "new"
         assert any(each["id"][:7] in line and f" {state} " in line for line in lines)
-    assert main(explained(tmp_path, there, new, "--format", "svg")) == 0
-    svg = " ".join(ElementTree.fromstring(capsys.readouterr().out).itertext())
-    assert f"decomposition for-reuse: {summary}" in svg
-    assert ("runs already" in svg) == bool(running)
-    assert main(explained(tmp_path, there, new, "--format", "dot")) == 0
-    assert summary in capsys.readouterr().out
+    for form in ("dot", "mermaid"):
+        assert main(explained(tmp_path, there, new, "--format", form)) == 0
+        picture = capsys.readouterr().out
+        assert f"decomposition for-reuse: {summary}" in picture
+        assert ("runs already" in picture) == bool(running)
 
 
 def test_a_single_pattern(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -202,7 +200,7 @@ TYPES = '[types.A]\nx = "number"\n[types.B]\n'
         ("P = [A] ; [B]", "[A] ; [B]", [], "a pattern file that publishes nothing"),
         ("[A] ; [B]", "[A] ; [B]", ["--verbose"], "--verbose goes with --cuts"),
         ("[A] ; [B]", "[A] ; [B]", ["--cuts"], "--cuts and --decomposition ask for different things"),
-        ("[A] ; [B]", "[A] ; [B]", ["--format", "svg", "--out", "/no/such/folder/x.svg"], "cannot write the file"),
+        ("[A] ; [B]", "[A] ; [B]", ["--format", "dot", "--out", "/no/such/folder/x.dot"], "cannot write the file"),
     ],
 )
 def test_errors_in_files(

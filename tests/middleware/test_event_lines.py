@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distced.middleware.cli.event_lines import EventLines, clock, span
+from distced.middleware.cli.output import EventLines, clock, span
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import HOUR, MILLISECOND, MINUTE, SECOND
 

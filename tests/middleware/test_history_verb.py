@@ -11,9 +11,9 @@ import pytest
 pytest.importorskip("pyarrow", reason="a history needs the extra distced[tables]")
 
 from distced.middleware.cli.command import main
+from distced.middleware.cli.output import few, size
 from distced.middleware.event_files import read_events
 from distced.middleware.history import History, HistoryWriter
-from distced.middleware.history.contents_text import few, size
 from distced.middleware.history.late_events import LateEvent, write_late
 from distced.middleware.history.retention import before_day, lies_before, older_than
 from distced.middleware.model.events import Event

@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 
-from distced.middleware.cli.publish_driver import (
+from distced.middleware.cli.publish import (
     guess,
     read_assignments,
     read_attributes,
-    read_instant,
     read_kinds,
     read_value,
 )
-from distced.middleware.model.errors import DistcedError, EventError, TypeRegistryError
+from distced.middleware.model.errors import EventError, TypeRegistryError
 from distced.middleware.model.event_types import event_type
 
 WRONG = "wrong"
@@ -79,9 +78,3 @@ def test_kinds() -> None:
     for wrong in ("room", "room:text", "a:number,a:number"):
         with pytest.raises(TypeRegistryError, match="not an attribute and its kind"):
             read_kinds(wrong)
-
-
-def test_instants() -> None:
-    assert read_instant("2026-11-21T08:00:00Z") == read_instant("1795248000000000000")
-    with pytest.raises(DistcedError, match="not an instant"):
-        read_instant("yesterday")

@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 from random import Random
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given, settings
@@ -19,10 +18,11 @@ from distced.middleware.wire.directory_entries import Hints
 from distced.policies.distribution.policy import NAMED
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.explaining.deployment import entries_of
-from distced.policies.explaining.explained import Asked, Explained
+from distced.policies.explaining.explained import Explained, ExplainRequest
 from distced.policies.topology.random_topology import RANDOM_KINDS, random_topology
 from distced.policies.topology.topology_writer import topology_as_toml
 from tests.support.deployments import PATTERNS
+from tests.support.pictures import needs_dot, svg_texts
 
 FLOORS = """\
 [sites.floor-1]
@@ -141,24 +141,25 @@ def test_patterns_of_a_file_come_one_after_the_other(folder: Path, capsys: pytes
     assert [each["name"] for each in found["patterns"][0]["subscribers"]] == ["facility", "pda"]
 
 
+@needs_dot
 def test_pictures(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ("[Door] ; [Motion] ; [Tick]", "--policy", "min-load", "--near", "street")
     assert explained(capsys, *arguments, "--format", "svg", "--out", "found.svg") == ""
-    picture = (folder / "found.svg").read_text(encoding="utf-8")
-    texts = ["".join(each.itertext()) for each in ElementTree.fromstring(picture).iterfind(".//{*}text")]
+    texts = svg_texts((folder / "found.svg").read_text(encoding="utf-8"))
     assert texts[0] == "min-load: [Door] ; [Motion] ; [Tick]"
     # On a node, and cut to the box; over a link, and where it leads.
-    assert sum(bool(re.match(r"  c[0-9a-f]{6} \[Door\] ; \[Motion\]", text)) for text in texts) == 2
+    assert sum(bool(re.match(r"\s+● c[0-9a-f]{6} \[Door\] ; \[Motion\]", text)) for text in texts) == 2
     assert any(re.match(r"→ street [\d.]+ k?B/s", text) for text in texts)
-    assert "new detector" in texts
-    assert "detector that runs already" not in texts
+    assert "new detector" in [text.strip() for text in texts]
+    assert "detector that runs already" not in [text.strip() for text in texts]
 
-    dot = explained(capsys, *arguments, "--format", "dot")
-    assert len(re.findall(r"new detector c[0-9a-f]{6} \[Door\]", dot)) == 2
-    assert re.search(r'"floor-1" -> "street" \[label="[\d.]+ k?B/s"', dot)
+    for form in ("dot", "mermaid"):
+        picture = explained(capsys, *arguments, "--format", form)
+        assert len(re.findall(r"● c[0-9a-f]{6} ", picture)) == 2
+        assert re.search(r"→ street [\d.]+ k?B/s", picture)
 
     running = (*arguments[:1], "--policy", "min-bandwidth", "--near", "street", "--running", "running.pattern")
-    assert "detector that runs already" in explained(capsys, *("[Door] ; [Motion]", *running[1:]), "--format", "svg")
+    assert "detector that runs already" in explained(capsys, *("[Door] ; [Motion]", *running[1:]), "--format", "dot")
 
 
 def test_a_policy_in_words_is_called_by_them(capsys: pytest.CaptureFixture[str]) -> None:
@@ -292,7 +293,7 @@ def test_flows_add_up_to_what_links_carry(seed: int, patterns: list[str], policy
     random = Random(seed)
     topology = random_topology(random.choice(RANDOM_KINDS), random, sites=5, nodes=5, publishers=6, subscribers=2)
     places = tuple(each.place for each in topology.subscribers.values())
-    asked = Asked(tuple(map(compile_pattern, patterns)), places, Hints())
+    asked = ExplainRequest(tuple(map(compile_pattern, patterns)), places, Hints())
     found = Explained(NAMED[policy], asked, Situation.of(entries_of(topology), topology))
     by_link: dict[tuple[str, str], float] = {}
     for flow in found.flows():

@@ -1,18 +1,71 @@
-"""The driver of `distced test`: runs conformance cases and tells which fail, and how."""
+"""The verb `test`: conformance cases, run on an engine or on a graph of detectors, and which of them fail."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, TypeAlias
 
+import typer
 from rich.table import Table
 from rich.text import Text
 
-from distced.detectors.conformance import ENGINES, ConformanceError, Outcome, Run, load_cases, run_case
-from distced.middleware.cli.output import error_as_dict, messages, output, print_json, show_error
+from distced.detectors.conformance import ENGINES, CaseOutcome, ConformanceError, Run, load_cases, run_case
+from distced.detectors.runtime.engines import notice
+from distced.middleware.cli.options import verb
+from distced.middleware.cli.output import AsJson, error_as_dict, messages, output, print_json, show_error
 from distced.middleware.model.errors import DistcedError
+from distced.policies.cut_cases import cut_run
+
+CutMode: TypeAlias = Literal["none", "full", "random"]
+"""How patterns are cut."""
+
+
+@dataclass(frozen=True)
+class TestOptions:
+    """Options of `distced test`."""
+
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of cases, or folders of them.")]
+    engine: Annotated[str, typer.Option("--engine", help="The engine to run them on.")] = "stepwise"
+    cut: Annotated[
+        CutMode | None,
+        typer.Option("--cut", help="Run each pattern as a graph of detectors, with any delays between them."),
+    ] = None
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", help="With --cut: the seed of random cuts and delays; 0 where left out."),
+    ] = None
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every failure in full.")] = False
+    as_json: AsJson = False
+
+
+@verb
+def test(options: TestOptions) -> int:
+    """Run conformance cases: patterns, events, what must be found.
+
+    With --cut the patterns are cut into sub-patterns, wherever that is allowed (full) or somewhere (random), or not at
+    all (none), and run as a graph of detectors under guaranteed detection: messages between them are delayed at random,
+    and arrive in an order that depends on the seed. What is found must be the same.
+
+    The exit code is 1 if any case fails. How cases are written: docs/reference/command-line.md.
+
+    \b
+    Examples:
+      distced test tests/conformance
+      distced test my-cases.toml --verbose
+      distced test tests/conformance --cut random --seed 7
+    """
+    if options.cut is None:
+        if options.seed is not None:
+            raise DistcedError("--seed without --cut", given=options.seed, advice="nothing is random without --cut")
+        results = run_cases(options.files, options.engine)
+    else:
+        seed = options.seed or 0
+        how = options.cut if options.cut == "none" else f"{options.cut}, seed {seed}"
+        results = run_cases(options.files, options.engine, cut_run(options.cut, seed), cut=how)
+    show_results(results, in_full=options.verbose, as_json=options.as_json)
+    return results.exit_code
 
 
 @dataclass(slots=True)
@@ -30,10 +83,10 @@ class Results:
     engine: str
     cut: str = ""
     files: int = 0
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[CaseOutcome] = field(default_factory=list)
     unreadable: list[DistcedError] = field(default_factory=list)
 
-    def with_status(self, status: str) -> list[Outcome]:
+    def with_status(self, status: str) -> list[CaseOutcome]:
         """The outcomes of one kind: passed, failed, unsupported."""
         return [each for each in self.outcomes if each.status == status]
 
@@ -65,6 +118,9 @@ def run_cases(paths: Iterable[Path], engine: str, run: Run | None = None, *, cut
     """
     if engine not in ENGINES:
         raise ConformanceError("no engine of this name", given=engine, allowed=", ".join(ENGINES))
+    note = notice("columnar") if engine == "columnar" and run is None else None
+    if note is not None:
+        messages().print(note)
     results = Results(engine, cut)
     for path in (each for given in paths for each in _files(given)):
         try:
@@ -104,7 +160,7 @@ def _files(given: Path) -> Sequence[Path]:
     return found
 
 
-def _table(failed: Sequence[Outcome]) -> Table:
+def _table(failed: Sequence[CaseOutcome]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
     for heading in ("failed", "where", "what is wrong"):
         table.add_column(heading, overflow="fold")
@@ -130,7 +186,7 @@ def _last_line(results: Results) -> Text:
     return said.append(f" ({results.files} file{'s' * (results.files != 1)}, {results.engine} engine{cut})", "dim")
 
 
-def _as_dict(outcome: Outcome) -> dict[str, Any]:
+def _as_dict(outcome: CaseOutcome) -> dict[str, Any]:
     return {
         "name": outcome.case.name,
         "where": outcome.case.where,

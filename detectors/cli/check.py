@@ -1,0 +1,81 @@
+"""The verb `check`: validate a pattern, and list its inputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rich.text import Text
+
+from distced.detectors.cli.pattern_options import (
+    ConsumptionOption,
+    MappingOption,
+    PatternArgument,
+    TypesOption,
+    registry_of,
+)
+from distced.detectors.explain.facts import Facts, facts_of
+from distced.detectors.pattern_files import compile_source, read_source
+from distced.middleware.cli.options import verb
+from distced.middleware.cli.output import AsJson, output, print_json, show_notes
+from distced.middleware.model.timestamps import format_duration
+
+
+@dataclass(frozen=True)
+class CheckOptions:
+    """Options of `distced check`."""
+
+    pattern: PatternArgument
+    types: TypesOption = None
+    mapping: MappingOption = None
+    consumption: ConsumptionOption = "ordered"
+    as_json: AsJson = False
+
+
+@verb
+def check(options: CheckOptions) -> int:
+    """Validate a pattern, and list its inputs.
+
+    With event types (from a file of them, or from a mapping) it is checked against these: every type and attribute
+    has to be known and the kinds have to fit. Without, types and attributes are taken as they stand.
+
+    \b
+    Examples:
+      distced check '[Motion as m] ; [Door where room == m.room] within 1min'
+      distced check office.pattern --mapping office.toml
+      distced check office.pattern --types types.toml --json
+    """
+    registry = registry_of(options.types, options.mapping)
+    patterns = compile_source(read_source(options.pattern), registry, consumption=options.consumption)
+    facts = [facts_of(each, patterns.derived) for each in patterns.compiled]
+    checked = "declared" if registry is not None else "taken as known"
+    if options.as_json:
+        shown = {"ok": True, "types": checked, "patterns": [each.as_dict() for each in facts]}
+        print_json({**shown, "notes": list(patterns.notes)})
+        return 0
+    show_notes(patterns.notes)
+    console = output()
+    for each in facts:
+        for line in _facts_lines(each):
+            console.print(line)
+    count = f"{len(facts)} pattern{'s' * (len(facts) != 1)}"
+    against = (
+        "types are taken as known; --types or --mapping has them checked"
+        if registry is None
+        else f"checked against {len(registry)} event type{'s' * (len(registry) != 1)}"
+    )
+    console.print(Text.assemble(("OK", "bold green"), f"  {count}, {against}"))
+    return 0
+
+
+def _facts_lines(facts: Facts) -> list[Text]:
+    lines = [Text.assemble((facts.signature(), "bold"), ("   " + facts.canonical_id, "dim"))]
+    said = {
+        "reads": "every event" if facts.reads is None else ", ".join(facts.reads),
+        "throttled": "; ".join(facts.throttled),
+        "by": ", ".join(facts.key),
+        "within": "" if facts.within is None else format_duration(facts.within),
+        "timers": ", ".join(f"{name} = {when}" for name, when in facts.timers.items()),
+        "consumes": "by epochs" if facts.epochs else "",
+    }
+    lines += [Text.assemble((f"  {name:<10}", "dim"), text) for name, text in said.items() if text]
+    return lines
