@@ -1,65 +1,131 @@
-"""From pattern text to what engines run: parse, inline, check, write derived types out, build the automaton."""
+"""Compilation of pattern text to automata.
+
+Text is parsed, its definitions are inlined, it is checked, and derived types are written out: a `Compiled` pattern. The
+canonical form with the id, and the automaton, which takes far longer, are stages of their own, computed on demand and
+once: a node that only has to find a pattern's detector asks for the id alone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, field
+from functools import cached_property
 from textwrap import dedent
 from typing import Literal, TypeAlias
 
 from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton
 from distced.detectors.automata.builder import build
 from distced.detectors.automata.properties import can_match
+from distced.detectors.canonical.form import CanonicalForm, canonical_form
 from distced.detectors.language.check import check
 from distced.detectors.language.depth import check_depth, check_output_depth
-from distced.detectors.language.derived import Thinning, without_derived
+from distced.detectors.language.derived import Throttling, without_derived
 from distced.detectors.language.inlining import inline, inline_file
-from distced.detectors.language.names import sets_of
 from distced.detectors.language.parser import parse_file, parse_pattern, parse_publication
 from distced.detectors.language.scanner import error_at
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.event_types import EventType, TypeRegistry, derive
 from distced.middleware.patterns.printer import format_pattern, format_publication
-from distced.middleware.patterns.tree import Atom, DerivedType, Pattern, PatternFile, Publication, Timing, walk
+from distced.middleware.patterns.tree import Atom, DerivedType, Pattern, PatternFile, Publication, Timing, sets_of, walk
 from distced.middleware.sets.describable import Filtered, TypeSet, walk_set
 from distced.middleware.sets.expressions import FALSE, format_expression
 
 Consumption: TypeAlias = Literal["ordered", "epoch"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Compiled:
-    """A pattern ready to be run.
+    """A checked pattern; its canonical form and its automaton are computed on demand and cached.
 
     Attributes:
         publication: the tree, definitions inlined, as it was written.
-        automaton: what engines run.
-        thinnings: what has to be run before it.
+        throttlings: the stages before the automaton.
         publishes: the type of its composite events, with the kinds of their attributes where these are known.
         plain: the tree over published types alone, derived ones written out.
+        cut: `plain` with the sub-patterns delegated that detectors of their own detect; what the automaton is built of.
+        epochs: whether events are consumed by epochs.
+        exports: variables and registers that are read outside the pattern.
+        source: the text it was read from, for errors; empty for a tree.
+        known_form: its canonical form where that is known already.
     """
 
     publication: Publication
-    automaton: Automaton
-    thinnings: tuple[Thinning, ...]
+    throttlings: tuple[Throttling, ...]
     publishes: EventType
     plain: Publication
+    cut: Publication
+    epochs: bool = False
+    exports: frozenset[str] = frozenset()
+    source: str = field(default="", compare=False, repr=False)
+    known_form: CanonicalForm | None = field(default=None, compare=False, repr=False)
+
+    @cached_property
+    def form(self) -> CanonicalForm:
+        """The canonical form."""
+        return self.known_form or canonical_form(self.plain, exports=self.exports, epochs=self.epochs)
+
+    @property
+    def canonical_id(self) -> str:
+        """The id of the canonical form; the source of its composite events."""
+        return self.form.id
+
+    @cached_property
+    def automaton(self) -> Automaton:
+        """The automaton that engines run. Raises `PatternError` for a pattern that is too large or can never match."""
+        automaton = build(self.cut, self.canonical_id, epochs=self.epochs, exports=self.exports)
+        # What was cut out of a canonical form was part of a pattern that can match.
+        if self.known_form is None and not can_match(automaton):
+            raise error_at(
+                self.source,
+                self.publication.pattern.span,
+                "a pattern that can never match: no event is in a label and in its domain on every way through",
+                given=format_pattern(self.publication.pattern),
+            )
+        return automaton
 
     def reads(self, registry: TypeRegistry) -> frozenset[str] | None:
-        """The published types it looks at, those behind derived ones; None where it looks at `any`."""
+        """The published types read, those behind derived ones; None where the pattern reads `any`."""
         names = self.automaton.type_names()
         return None if names is None else frozenset(registry.root(name) for name in names)
 
     def names(self) -> frozenset[str]:
-        """The published types it names. `any` is every primitive event, and those composite ones that the pattern names
-        anywhere, in delegated parts, too."""
+        """The published types named. `any` covers every primitive event, and the composite ones that the pattern names
+        anywhere, in delegated parts, too.
+        """
         names = _names(self.automaton)
         return names | _read_types(self.plain.pattern) if _reads_any(self.automaton) else names
 
     @property
     def text(self) -> str:
-        """The pattern as the printer writes it."""
+        """The pattern in the printer's form."""
         return format_publication(self.publication)
+
+    def written_as(self, publication: Publication) -> Compiled:
+        """The same pattern in another spelling, with the form and the automaton computed so far."""
+        other = copy(self)
+        object.__setattr__(other, "publication", publication)
+        return other
+
+
+def check_pattern(
+    text: str,
+    registry: TypeRegistry | None = None,
+    *,
+    definitions: Mapping[str, str] | None = None,
+    consumption: Consumption = "ordered",
+) -> Compiled:
+    """A single pattern, checked against the registry; without one every type and attribute is accepted.
+
+    Its automaton is not built yet: `PatternError` for one that cannot be comes when it is asked for.
+    """
+    named: dict[str, Pattern] = {}
+    texts = dict(definitions or {})
+    for name, definition in texts.items():
+        named[name] = parse_pattern(definition, texts)
+    publication = parse_publication(text, texts)
+    inlined = Publication(inline(publication.pattern, named, text=text), publication.output)
+    return _checked(inlined, registry, consumption, "" if texts else text)
 
 
 def compile_pattern(
@@ -69,14 +135,8 @@ def compile_pattern(
     definitions: Mapping[str, str] | None = None,
     consumption: Consumption = "ordered",
 ) -> Compiled:
-    """A single pattern, checked against the registry; without one every type and attribute is taken as known."""
-    named: dict[str, Pattern] = {}
-    texts = dict(definitions or {})
-    for name, definition in texts.items():
-        named[name] = parse_pattern(definition, texts)
-    publication = parse_publication(text, texts)
-    inlined = Publication(inline(publication.pattern, named, text=text), publication.output)
-    return compile_publication(inlined, registry, consumption=consumption, text="" if texts else text)
+    """A checked pattern with its automaton built."""
+    return _built(check_pattern(text, registry, definitions=definitions, consumption=consumption))
 
 
 def compile_file(
@@ -103,26 +163,27 @@ def compile_publication(
     consumption: Consumption = "ordered",
     text: str = "",
 ) -> Compiled:
-    """A pattern whose definitions are inlined."""
+    """Compile a pattern with inlined definitions."""
+    return _built(_checked(publication, registry, consumption, text))
+
+
+def _checked(publication: Publication, registry: TypeRegistry | None, consumption: Consumption, text: str) -> Compiled:
     known = TypeRegistry(open=True) if registry is None else registry
     check_depth(publication.pattern, text=text)
     check_output_depth(publication.output, text=text)
     publishes = check(publication, known, text=text)
-    plain, thinnings = without_derived(publication.pattern, known)
-    whole = Publication(plain, publication.output)
-    automaton = build(whole, epochs=consumption == "epoch")
-    if not can_match(automaton):
-        raise error_at(
-            text,
-            publication.pattern.span,
-            "a pattern that can never match: no event is in a label and in its domain on every way through",
-            given=format_pattern(publication.pattern),
-        )
-    return Compiled(publication, automaton, thinnings, publishes, whole)
+    pattern, throttlings = without_derived(publication.pattern, known)
+    plain = Publication(pattern, publication.output)
+    return Compiled(publication, throttlings, publishes, plain, plain, epochs=consumption == "epoch", source=text)
+
+
+def _built(compiled: Compiled) -> Compiled:
+    _ = compiled.automaton
+    return compiled
 
 
 def types_read(patterns: Iterable[Compiled]) -> frozenset[str] | None:
-    """The published types whose events patterns look at; None where one of them looks at every event."""
+    """The published types that patterns read; None where one of them reads every event."""
     found: set[str] = set()
     for each in patterns:
         names = each.automaton.type_names()
@@ -133,7 +194,7 @@ def types_read(patterns: Iterable[Compiled]) -> frozenset[str] | None:
 
 
 def register_derived(file: PatternFile, registry: TypeRegistry, *, text: str = "") -> None:
-    """Make the derived types of a file known, their conditions checked."""
+    """Register the derived types of a file, with checked conditions."""
     for each in file.types:
         registry.register(_event_type(each, registry))
         if each.condition is not None:
@@ -170,7 +231,7 @@ def _names(automaton: Automaton) -> frozenset[str]:
 
 
 def _reads_any(automaton: Automaton) -> bool:
-    """Whether it looks at types that it does not name."""
+    """Whether the pattern reads types it does not name."""
     return any(position.domain.others != FALSE for position in automaton.positions) or any(
         map(_reads_any, automaton.inner)
     )

@@ -1,7 +1,6 @@
-"""Patterns as they are handed in: as text, or as a pattern file; and the types they are checked against.
+"""Input of patterns as text or as a pattern file, and the types they are checked against.
 
-Every verb that takes a pattern takes both, told apart by whether there is a file of this name. An error in a file says
-in which.
+Every verb that takes a pattern takes both: a file if one of this name exists. An error in a file names the file.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class PatternSource:
     """A pattern, or the statements of a pattern file.
 
     Attributes:
-        text: what it says.
+        text: its text.
         name: the path of the file; empty for the text of a single pattern.
     """
 
@@ -44,13 +43,13 @@ class PatternSource:
 
 @dataclass(frozen=True, slots=True)
 class Patterns:
-    """What a source holds, compiled.
+    """The compiled patterns of a source.
 
     Attributes:
         source: where it comes from.
         compiled: the publications, in their order.
-        derived: the names of thinned types by the marks of their thinnings.
-        notes: what is no error, and yet worth saying.
+        derived: the names of throttled types by the marks of their throttlings.
+        notes: warnings.
     """
 
     source: PatternSource
@@ -60,7 +59,7 @@ class Patterns:
 
 
 def read_source(given: str | Path) -> PatternSource:
-    """A pattern file where there is one of this name, standard input for `-`, else the text of a pattern."""
+    """A pattern file if one of this name exists, standard input for `-`, else the text of a pattern."""
     if given == "-":
         return PatternSource(dedent(sys.stdin.read()), "standard input")
     path = _as_path(given)
@@ -93,7 +92,7 @@ def _as_path(given: str | Path) -> Path | None:
 def compile_source(
     source: PatternSource, registry: TypeRegistry | None = None, *, consumption: Consumption = "ordered"
 ) -> Patterns:
-    """The patterns of a source, checked against the registry; without one every type is taken as known."""
+    """The patterns of a source, checked against the registry; without one every type is accepted."""
     if not source.name:
         return Patterns(source, (compile_pattern(source.text, registry, consumption=consumption),))
     try:
@@ -123,7 +122,7 @@ def _compile_file(source: PatternSource, registry: TypeRegistry | None, consumpt
 
 
 def _marks(file: PatternFile, registry: TypeRegistry) -> dict[str, str]:
-    """The names of the derived types that are nothing but a thinning, by its mark."""
+    """The names of the derived types that are pure throttlings, by mark."""
     names = {}
     for each in file.types:
         plain, _ = without_derived(Atom(TypeSet(each.name)), registry)
@@ -136,7 +135,7 @@ def _marks(file: PatternFile, registry: TypeRegistry) -> dict[str, str]:
 
 
 def _slips(file: PatternFile) -> Iterable[str]:
-    """What is no error, and easily a slip: what is defined and used nowhere, a pattern torn in two."""
+    """Warnings: unused definitions, and patterns that look split in two."""
     patterns = [*(publication.pattern for publication in file.publications), *dict(file.definitions).values()]
     nodes = [node for pattern in patterns for node in walk(pattern)]
     references = {node.name for node in nodes if isinstance(node, Reference)}

@@ -1,4 +1,4 @@
-"""What snapshots are made of: events as plain values, and the envelope with format, version and checksum.
+"""Snapshot format: events as plain values, and the envelope with format, version and checksum.
 
 On the bus events travel as frames (`middleware.wire.frames`), many at a time.
 """
@@ -24,12 +24,12 @@ class _Envelope(msgspec.Struct, array_like=True):
 
 
 def seal(format_name: str, version: int, content: bytes) -> bytes:
-    """Content in an envelope that tells what it is, and whether it is whole."""
+    """Seal content in an envelope with format, version and checksum."""
     return msgspec.msgpack.encode(_Envelope(format_name, version, _checksum(content), content))
 
 
 def unseal(format_name: str, version: int, sealed: bytes) -> bytes:
-    """The content of an envelope; a `SnapshotError` where it is another one, or damaged."""
+    """The content of an envelope. Raises `SnapshotError` for another format, or damage."""
     try:
         head = msgspec.msgpack.decode(sealed)
         if not isinstance(head, list) or head[:1] != [format_name]:
@@ -64,7 +64,7 @@ def unpack_seq(seq: int | bytes) -> int:
 
 
 def pack_id(identity: EventId) -> list[Any]:
-    """An event's id."""
+    """An event's id as plain values."""
     return [identity[0], pack_seq(identity[1])]
 
 
@@ -74,7 +74,7 @@ def unpack_id(packed: Any) -> EventId:
 
 
 def pack_key(key: OrderKey) -> list[Any]:
-    """An order key."""
+    """An order key as plain values."""
     return [*key[:4], pack_seq(key[4])]
 
 
@@ -85,7 +85,7 @@ def unpack_key(packed: Any) -> OrderKey:
 
 
 def pack_event(event: Event) -> list[Any]:
-    """An event as it was published, constituents included."""
+    """A published event as plain values, constituents included."""
     packed: list[Any] = [event.type, event.lo, event.hi, event.source, pack_seq(event.seq), event.attributes]
     if isinstance(event, CompositeEvent):
         packed += [[pack_id(each) for each in event.constituents], [pack_event(each) for each in event.events]]

@@ -1,1 +1,1 @@
-"""Automata: what they are, how a pattern becomes one, and how one is drawn."""
+"""Automata: model, construction from a pattern, drawing."""

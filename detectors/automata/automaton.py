@@ -1,4 +1,4 @@
-"""Detection automata, apart from the state of any run.
+"""Detection automata, independent of the state of a run.
 
 composite-event-framework-2004, "Composite Event Detectors" and "Formal Definition of Automata", extended as in design,
 section 1, by bindings, guards, registers, windows, keys and hiding. States have an input domain, and moves that are
@@ -21,7 +21,6 @@ from distced.middleware.sets.expressions import Expression
 
 TIMER_PREFIX: Final = "@"
 PART_PREFIX: Final = "&"
-KEY_PREFIX: Final = "key "
 
 PositionIndex: TypeAlias = int
 StateIndex: TypeAlias = int
@@ -37,7 +36,7 @@ class Position:
         text: as people read it.
         variable: the place the matched event is bound to; None for none.
         updates: registers it changes, in order, with their new values.
-        hidden: whether what it matches is no constituent.
+        hidden: whether its match is no constituent.
         windows: the windows it stands in; each counts the span of what was matched inside it.
         keys: the keys inside the pattern (not the one of the whole) it stands in.
         timers: the time events in whose scope it stands.
@@ -61,13 +60,13 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
-    """A way out of a state.
+class AutomatonMove:
+    """A transition out of a state.
 
     Attributes:
-        position: what has to be matched next.
+        position: the atom to be matched next.
         strong: whether it has to follow strongly.
-        windows, inits, keys: what is entered on the way, and so begins anew.
+        windows, inits, keys: entered on the way, and so begun again.
     """
 
     position: PositionIndex
@@ -78,18 +77,18 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """A state: the moves an instance has there, all of them in one fate.
+class AutomatonState:
+    """A state: the moves of an instance in it, all with one fate.
 
     Attributes:
         moves: the ways out. None for a state that only completes the match.
         accepting: whether it is generative: arriving there completes a match.
-        arms: the time events that are set off on arrival.
-        timers: the time events that may be running in it, those set off on arrival included.
+        arms: the time events started on arrival.
+        timers: the time events that may be pending in it, those started on arrival included.
         windows, keys: the windows and inner keys that may be open in it.
     """
 
-    moves: tuple[Move, ...]
+    moves: tuple[AutomatonMove, ...]
     accepting: bool
     arms: frozenset[int] = frozenset()
     timers: frozenset[int] = frozenset()
@@ -98,13 +97,13 @@ class State:
 
     @property
     def strong(self) -> bool:
-        """Whether all of its moves are strong, so that an event has to follow strongly to be looked at."""
+        """Whether all moves are strong, so that only a directly following event is offered."""
         return bool(self.moves) and all(move.strong for move in self.moves)
 
 
 @dataclass(frozen=True, slots=True)
-class Timer:
-    """A time event: its name in the pattern and when it is due."""
+class AutomatonTimer:
+    """A time event: its name in the pattern and the rule for its due instant."""
 
     name: str
     when: When
@@ -126,7 +125,7 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class Automaton:
-    """An automaton that detects one pattern.
+    """The automaton that detects one pattern.
 
     Attributes:
         canonical_id: the name of the pattern's canonical form; the source of its composite events.
@@ -141,23 +140,23 @@ class Automaton:
         timers: by index.
         inner_keys: for each key inside the pattern its attributes.
         key: the attributes the whole pattern is keyed by; empty for none.
-        parts: by index, the automata of the sides of `&`, and what is delegated to detectors of their own.
+        parts: by index, the automata of the sides of `&`, and the parts delegated to other detectors.
         joints: how many `&` there are.
         exports: for a side of a `&`: the variables and registers whose values its composite events carry.
-        output: what is published; None for a composite event without a name.
+        output: the published output; None for a composite event without a name.
         epochs: whether events are consumed by epochs.
     """
 
     canonical_id: str
     positions: tuple[Position, ...]
-    states: tuple[State, ...]
+    states: tuple[AutomatonState, ...]
     starts: tuple[StateIndex, ...]
     arrivals: tuple[tuple[StateIndex, ...], ...]
     variables: tuple[str, ...] = ()
     registers: tuple[Register, ...] = ()
     windows: tuple[int, ...] = ()
     whole_window: int | None = None
-    timers: tuple[Timer, ...] = ()
+    timers: tuple[AutomatonTimer, ...] = ()
     inner_keys: tuple[tuple[str, ...], ...] = ()
     key: tuple[str, ...] = ()
     parts: tuple[Automaton | Delegated, ...] = ()
@@ -168,16 +167,16 @@ class Automaton:
 
     @property
     def inner(self) -> tuple[Automaton, ...]:
-        """The parts that are run along with it."""
+        """The parts that run inside the automaton."""
         return tuple(part for part in self.parts if isinstance(part, Automaton))
 
     @property
     def delegated(self) -> tuple[Delegated, ...]:
-        """The parts that detectors of their own detect, those of its inner automata included."""
+        """The parts that detectors of their own detect, those of inner automata included."""
         own = tuple(part for part in self.parts if isinstance(part, Delegated))
         return own + tuple(each for part in self.inner for each in part.delegated)
 
-    def domain(self, state: State) -> ConditionByType:
+    def domain(self, state: AutomatonState) -> ConditionByType:
         """The input domain of a state: the union of its positions'."""
         form = EMPTY
         for move in state.moves:
@@ -185,7 +184,7 @@ class Automaton:
         return form
 
     def type_names(self) -> frozenset[str] | None:
-        """The published types it looks at, its parts' included; None where `any` leaves that open."""
+        """The published event types read, parts included; None where `any` leaves them open."""
         names: set[str] = set()
         for position in self.positions:
             found = position.domain.types()
@@ -201,26 +200,26 @@ class Automaton:
 
 
 def timer_type(index: int) -> str:
-    """The type under which a time event is known inside its automaton."""
+    """The type of a time event inside its automaton."""
     return f"{TIMER_PREFIX}{index}"
 
 
 def part_type(index: int) -> str:
-    """The type under which the composite events of a part are known inside its automaton."""
+    """The type of a part's composite events inside the automaton."""
     return f"{PART_PREFIX}{index}"
 
 
 __all__ = [
     "Automaton",
+    "AutomatonMove",
+    "AutomatonState",
+    "AutomatonTimer",
     "Delegated",
     "Instant",
-    "Move",
     "Position",
     "Register",
     "Relative",
-    "State",
     "TimeOfDay",
-    "Timer",
     "part_type",
     "timer_type",
 ]

@@ -1,7 +1,7 @@
-"""From the tree of a checked pattern to its automaton.
+"""Construction of the automaton from the tree of a checked pattern.
 
 composite-event-framework-2004, Appendix B, with the extensions of design, section 1. Each node of the tree knows the
-way into it (`_entry`) and is told the way on behind it; an atom becomes a position, and the way on behind it becomes
+way into it (`_entry`) and receives the way on behind it; an atom becomes a position, and the way on behind it becomes
 the states an instance is in after matching it. The sides of a `&` become automata of their own (Fig. 14g).
 """
 
@@ -13,11 +13,11 @@ from typing import Final, TypeAlias
 
 from distced.detectors.automata.automaton import (
     Automaton,
-    Move,
+    AutomatonMove,
+    AutomatonState,
+    AutomatonTimer,
     Position,
     Register,
-    State,
-    Timer,
     part_type,
     timer_type,
 )
@@ -77,35 +77,35 @@ MOST_POSITIONS: Final = 10_000
 MOST_WAYS: Final = 100_000
 
 Onward: TypeAlias = Callable[[], Entry]
-"""The way on behind a node; asked for when all positions are there, because an iteration leads back into itself."""
+"""The way on behind a node; requested once all positions exist, because an iteration leads back into itself."""
 
 
 def build(
     publication: Publication,
+    name: str,
     *,
     epochs: bool = False,
-    name: str | None = None,
     key: tuple[str, ...] = (),
     exports: frozenset[str] = frozenset(),
 ) -> Automaton:
-    """The automaton of a pattern whose definitions are inlined and that has been checked.
+    """The automaton of a checked pattern with inlined definitions.
 
     Args:
-        name: that of its canonical form where it is known already.
-        key: what the pattern is keyed by from outside.
+        name: that of its canonical form.
+        key: the pattern's key from outside.
         exports: variables and registers that are read outside the pattern.
     """
     output = publication.output
     wanted = referenced(publication.pattern, output) | exports
-    return _Builder(publication.pattern, output, wanted, exports, epochs, key, name).automaton()
+    return _Builder(publication.pattern, output, wanted, exports, epochs, name, key).automaton()
 
 
 @dataclass(frozen=True, slots=True)
 class _Surroundings:
-    """What a node stands in.
+    """Surroundings of a node.
 
     Attributes:
-        scope: what scoped domains add to the domain of every state.
+        scope: the addition of scoped domains to the domain of every state.
         timers: the time events in scope, name to index.
         hidden, windows, keys: as in `Position`.
     """
@@ -117,8 +117,8 @@ class _Surroundings:
     keys: tuple[int, ...] = ()
 
 
-class _Node:
-    """A node of the tree on its way to the automaton: the way into it, computed once."""
+class _EntryNode:
+    """A node of the tree during construction, with the way into it computed once."""
 
     def __init__(self, entry: Callable[[], Entry]) -> None:
         self._compute = entry
@@ -138,8 +138,8 @@ class _Builder:
         wanted: frozenset[str],
         exports: frozenset[str],
         epochs: bool,
+        name: str,
         outer_key: tuple[str, ...] = (),
-        name: str | None = None,
     ) -> None:
         self.name = name
         self.pattern = pattern
@@ -152,7 +152,7 @@ class _Builder:
         self.positions: list[Position] = []
         self.onward: list[Onward] = []
         self.windows: list[int] = []
-        self.timers: list[Timer] = []
+        self.timers: list[AutomatonTimer] = []
         self.inner_keys: list[tuple[str, ...]] = []
         self.parts: list[Automaton | Delegated] = []
         self.joints = 0
@@ -181,7 +181,7 @@ class _Builder:
         return self._assemble(starts, arrivals, whole_window)
 
     def _assemble(self, starts: Entry, arrivals: list[Entry], whole_window: int | None) -> Automaton:
-        places: dict[State, int] = {}
+        places: dict[AutomatonState, int] = {}
 
         def place(alternative: Alternative) -> int:
             return places.setdefault(self._state(alternative), len(places))
@@ -190,8 +190,7 @@ class _Builder:
         start_places = tuple(dict.fromkeys(place(replace(each, holes=frozenset())) for each in starts if each.items))
         arrival_places = tuple(tuple(dict.fromkeys(map(place, entry))) for entry in arrivals)
         return Automaton(
-            canonical_id=self.name
-            or canonical_id(Publication(undelegated(self.pattern), self.output), key=self.key, epochs=self.epochs),
+            canonical_id=self.name,
             positions=tuple(self.positions),
             states=tuple(places),
             starts=start_places,
@@ -210,15 +209,15 @@ class _Builder:
             epochs=self.epochs,
         )
 
-    def _state(self, alternative: Alternative) -> State:
+    def _state(self, alternative: Alternative) -> AutomatonState:
         items = sorted(
             alternative.items,
             key=lambda item: (item.position, item.strong, sorted(item.windows), sorted(item.inits), sorted(item.keys)),
         )
         positions = [self.positions[item.position] for item in items]
-        moves = tuple(dict.fromkeys(Move(i.position, i.strong, i.windows, i.inits, i.keys) for i in items))
+        moves = tuple(dict.fromkeys(AutomatonMove(i.position, i.strong, i.windows, i.inits, i.keys) for i in items))
         pairs = list(zip(items, positions, strict=True))
-        return State(
+        return AutomatonState(
             moves=moves,
             accepting=bool(alternative.holes),
             arms=frozenset(timer for item in items for timer in item.arms),
@@ -229,7 +228,7 @@ class _Builder:
 
     # The construction, node by node.
 
-    def _node(self, pattern: Pattern, around: _Surroundings, onward: Onward) -> _Node:
+    def _node(self, pattern: Pattern, around: _Surroundings, onward: Onward) -> _EntryNode:
         match pattern:
             case Atom():
                 return self._atom(pattern, around, onward)
@@ -239,7 +238,7 @@ class _Builder:
                 return self._joined(parts, around, onward, strong=True)
             case Alternation(parts=parts):
                 nodes = [self._node(part, around, onward) for part in parts]
-                return _Node(lambda: either(node.entry() for node in nodes))
+                return _EntryNode(lambda: either(node.entry() for node in nodes))
             case Iteration():
                 return self._iteration(pattern, around, onward)
             case Timing():
@@ -255,12 +254,12 @@ class _Builder:
                 self.windows.append(length)
                 window = len(self.windows) - 1
                 node = self._node(body, replace(around, windows=(*around.windows, window)), onward)
-                return _Node(lambda: marked(node.entry(), lambda i: replace(i, windows=i.windows | {window})))
+                return _EntryNode(lambda: marked(node.entry(), lambda i: replace(i, windows=i.windows | {window})))
             case Keyed(body=body, attributes=attributes):
                 self.inner_keys.append(attributes)
                 key = len(self.inner_keys) - 1
                 node = self._node(body, replace(around, keys=(*around.keys, key)), onward)
-                return _Node(lambda: marked(node.entry(), lambda i: replace(i, keys=i.keys | {key})))
+                return _EntryNode(lambda: marked(node.entry(), lambda i: replace(i, keys=i.keys | {key})))
             case Init():
                 return self._init(pattern, around, onward)
             case Delegated():
@@ -268,8 +267,8 @@ class _Builder:
             case Reference(name=name):
                 raise TypeError(f"{name} was not inlined")
 
-    def _delegated(self, part: Delegated, around: _Surroundings, onward: Onward) -> _Node:
-        """One position for the whole sub-pattern. Its own states have the scopes and time events; this one has none."""
+    def _delegated(self, part: Delegated, around: _Surroundings, onward: Onward) -> _EntryNode:
+        """One position for the whole sub-pattern; scopes and time events belong to the sub-pattern's own states."""
         index = self._part(part)
         position = Position(
             label=self._of_part(index),
@@ -288,7 +287,7 @@ class _Builder:
         self.parts.append(part)
         return len(self.parts) - 1
 
-    def _atom(self, atom: Atom, around: _Surroundings, onward: Onward) -> _Node:
+    def _atom(self, atom: Atom, around: _Surroundings, onward: Onward) -> _EntryNode:
         label = self._form(atom.label, around)
         domain = label if atom.domain is None else self._form(atom.domain, around)
         variable = self.variables.index(atom.variable) if atom.variable in self.variables else None
@@ -305,8 +304,8 @@ class _Builder:
         )
         return self._position(position, onward)
 
-    def _joined(self, parts: tuple[Pattern, ...], around: _Surroundings, onward: Onward, *, strong: bool) -> _Node:
-        nodes: list[_Node] = []
+    def _joined(self, parts: tuple[Pattern, ...], around: _Surroundings, onward: Onward, *, strong: bool) -> _EntryNode:
+        nodes: list[_EntryNode] = []
 
         def behind(index: int) -> Onward:
             def way() -> Entry:
@@ -330,16 +329,16 @@ class _Builder:
                 way = followed_by(way, node.entry(), strong)
             return way
 
-        return _Node(entry)
+        return _EntryNode(entry)
 
-    def _iteration(self, pattern: Iteration, around: _Surroundings, onward: Onward) -> _Node:
+    def _iteration(self, pattern: Iteration, around: _Surroundings, onward: Onward) -> _EntryNode:
         """`C{m,n}` as n copies of C, the last n-m of them optional; without an n the last copy leads back to itself."""
         least, most = pattern.least, pattern.most
-        copies: list[_Node] = []
+        copies: list[_EntryNode] = []
         needed = max(least, 1) if most is None else most
 
         def way(done: int) -> Entry:
-            """The way on when this many rounds are done."""
+            """The way on after this number of rounds."""
             reached = SKIP
             for copy in copies[done:least]:
                 reached = followed_by(reached, copy.entry())
@@ -356,12 +355,12 @@ class _Builder:
             return lambda: followed_by(way(done), onward())
 
         copies += [self._node(pattern.body, around, behind(done + 1)) for done in range(needed)]
-        return _Node(lambda: way(0))
+        return _EntryNode(lambda: way(0))
 
-    def _timing(self, pattern: Timing, around: _Surroundings, onward: Onward) -> _Node:
-        self.timers.append(Timer(pattern.timer, pattern.when))
+    def _timing(self, pattern: Timing, around: _Surroundings, onward: Onward) -> _EntryNode:
+        self.timers.append(AutomatonTimer(pattern.timer, pattern.when))
         timer = len(self.timers) - 1
-        second: _Node
+        second: _EntryNode
 
         def between() -> Entry:
             armed = marked(second.entry(), lambda item: replace(item, arms=item.arms | {timer}))
@@ -372,7 +371,7 @@ class _Builder:
         second = self._node(pattern.second, inside, onward)
         return first
 
-    def _init(self, pattern: Init, around: _Surroundings, onward: Onward) -> _Node:
+    def _init(self, pattern: Init, around: _Surroundings, onward: Onward) -> _EntryNode:
         init = self.inits
         self.inits += 1
         for name, initial in pattern.registers:
@@ -380,17 +379,17 @@ class _Builder:
             register = self.registers[place]
             self.registers[place] = replace(register, initials=(*register.initials, (init, initial)))
         node = self._node(pattern.body, around, onward)
-        return _Node(lambda: marked(node.entry(), lambda item: replace(item, inits=item.inits | {init})))
+        return _EntryNode(lambda: marked(node.entry(), lambda item: replace(item, inits=item.inits | {init})))
 
     def _register(self, name: str) -> int:
-        """The place of a register. One name is one register, in every copy of an iteration and in every branch."""
+        """The index of a register. One name is one register, in every copy of an iteration and in every branch."""
         if name not in self.register_places:
             self.register_places[name] = len(self.registers)
             self.registers.append(Register(name, ()))
         return self.register_places[name]
 
-    def _parallel(self, pattern: Parallel, around: _Surroundings, onward: Onward) -> _Node:
-        """Fig. 14g: either side first, then the other; the sides are detected on their own."""
+    def _parallel(self, pattern: Parallel, around: _Surroundings, onward: Onward) -> _EntryNode:
+        """Fig. 14g: either side first, then the other; each side is detected separately."""
         joint = self.joints
         self.joints += 1
         left, right = (self._side(side, around) for side in (pattern.left, pattern.right))
@@ -403,7 +402,7 @@ class _Builder:
             for side, then in zip((left, right), second, strict=True)
         ]
         merged = frozenset(item for node in first for each in node.entry() for item in each.items)
-        return _Node(lambda: (Alternative(merged, frozenset()),))
+        return _EntryNode(lambda: (Alternative(merged, frozenset()),))
 
     def _joint(
         self,
@@ -414,7 +413,7 @@ class _Builder:
         joint: int,
         *,
         after_first: bool,
-    ) -> _Node:
+    ) -> _EntryNode:
         position = Position(
             label=self._of_part(side),
             domain=self._widened(domain, around),
@@ -436,8 +435,9 @@ class _Builder:
         outside = referenced(self.pattern, self.output, without=side) | updated(self.pattern, without=side)
         exports = made & (outside | self.exports)
         key = tuple(dict.fromkeys((*self.key, *(name for key in around.keys for name in self.inner_keys[key]))))
-        builder = _Builder(side, None, referenced(side, None) | exports, exports, self.epochs, key)
-        automaton = builder.automaton()
+        # Its composite events sort under the name of its own canonical form.
+        name = canonical_id(Publication(undelegated(side)), key=key, epochs=self.epochs)
+        automaton = _Builder(side, None, referenced(side, None) | exports, exports, self.epochs, name, key).automaton()
         self.parts.append(automaton)
         # A register set inside a side is readable behind the `&`: it gets a place here, filled when the side is taken.
         for register in automaton.registers:
@@ -448,13 +448,13 @@ class _Builder:
     def _of_part(self, side: int) -> ConditionByType:
         return ConditionByType({part_type(side): TRUE}, EMPTY.others)
 
-    def _position(self, position: Position, onward: Onward) -> _Node:
+    def _position(self, position: Position, onward: Onward) -> _EntryNode:
         if len(self.positions) >= MOST_POSITIONS:
             raise _too_large(f"{MOST_POSITIONS} atoms with iterations written out")
         entry = single(Item(len(self.positions), WEAK))
         self.positions.append(position)
         self.onward.append(onward)
-        return _Node(lambda: entry)
+        return _EntryNode(lambda: entry)
 
     # Sets.
 
@@ -476,7 +476,7 @@ def _too_large(limit: str) -> PatternError:
 
 
 def _with_timers(described: DescribableSet, names: Mapping[str, str]) -> DescribableSet:
-    """The set with the time events in scope under the types they are known by inside the automaton."""
+    """The set with the time events in scope, under their types inside the automaton."""
     match described:
         case TypeSet(name=name):
             return TypeSet(names[name]) if name in names else described

@@ -1,4 +1,4 @@
-"""When a time event is due."""
+"""Due instants of time events."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MIDNIGHT_ORDINAL = 719_163  # 1970-01-01 in the proleptic Gregorian calendar
 
 
 def due_instant(when: When, end: int) -> int | None:
-    """The instant a time event set off at `end` is due, in nanoseconds since the Unix epoch; None if it never fires.
+    """The due instant of a time event started at `end`, in nanoseconds since the Unix epoch; None if it never fires.
 
     A relative one is due that long after `end`, the `hi` of the last event of what sets it off. An absolute instant
     that is past at `end` never fires. A time of day is the next one at or after `end`, today's or tomorrow's.

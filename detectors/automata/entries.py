@@ -1,9 +1,9 @@
-"""Ways into a pattern: which positions may match first, and what an instance that stands there is.
+"""Ways into a pattern: positions that may match first, and the state of an instance there.
 
 The building blocks of the construction (composite-event-framework-2004, Appendix B, Fig. 14). An `Entry` is a list of
 alternatives, because alternation forks instances; within an alternative everything is merged, because concatenation and
 iteration merge states. An empty path through a pattern is a `hole`, to be filled with what comes behind the pattern; a
-hole is strong where a `;` lies on the path, so that whatever comes next is strong.
+hole is strong where a `;` lies on the path, so that its successor is strong.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from distced.middleware.model.errors import PatternError
 WEAK: Final = False
 STRONG: Final = True
 
-# Alternations inside iterations fork one instance for each combination of branches; past this nobody is served.
+# Alternations inside iterations fork one instance for each combination of branches; past this no pattern is worth it.
 MOST_ALTERNATIVES: Final = 4096
 
 
@@ -29,7 +29,7 @@ class Item:
         position: its index.
         strong: whether it has to follow strongly.
         windows, inits, keys: what is entered on the way to it.
-        arms: the time events set off on the way to it.
+        arms: the time events started on the way to it.
     """
 
     position: int
@@ -56,7 +56,7 @@ class Alternative:
 Entry: TypeAlias = tuple[Alternative, ...]
 
 SKIP: Final[Entry] = (Alternative(frozenset(), frozenset({WEAK})),)
-"""The way into nothing."""
+"""The way into the empty pattern."""
 
 
 def single(item: Item) -> Entry:
@@ -83,12 +83,12 @@ def followed_by(first: Entry, second: Entry, strong: bool = WEAK) -> Entry:
 
 
 def either(entries: Iterable[Entry]) -> Entry:
-    """The ways into one or another: forks."""
+    """The ways into one part or another: forks."""
     return _distinct([alternative for entry in entries for alternative in entry])
 
 
 def optional(entry: Entry) -> Entry:
-    """The way into something that may be left out: merged with what comes behind."""
+    """The way into an optional part, merged with the way into its successor."""
     return _distinct([replace(each, holes=each.holes | {WEAK}) for each in entry])
 
 
@@ -104,7 +104,7 @@ def strengthened(entry: Entry) -> Entry:
 
 
 def marked(entry: Entry, mark: Callable[[Item], Item]) -> Entry:
-    """The same way with a mark on each item."""
+    """The same way with a mark on every item."""
     return tuple(replace(each, items=frozenset(map(mark, each.items))) for each in entry)
 
 
@@ -121,7 +121,7 @@ def _distinct(alternatives: list[Alternative]) -> Entry:
 
 
 def _without_redundant(alternative: Alternative) -> Alternative:
-    """Drop strong items beside the same weak ones: whoever follows strongly follows weakly, to the same place."""
+    """Drop strong items beside equal weak ones: every strong successor is also a weak one, with the same target."""
     items = alternative.items
     redundant = [item for item in items if item.strong and replace(item, strong=WEAK) in items]
     return replace(alternative, items=items.difference(redundant)) if redundant else alternative

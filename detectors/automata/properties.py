@@ -1,14 +1,16 @@
-"""Whether an automaton can ever complete a match, as far as the types of events tell."""
+"""Engine-independent properties of an automaton: possible matches, repeated composite events, merging instances."""
 
 from __future__ import annotations
 
-from distced.detectors.automata.automaton import Automaton, State
+from collections.abc import Mapping
+
+from distced.detectors.automata.automaton import TIMER_PREFIX, Automaton, AutomatonState, Delegated
 from distced.middleware.sets.describable import ConditionByType
 from distced.middleware.sets.expressions import FALSE
 
 
 def can_match(automaton: Automaton) -> bool:
-    """Whether a generative state can be reached by events that are in the domains on the way."""
+    """Whether events in the domains on the way can reach a generative state."""
     if not all(can_match(part) for part in automaton.inner):
         return False
     seen = set(automaton.starts)
@@ -24,7 +26,7 @@ def can_match(automaton: Automaton) -> bool:
     return False
 
 
-def _beyond(automaton: Automaton, state: State) -> list[int]:
+def _beyond(automaton: Automaton, state: AutomatonState) -> list[int]:
     domain = automaton.domain(state)
     return [
         place
@@ -39,3 +41,38 @@ def _overlap(label: ConditionByType, domain: ConditionByType) -> bool:
     if label.others != FALSE and domain.others != FALSE:
         return True
     return any(label.condition(name) != FALSE and domain.condition(name) != FALSE for name in names)
+
+
+def may_repeat(automaton: Automaton) -> bool:
+    """Whether a composite event may be detected again later: a match, or a part's, may end in a non-constituent."""
+    if automaton.joints or any(part.repeats for part in automaton.delegated):
+        return True
+    return any(
+        automaton.states[state].accepting and (position.hidden or _matches_timer(position.label.by_type))
+        for position, arrival in zip(automaton.positions, automaton.arrivals, strict=True)
+        for state in arrival
+    )
+
+
+def _matches_timer(by_type: Mapping[str, object]) -> bool:
+    return any(name[0] == TIMER_PREFIX for name in by_type)
+
+
+def begins_with_repeats(automaton: Automaton) -> bool:
+    """Whether the automaton begins with a delegated part whose composite events may repeat."""
+    begins = (
+        automaton.positions[move.position] for place in automaton.starts for move in automaton.states[place].moves
+    )
+    parts = (automaton.parts[position.part] for position in begins if position.part is not None)
+    return any(isinstance(part, Delegated) and part.repeats for part in parts)
+
+
+def may_merge(automaton: Automaton) -> bool:
+    """Whether two instances may become equal, or complete with the same constituents: by hidden or time events, or
+    several ways on.
+    """
+    if automaton.timers or automaton.inner_keys or any(position.hidden for position in automaton.positions):
+        return True
+    if len(automaton.starts) > 1 or any(len(arrival) > 1 for arrival in automaton.arrivals):
+        return True
+    return any(len(state.moves) > 1 for state in automaton.states)

@@ -1,5 +1,6 @@
-"""Writing composite events that were found: to standard output, a file of JSON lines, or a table; and progress bars
-that keep out of their way."""
+"""Output of detected composite events to standard output, a JSON-lines file or a table, with progress bars apart from
+it.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +21,14 @@ from distced.middleware.model.errors import EventError
 from distced.middleware.model.events import CompositeEvent
 
 TABLES: Final = (".csv", ".parquet")
-"""The endings of files that are written as tables, always in the native form."""
+"""Suffixes of files written as tables, always in the native form."""
 
 Write: TypeAlias = Callable[[Sequence[CompositeEvent]], None]
 
 
 @contextmanager
 def writing_found(out: Path | None, *, native: bool = False, with_events: bool = False) -> Iterator[Write]:
-    """Where composite events go.
+    """Destination of composite events.
 
     Args:
         out: a file; None for standard output.
@@ -63,7 +64,7 @@ def writing_found(out: Path | None, *, native: bool = False, with_events: bool =
 
 @contextmanager
 def opened_for_writing(path: Path) -> Iterator[IO[bytes]]:
-    """A file that appears whole or not at all; a device or a pipe is written to."""
+    """Open a file that appears complete or not at all; write directly to a device or a pipe."""
     if path.exists() and not path.is_file():
         # A file would appear in its place.
         try:
@@ -77,7 +78,7 @@ def opened_for_writing(path: Path) -> Iterator[IO[bytes]]:
 
 
 def progress_bars(out: Path | None) -> Progress:
-    """Bars on standard error, unless nobody sees them or results are scrolling past."""
+    """Bars on standard error, unless it is no terminal or results scroll past."""
     console = messages()
     hidden = not console.is_terminal or (out is None and sys.stdout.isatty())
     return Progress(

@@ -1,4 +1,4 @@
-"""What a run over recorded events says: its composite events as JSON, and a summary."""
+"""Report of a run over recorded events: composite events as JSON, and a summary."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def event_as_dict(event: Event, *, with_events: bool = False) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why rows gave no event.
+    """Reason of rejected rows.
 
     Attributes:
         rule: the rule of the mapping; empty for a native form.
-        problem: what was wrong.
+        problem: description of the error.
         count: of how many rows, among those that were kept.
         first: the first of them.
     """
@@ -58,7 +58,7 @@ class Reason:
 
 
 def reasons(reader: EventReader) -> list[Reason]:
-    """Why rows were rejected, the most frequent reason first."""
+    """Reasons of rejected rows, the most frequent first."""
     counts = Counter((each.rule, each.error.problem) for each in reader.rejected)
     firsts = {(each.rule, each.error.problem): each for each in reversed(reader.rejected)}
     return [Reason(*key, count, firsts[key]) for key, count in counts.most_common()]
@@ -66,7 +66,7 @@ def reasons(reader: EventReader) -> list[Reason]:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A run that is over.
+    """Summary of a finished run.
 
     Attributes:
         reader: of the recording; None where the events were at hand.
@@ -80,22 +80,22 @@ class Summary:
 
     @property
     def rate(self) -> float:
-        """Events a second that were consumed in detecting."""
+        """Events consumed per second of detection."""
         return self.replay.counts.consumed / self.detecting if self.detecting else 0.0
 
     def found(self) -> list[tuple[str, str, int]]:
-        """The patterns: what each publishes, its canonical id, and how many composite events it found."""
+        """Per pattern: published type, canonical id, number of composite events detected."""
         return [
             (
                 each.publishes.name or "composite events",
-                each.automaton.canonical_id,
+                each.canonical_id,
                 self.replay.counts.found[place],
             )
             for place, each in enumerate(self.replay.patterns)
         ]
 
     def as_dict(self) -> dict[str, Any]:
-        """It as JSON."""
+        """The summary as JSON."""
         counts = self.replay.counts
         rows = self.reader.counts if self.reader is not None else Counter[str]()
         why = reasons(self.reader) if self.reader is not None else []
@@ -118,7 +118,7 @@ class Summary:
         }
 
     def lines(self) -> Iterator[Text]:
-        """It for people."""
+        """The summary as lines of text."""
         counts = self.replay.counts
         if self.reader is not None:
             yield from _reading_lines(self.reader)

@@ -1,9 +1,8 @@
-"""Patterns run over recorded events: a file, a table, or events at hand.
+"""Runs of patterns over recorded events: a file, a table, or events in memory.
 
 All patterns run together, so one may read what another publishes. The events are sorted into the order of consumption
 first, because recordings are seldom in it: all that the patterns read are held in memory. Time ends with the last event
-of the recording: what would have happened later nobody recorded, so a time event that is still running then has not
-fired, unless it is asked to.
+of the recording: nothing later is recorded, so a pending time event does not fire, except on request.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ from distced.middleware.model.timestamps import INSTANT_MIN
 from distced.middleware.patterns import Pattern, PatternFile, Publication, pattern_file
 
 STEP: Final = 5_000
-"""About so many events are consumed before what they brought is handed out."""
+"""Approximate number of events consumed between two hand-outs of results."""
 
 TICK: Final = 2_000
-"""After so many events read, whoever watches is told."""
+"""Number of events read between two calls of the progress callback."""
 
 
-class Step(NamedTuple):
-    """A stretch of the recording.
+class RunStep(NamedTuple):
+    """Results of one stretch of the recording.
 
     Attributes:
         consumed: how many events have been consumed by now.
@@ -47,8 +46,8 @@ class Step(NamedTuple):
 
 
 @dataclass(slots=True)
-class Counts:
-    """What became of a recording.
+class RunCounts:
+    """Counts of a recording: events read, consumed, rejected.
 
     Attributes:
         events: events in it, repeated ones not counted.
@@ -68,12 +67,12 @@ class Counts:
 
 
 class Replay(Iterable[CompositeEvent]):
-    """A pass of patterns over recorded events. Going through it gives the composite events in order.
+    """A pass of patterns over recorded events. Iteration gives the composite events in order.
 
     Attributes:
-        patterns: what is detected.
+        patterns: the patterns detected.
         events: those that some pattern reads, in the order of consumption; empty until they have been read.
-        counts: what became of the recording so far.
+        counts: the counts of the recording so far.
         last: the `hi` of its last event, ns.
     """
 
@@ -85,15 +84,13 @@ class Replay(Iterable[CompositeEvent]):
         finish: bool = False,
         engine: EngineName = "auto",
     ) -> None:
-        """
-        Args:
-            engine: which one detects; by itself the columnar one where there are many events.
-            finish: let time go on after the last event, until every time event has fired.
+        """Args: engine: the engine to use; by default the columnar one for many events. finish: advance time after the
+        last event until every time event has fired.
         """
         # Equal patterns give the same composite events, which are found once.
-        self.patterns = tuple({each.automaton.canonical_id: each for each in patterns}.values())
+        self.patterns = tuple({each.canonical_id: each for each in patterns}.values())
         self.events: list[Event] = []
-        self.counts = Counts(0, 0, 0, 0, Counter())
+        self.counts = RunCounts(0, 0, 0, 0, Counter())
         self.last = INSTANT_MIN
         self._source = source
         self._finish = finish
@@ -102,7 +99,7 @@ class Replay(Iterable[CompositeEvent]):
         self._read = False
 
     def read(self, watch: Callable[[int], None] = lambda _: None) -> None:
-        """Read and sort the events, once. `watch` is told now and then how many there are so far."""
+        """Read and sort the events, once. `watch` is called periodically with the number read."""
         if self._read:
             return
         self._read = True
@@ -126,7 +123,7 @@ class Replay(Iterable[CompositeEvent]):
         kept.sort(key=_order)
         watch(counts.events)
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[RunStep]:
         """The composite events, stretch by stretch of the recording."""
         self.read()
         engine = make_engine(self.patterns, engine=chosen(self._engine, len(self.events)))
@@ -151,11 +148,11 @@ class Replay(Iterable[CompositeEvent]):
         for step in self.steps():
             yield from step.found
 
-    def _step(self, consumed: int, found: list[CompositeEvent]) -> Step:
+    def _step(self, consumed: int, found: list[CompositeEvent]) -> RunStep:
         found.sort(key=_order)
-        places = {each.automaton.canonical_id: place for place, each in enumerate(self.patterns)}
+        places = {each.canonical_id: place for place, each in enumerate(self.patterns)}
         self.counts.found.update(places[each.source] for each in found)
-        return Step(consumed, found)
+        return RunStep(consumed, found)
 
 
 Source: TypeAlias = object
@@ -172,7 +169,7 @@ def run(
     finish: bool = False,
     engine: EngineName = "auto",
 ) -> list[CompositeEvent]:
-    """The composite events that patterns find in recorded events, in order of detection.
+    """The composite events of patterns in recorded events, in order of detection.
 
     Args:
         pattern: pattern text, the path of a pattern file, a pattern of `middleware.patterns`, or compiled patterns.
@@ -183,7 +180,7 @@ def run(
         consumption: events `"ordered"`, one by one, or those of one instant together, `"epoch"`; not for what is
             compiled already.
         finish: let time go on after the last event, until every time event has fired.
-        engine: `"stepwise"` or `"columnar"`, which find the same; by itself the columnar one for many events.
+        engine: `"stepwise"` or `"columnar"`, with equal results; by default the columnar one for many events.
 
     Rows that give no event are left out; `replay` tells of them.
     """
@@ -200,7 +197,7 @@ def replay(
     finish: bool = False,
     engine: EngineName = "auto",
 ) -> tuple[Replay, EventReader | None]:
-    """The same as `run`, not yet run, with the reader that keeps rejected rows; None where events were given."""
+    """A prepared `run`, with the reader that keeps rejected rows; None for the reader where events were given."""
     if isinstance(mapping, str | Path):
         mapping = load_mapping(mapping)
     declared = declared_types(source, mapping) if types is None else tuple(types)
@@ -212,7 +209,7 @@ def replay(
 
 
 def read(source: Source, mapping: Mapping | None = None) -> Iterable[Event]:
-    """The events of a path, a table, or anything that gives events."""
+    """The events of a path, a table, or an iterable of events."""
     if isinstance(source, str | Path):
         return reader_of(Path(source), mapping)
     if hasattr(source, "__arrow_c_stream__"):
@@ -244,7 +241,7 @@ def reader_of(path: Path, mapping: Mapping | None = None) -> EventReader:
 
 
 def declared_types(source: Source, mapping: Mapping | None = None) -> tuple[EventType, ...] | None:
-    """The event types that a mapping declares, or that were noted in a Parquet file or table; None where none are."""
+    """The event types declared by a mapping or stored in a Parquet file or table; None without a declaration."""
     if mapping is not None:
         return mapping.types
     if isinstance(source, str | Path):
@@ -262,7 +259,7 @@ def declared_types(source: Source, mapping: Mapping | None = None) -> tuple[Even
 def misfits(
     source: PatternSource, types: Iterable[EventType], consumption: Consumption = "ordered"
 ) -> DistcedError | None:
-    """What is wrong with patterns if these are all the event types and attributes there are; None if nothing is.
+    """Errors of patterns against these event types and attributes, which are complete; None without an error.
 
     For types that were found in a recording and not declared: an attribute that happens to be absent is no mistake.
     """
@@ -276,7 +273,7 @@ def misfits(
 def compiled_patterns(
     pattern: object, registry: TypeRegistry | None, consumption: Consumption = "ordered"
 ) -> tuple[Compiled, ...]:
-    """The patterns of whatever `run` takes for one."""
+    """The compiled patterns of any form that `run` accepts."""
     if isinstance(pattern, Compiled):
         return (pattern,)
     if isinstance(pattern, list | tuple):
@@ -291,7 +288,7 @@ def compiled_patterns(
         raise PatternError(
             "not a pattern",
             given=type(pattern).__name__,
-            allowed="pattern text, the path of a pattern file, a pattern of middleware.patterns, compiled patterns",
+            allowed="pattern text, the path of a pattern file, a pattern of `distced.event`, compiled patterns",
         )
     return compile_source(source, registry, consumption=consumption).compiled
 

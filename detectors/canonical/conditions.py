@@ -1,4 +1,4 @@
-"""Expressions in canonical form: what is certainly the same is written the same.
+"""Expressions in canonical form: one text for all expressions known to be equivalent.
 
 Two questions are kept apart. A *condition* holds or does not, and only what is true holds, null not being true
 (`middleware.sets.values`). So conditions are two-valued: `and`, `or` and `not` obey every law of Boolean algebra, and
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from distced.detectors.canonical.pieces import Piece, Place, arranged, changed, combined, constant, distinct, named
+from distced.detectors.canonical.pieces import NameSlot, Piece, arranged, changed, combined, constant, distinct, named
 from distced.middleware.sets.expressions import (
     COMPARISONS,
     FALSE,
@@ -37,7 +37,7 @@ from distced.middleware.sets.values import BINARY, negate
 VARIABLE: Final = "\x7fx"
 REGISTER: Final = "\x7fn"
 TIMER: Final = "\x7fT"
-"""Marks in texts; outside back-quotes and strings no pattern has them. They are sorted behind attributes."""
+"""Marks in texts; outside back-quotes and strings no pattern has them. They sort behind attributes."""
 
 NEVER: Final = constant("false", FALSE)
 ALWAYS: Final = constant("true", TRUE)
@@ -45,25 +45,25 @@ ALWAYS: Final = constant("true", TRUE)
 _TURNED: Final = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _NEGATED: Final = {"==": "!=", "!=": "==", "and": "or", "or": "and"}
 _MOST_IN_A_ROW: Final = 16
-"""How many operands are joined one after the other; more are joined in groups, so that no tree is too deep."""
+"""Maximum of operands in one chain; longer ones are joined in groups, to bound the depth of trees."""
 
 
 class Expressions:
-    """Makes canonical expressions out of those that stand in one automaton: the pattern's, or that of a side of `&`.
+    """Canonical expressions of one automaton: the pattern's, or that of a side of `&`.
 
     Attributes:
         variables, registers: the places of its names. A bare name that is no register is an attribute.
         given: attributes that occur; canonical names are to differ from them.
     """
 
-    def __init__(self, variables: Mapping[str, Place], registers: Mapping[str, Place], given: set[str]) -> None:
+    def __init__(self, variables: Mapping[str, NameSlot], registers: Mapping[str, NameSlot], given: set[str]) -> None:
         self.variables = variables
         self.registers = registers
         self.given = given
         self._conditions: dict[Expression, Piece] = {}
 
     def condition(self, expression: Expression) -> Piece:
-        """The condition, with the truth it has for every event."""
+        """The canonical condition, with its constant truth value, if any."""
         if expression == TRUE:
             return ALWAYS
         if expression == FALSE:
@@ -81,7 +81,7 @@ class Expressions:
         return self.condition(transform(expression, without))
 
     def value(self, expression: Expression, own: str = "") -> Piece:
-        """The expression, with the value it has for every event.
+        """The canonical expression, with its constant value, if any.
 
         Args:
             own: the variable the event at hand is bound to already: its attributes are those at hand.
@@ -142,7 +142,7 @@ class Expressions:
     # Conditions.
 
     def _condition(self, expression: Expression, holds: bool, own: str) -> Piece:
-        """The condition that the expression is true, or that it is not."""
+        """The condition that the expression is true, or false."""
         match expression:
             case Unary(operator="not", operand=operand):
                 return self._condition(operand, not holds, own)
@@ -184,7 +184,7 @@ class Expressions:
 
 
 def junction(operator: str, operands: Sequence[Piece]) -> Piece:
-    """`and` or `or` of conditions that are canonical themselves."""
+    """`and` or `or` of canonical conditions."""
     nothing, everything = (ALWAYS, NEVER) if operator == "and" else (NEVER, ALWAYS)
     flat: list[Piece] = []
     for each in operands:
@@ -202,7 +202,7 @@ def junction(operator: str, operands: Sequence[Piece]) -> Piece:
 
 
 def _row(expression: Binary) -> list[Expression]:
-    """What a row of `and` or of `or` joins, from left to right."""
+    """The operands of a chain of `and` or of `or`, from left to right."""
     operands: list[Expression] = []
     waiting: list[Expression] = [expression]
     while waiting:
@@ -235,14 +235,14 @@ def _without_implied(operands: list[Piece], operator: str) -> list[Piece]:
     known = {each.identity for each in operands}
 
     def covered(piece: Piece) -> bool:
-        """Whether the operands decide it: that it holds with `and`, that it does not with `or`."""
+        """Whether the operands decide it: true under `and`, false under `or`."""
         if piece.identity in known:
             return True
         if piece.kind == operator:
             return all(map(covered, piece.parts))
         return piece.kind == dual and any(map(covered, piece.parts))
 
-    # Each row of alternatives under one of its members: whoever holds all of them holds that one.
+    # Each row of alternatives under one of its members: a row that holds all of them holds that one.
     rows = {each.identity: frozenset(part.identity for part in each.parts) for each in operands if each.kind == dual}
     under: dict[object, list[frozenset[object]]] = {}
     for row in rows.values():
@@ -262,7 +262,7 @@ def _negation(piece: Piece) -> Piece:
 
 
 def _opposite(piece: Piece) -> object:
-    """The identity of what holds where this does not."""
+    """The identity of the negation."""
     if piece.kind == "not":
         return piece.parts[0].identity
     text = f"(not {piece.text})"
@@ -278,7 +278,7 @@ def _is_boolean(piece: Piece) -> bool:
 
 
 def _is_no_string(node: Any) -> bool:
-    """Whether its value is never a string."""
+    """Whether the value is never a string."""
     match node:
         case Literal(value=value):
             return type(value) is not str
@@ -288,20 +288,3 @@ def _is_no_string(node: Any) -> bool:
             return operator in "-*/%" or (operator == "+" and (_is_no_string(node.left) or _is_no_string(node.right)))
         case _:
             return False
-
-
-def renamed_expression(expression: Expression, names: Mapping[str, str]) -> Expression:
-    """A canonical expression with names in the place of marks."""
-
-    def rename(node: Expression) -> Expression:
-        match node:
-            case Name(name=name) if name in names:
-                return Name(names[name])
-            case Field(variable=variable, attribute=attribute):
-                return Field(names[variable], attribute)
-            case Moment(end=end, variable=variable) if variable:
-                return Moment(end, names[variable])
-            case _:
-                return node
-
-    return transform(expression, rename) if names else expression

@@ -1,10 +1,9 @@
-"""The canonical form of a pattern: one tree for all patterns that are certainly the same, and its id.
+"""The canonical form of a pattern: one tree for all patterns known to be equivalent, and its id.
 
-Sub-patterns are compared in canonical form, so that one detector serves everyone who needs it, and the id goes into the
-ids of composite events (design, section 1, "Events and describable sets"; section 2, "Sharing"). What is written
-otherwise and has the same form means the same; what has another form may still mean the same, where that would take a
-proof. The laws are in `canonical_trees`, `canonical_sets` and `canonical_conditions`, what names mean in
-`canonical_names`, the order in `canonical_pieces`.
+Sub-patterns are compared in canonical form, so that one detector serves all its readers, and the id goes into the
+ids of composite events (design, section 1, "Events and describable sets"; section 2, "Sharing"). Patterns
+of equal form mean the same; patterns of different form may still be equivalent, where that would take a proof. The laws
+are in `trees`, `sets` and `conditions`, the resolution of names in `names`, the order in `pieces`.
 
 The form is a tree and not only a text, because parts are cut out of it: a part without names from outside has, by
 itself, the form it has in its place.
@@ -21,16 +20,18 @@ from typing import Final
 
 from distced.detectors.canonical.conditions import REGISTER, TIMER, VARIABLE
 from distced.detectors.canonical.names import Places, Space, resolve
-from distced.detectors.canonical.pieces import Place, Way, combined, mark, numbering
-from distced.detectors.canonical.trees import Trees, renamed, renamed_output
+from distced.detectors.canonical.pieces import NameSlot, Ordering, combined, mark, numbering
+from distced.detectors.canonical.trees import Trees
 from distced.middleware.patterns.printer import format_publication
+from distced.middleware.patterns.rewriting import renamed, renamed_output
 from distced.middleware.patterns.tree import Atom, Pattern, Publication, walk
 
 _DIGEST_BYTES: Final = 8
 
 _PREFIXES: Final = {VARIABLE: "x", REGISTER: "n_", TIMER: "T_"}
-"""How canonical names begin. A register may not be called as an attribute, a time event not as a type, not even as one
-that only the registry knows: hence names that nobody gives."""
+"""Prefixes of canonical names. A register may not share a name with an attribute, nor a time event with a type, even if
+only the registry knows it: hence names reserved from users.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +40,9 @@ class CanonicalForm:
 
     Attributes:
         publication: its tree; it prints, and reads back as the same tree.
-        names: the canonical name of each variable and register by the one it was given. Variables that nobody reads
+        names: the canonical name of each variable and register by the given one. Variables that are not read
             have none. Of names that mean several things, because a side of `&` has its own, the outermost is told.
-        text: what the id is a digest of: the printed tree, and remarks.
+        text: the text digested into the id: the printed tree, and remarks.
         id: the name of the pattern.
     """
 
@@ -58,11 +59,11 @@ def canonical_form(
     exports: frozenset[str] = frozenset(),
     epochs: bool = False,
 ) -> CanonicalForm:
-    """The canonical form of a pattern whose definitions are inlined.
+    """The canonical form of a pattern with inlined definitions.
 
     Args:
         key: the attributes it is keyed by from outside.
-        exports: variables and registers, as given, that somebody outside reads.
+        exports: variables and registers, as given, that are read outside.
         epochs: whether events are consumed by epochs.
     """
     names: dict[str, str] = {name: name for name in exports}
@@ -94,25 +95,14 @@ def canonical_id(
     exports: frozenset[str] = frozenset(),
     epochs: bool = False,
 ) -> str:
-    """The name of a pattern with its output, its key, what is read of it outside, and its consumption."""
+    """The canonical id of a pattern with its output, key, externally read variables and consumption."""
     return canonical_form(publication, key=key, exports=exports, epochs=epochs).id
-
-
-def canonical_text(
-    publication: Publication,
-    *,
-    key: tuple[str, ...] = (),
-    exports: frozenset[str] = frozenset(),
-    epochs: bool = False,
-) -> str:
-    """The text the name is a digest of."""
-    return canonical_form(publication, key=key, exports=exports, epochs=epochs).text
 
 
 def _once(
     publication: Publication, key: tuple[str, ...], exports: frozenset[str]
 ) -> tuple[Publication, dict[str, str], bool]:
-    """The form, the canonical names by the given ones, and whether nothing more can come of it."""
+    """One pass: the form, the canonical names by the given ones, and whether the form is final."""
     space, places = resolve(publication, exports)
     trees = Trees(space, places)
     piece = trees.pattern(publication.pattern, key)
@@ -136,24 +126,24 @@ def _once(
     return Publication(pattern, output), _by_given(space, canonical), settled
 
 
-def _exported(space: Space, exports: Iterable[str]) -> frozenset[Place]:
+def _exported(space: Space, exports: Iterable[str]) -> frozenset[NameSlot]:
     found = [each.get(name) for name in exports for each in (space.variables, space.registers)]
     return frozenset(place for place in found if place is not None)
 
 
-def _least(ways: Sequence[Way], exported: frozenset[Place]) -> Way:
-    """Of several orders that are equal but for names: those read outside come first."""
+def _least(ways: Sequence[Ordering], exported: frozenset[NameSlot]) -> Ordering:
+    """The first of several orders that differ in names only: externally read names come first."""
     if len(ways) == 1 or not exported:
         return ways[0]
 
-    def numbers(way: Way) -> list[int]:
+    def numbers(way: Ordering) -> list[int]:
         return sorted({n for n, place in zip(numbering(way.names), way.names, strict=True) if place in exported})
 
     return min(ways, key=numbers)
 
 
-def _unread(pattern: Pattern, way: Way, places: Places, exported: frozenset[Place]) -> bool:
-    """Whether a variable is left that nobody reads any more."""
+def _unread(pattern: Pattern, way: Ordering, places: Places, exported: frozenset[NameSlot]) -> bool:
+    """Whether an unread variable is left."""
     if not places.read:
         return False
     bound = Counter(node.variable for node in walk(pattern) if isinstance(node, Atom) and node.variable)
@@ -163,10 +153,10 @@ def _unread(pattern: Pattern, way: Way, places: Places, exported: frozenset[Plac
     )
 
 
-def _canonical_names(names: Iterable[Place], places: Places, prefixes: Mapping[str, str]) -> dict[Place, str]:
-    """Names in the order in which they are met."""
+def _canonical_names(names: Iterable[NameSlot], places: Places, prefixes: Mapping[str, str]) -> dict[NameSlot, str]:
+    """Canonical names in the order of first occurrence."""
     counts = dict.fromkeys(prefixes, 0)
-    found: dict[Place, str] = {}
+    found: dict[NameSlot, str] = {}
     for place in names:
         if place not in found:
             kind = places.kinds[place]
@@ -175,8 +165,8 @@ def _canonical_names(names: Iterable[Place], places: Places, prefixes: Mapping[s
     return found
 
 
-def _by_given(space: Space, canonical: Mapping[Place, str]) -> dict[str, str]:
-    """The canonical names by those given: the pattern's own before those of its sides."""
+def _by_given(space: Space, canonical: Mapping[NameSlot, str]) -> dict[str, str]:
+    """The canonical names by given ones: the pattern's own before those of its sides."""
     found: dict[str, str] = {}
     for names in (space.variables, space.registers):
         for name, place in names.items():
@@ -189,7 +179,7 @@ def _by_given(space: Space, canonical: Mapping[Place, str]) -> dict[str, str]:
 
 
 def _free_prefix(prefix: str, given: Iterable[str]) -> str:
-    """The prefix, lengthened until no name that stays looks like one made with it."""
+    """The prefix, lengthened until no remaining name looks like one made with it."""
     looks = re.compile(rf"{prefix}_*\d+")
     taken = {name.rstrip("0123456789") for name in given if looks.fullmatch(name)}
     while prefix in taken:

@@ -1,4 +1,4 @@
-"""What the names of a pattern mean: which occurrences are one variable or register, and which of them anybody reads.
+"""Name resolution of a pattern: the occurrences of each variable or register, and whether they are read.
 
 A side of `&` is detected on its own. Its variables and registers are its own, too, and only those that are read around
 it are the same as there (`detectors.automata.builder`). So a name is resolved in the pattern or in the side it stands
@@ -11,40 +11,48 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from distced.detectors.canonical.conditions import REGISTER, VARIABLE
-from distced.detectors.canonical.pieces import Place
-from distced.detectors.language.names import expressions_of, output_expressions
-from distced.middleware.patterns.tree import Atom, Init, Parallel, Pattern, Publication, children
+from distced.detectors.canonical.pieces import NameSlot
+from distced.middleware.patterns.tree import (
+    Atom,
+    Init,
+    Parallel,
+    Pattern,
+    Publication,
+    children,
+    expressions_of,
+    output_expressions,
+)
 from distced.middleware.sets.expressions import Expression, names, variables
 
 
 @dataclass(slots=True)
 class Space:
-    """A pattern or a side of `&`, with what its names mean.
+    """A pattern or a side of `&`, with its resolved names.
 
     Attributes:
         variables, registers: the places of its names.
         sides: those of its `&`, in the order they are written.
     """
 
-    variables: dict[str, Place]
-    registers: dict[str, Place]
+    variables: dict[str, NameSlot]
+    registers: dict[str, NameSlot]
     sides: list[Space]
 
 
 @dataclass(slots=True)
 class Places:
-    """The places there are.
+    """The places allocated.
 
     Attributes:
-        kinds: by place, the mark that tells what it is.
-        read: the variables that somebody reads.
+        kinds: by place, the mark of its kind.
+        read: the variables that are read.
     """
 
     kinds: list[str] = field(default_factory=list)
-    read: set[Place] = field(default_factory=set)
+    read: set[NameSlot] = field(default_factory=set)
 
-    def new(self, kind: str) -> Place:
-        """A place for one more."""
+    def new(self, kind: str) -> NameSlot:
+        """A new place."""
         self.kinds.append(kind)
         return len(self.kinds) - 1
 
@@ -91,7 +99,7 @@ class _Found:
             self.collect(child)
 
     def atom(self, atom: Atom) -> None:
-        """An atom with updates, in which its own variable is the event at hand and nothing that is read."""
+        """Visit an atom with updates, in which its own variable is the current event and not a read."""
         own = {atom.variable}
         for expression in expressions_of(Atom(atom.label, atom.domain)):
             self.read(expression)
@@ -106,7 +114,7 @@ class _Found:
 
 
 def resolve(publication: Publication, exports: Collection[str]) -> tuple[Space, Places]:
-    """What the names in a pattern mean; those in `exports` are read by somebody outside."""
+    """Resolve the names of a pattern; names in `exports` are read from outside."""
     found = _Found()
     found.collect(publication.pattern)
     for expression in output_expressions(publication.output):
@@ -118,9 +126,9 @@ def resolve(publication: Publication, exports: Collection[str]) -> tuple[Space, 
 
 
 def _resolved(
-    found: _Found, outer_variables: Mapping[str, Place], outer_registers: Mapping[str, Place], places: Places
+    found: _Found, outer_variables: Mapping[str, NameSlot], outer_registers: Mapping[str, NameSlot], places: Places
 ) -> Space:
-    """The space of a pattern or a side; what is read outside has its place there."""
+    """The space of a pattern or a side; externally read names have their places there."""
     named = {**found.made_variables, **dict.fromkeys(sorted(found.variables))}
     variables = {name: outer_variables[name] if name in outer_variables else places.new(VARIABLE) for name in named}
     registers = {

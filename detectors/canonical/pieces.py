@@ -1,4 +1,4 @@
-"""Parts of a canonical form in the making, and an order among them that no name decides.
+"""Pieces of a canonical form under construction, and a name-independent order among them.
 
 The names of variables, registers and time events say nothing, so what is sorted (alternatives, the sides of `&`, the
 operands of `and`) must not be sorted by them, nor by the numbers they are given in the end, which depend on what stands
@@ -18,40 +18,40 @@ from math import factorial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 MOST_WAYS: Final = 120
-"""How many orders of what ties are kept."""
+"""Maximum of orders kept for ties."""
 
-Place: TypeAlias = int
-"""A variable, register or time event while its canonical name is not known."""
+NameSlot: TypeAlias = int
+"""A variable, register or time event before its canonical name is known."""
 
 
-class Way(NamedTuple):
+class Ordering(NamedTuple):
     """A piece in one of its orders.
 
     Attributes:
-        node: what it is in the tree, or a value that becomes part of a node; names are those of `mark`.
+        node: its node of the tree, or a value that becomes part of a node; names are those of `mark`.
         names: the places of the names in it, in the order of its text, each as often as it occurs.
     """
 
     node: Any
-    names: tuple[Place, ...]
+    names: tuple[NameSlot, ...]
 
 
 class Piece:
     """A part of a canonical form.
 
     Attributes:
-        text: what it is, with a mark for each name; equal texts are equal parts but for the names.
+        text: its text, with a mark for each name; equal texts are equal parts but for the names.
         ways: the orders that are equally good so far, the one nearest to the written one first; names recur alike in
             all of them.
-        kind: what it is, where somebody has to know; empty otherwise.
+        kind: its kind, where another piece depends on it; empty otherwise.
         parts: the pieces it is made of, where they may become part of something else.
-        detail: what else there is to know of its kind.
+        detail: further data of its kind.
     """
 
     __slots__ = ("_identity", "_order", "detail", "kind", "parts", "text", "ways")
 
     def __init__(
-        self, text: str, ways: Sequence[Way], kind: str = "", parts: Sequence[Piece] = (), detail: Any = None
+        self, text: str, ways: Sequence[Ordering], kind: str = "", parts: Sequence[Piece] = (), detail: Any = None
     ) -> None:
         self.text = text
         self.ways = ways
@@ -59,18 +59,18 @@ class Piece:
         self.parts = parts
         self.detail = detail
         self._order: tuple[str, tuple[int, ...]] | None = None
-        self._identity: tuple[str, tuple[Place, ...]] | None = None
+        self._identity: tuple[str, tuple[NameSlot, ...]] | None = None
 
     @property
     def order(self) -> tuple[str, tuple[int, ...]]:
-        """What it is sorted by: no name counts."""
+        """Sort key, independent of names."""
         if self._order is None:
             self._order = (self.text, numbering(self.ways[0].names))
         return self._order
 
     @property
-    def identity(self) -> tuple[str, tuple[Place, ...]]:
-        """What it is, names included."""
+    def identity(self) -> tuple[str, tuple[NameSlot, ...]]:
+        """Identity, names included."""
         if self._identity is None:
             self._identity = (self.text, min(way.names for way in self.ways))
         return self._identity
@@ -78,28 +78,28 @@ class Piece:
 
 def constant(text: str, node: Any) -> Piece:
     """A piece without names."""
-    return Piece(text, (Way(node, ()),))
+    return Piece(text, (Ordering(node, ()),))
 
 
-def mark(place: Place) -> str:
-    """A name until the canonical one is known. It holds a back-quote, which no name of a pattern can."""
+def mark(place: NameSlot) -> str:
+    """Placeholder of a name until the canonical one is known. It holds a back-quote, which no name of a pattern can."""
     return f"`{place}"
 
 
-def named(kind: str, place: Place) -> Piece:
-    """A name by itself; its mark in a text tells variables, registers and time events apart."""
-    return Piece(kind, (Way(mark(place), (place,)),))
+def named(kind: str, place: NameSlot) -> Piece:
+    """A name by itself; its mark in a text distinguishes variables, registers and time events."""
+    return Piece(kind, (Ordering(mark(place), (place,)),))
 
 
-def numbering(names: Iterable[Place]) -> tuple[int, ...]:
-    """The pattern in which names recur: each is numbered when it is first met."""
-    numbers: dict[Place, int] = {}
+def numbering(names: Iterable[NameSlot]) -> tuple[int, ...]:
+    """The recurrence pattern of names: each is numbered at its first occurrence."""
+    numbers: dict[NameSlot, int] = {}
     return tuple([numbers.setdefault(name, len(numbers)) for name in names])
 
 
 def changed(piece: Piece, text: str, change: Callable[[Any], Any], kind: str = "", detail: Any = None) -> Piece:
-    """A piece around another one."""
-    return Piece(text, [Way(change(node), names) for node, names in piece.ways], kind, (piece,), detail)
+    """A piece wrapped around another one."""
+    return Piece(text, [Ordering(change(node), names) for node, names in piece.ways], kind, (piece,), detail)
 
 
 def combined(
@@ -110,7 +110,7 @@ def combined(
     parts: Sequence[Piece] = (),
     detail: Any = None,
 ) -> Piece:
-    """A piece of several.
+    """A piece combined from several.
 
     Args:
         orders: the pieces in the order of the text; several orders where some of them tie.
@@ -119,21 +119,21 @@ def combined(
     if len(orders) == 1 and all(len(piece.ways) == 1 for piece in orders[0]):
         first = [piece.ways[0] for piece in orders[0]]
         names = tuple([name for way in first for name in way.names])
-        return Piece(text, (Way(build([way.node for way in first]), names),), kind, parts, detail)
-    found: list[Way] = []
+        return Piece(text, (Ordering(build([way.node for way in first]), names),), kind, parts, detail)
+    found: list[Ordering] = []
     for pieces in orders:
-        ways = [Way([], ())]
+        ways = [Ordering([], ())]
         for piece in pieces:
-            ways = [Way([*nodes, node], names + further) for nodes, names in ways for node, further in piece.ways]
+            ways = [Ordering([*nodes, node], names + further) for nodes, names in ways for node, further in piece.ways]
             if len(ways) > 1:
                 # The numbering of the whole is least only where that of its beginning is.
                 ways = _best(ways)
         found += ways
-    return Piece(text, [Way(build(nodes), names) for nodes, names in _best(found)], kind, parts, detail)
+    return Piece(text, [Ordering(build(nodes), names) for nodes, names in _best(found)], kind, parts, detail)
 
 
 def arranged(pieces: Iterable[Piece]) -> list[list[Piece]]:
-    """The pieces sorted; in several orders where some are equal but for names."""
+    """The pieces sorted; in several orders where some differ in names only."""
     orders: list[list[Piece]] = [[]]
     for _, group in groupby(sorted(pieces, key=_order), key=_order):
         tied = list(group)
@@ -146,7 +146,7 @@ def arranged(pieces: Iterable[Piece]) -> list[list[Piece]]:
 
 
 def distinct(pieces: Iterable[Piece]) -> list[Piece]:
-    """The pieces, each once."""
+    """The pieces without duplicates."""
     found: dict[object, Piece] = {}
     for piece in pieces:
         found.setdefault(piece.identity, piece)
@@ -157,11 +157,11 @@ def _order(piece: Piece) -> tuple[str, tuple[int, ...]]:
     return piece.order
 
 
-def _best(ways: list[Way]) -> list[Way]:
-    """Those in which names recur earliest, each once."""
+def _best(ways: list[Ordering]) -> list[Ordering]:
+    """The orders in which names recur earliest, without duplicates."""
     numberings = [numbering(way.names) for way in ways]
     least = min(numberings)
-    best: dict[tuple[Place, ...], Way] = {}
+    best: dict[tuple[NameSlot, ...], Ordering] = {}
     for way, numbers in zip(ways, numberings, strict=True):
         if numbers == least:
             best.setdefault(way.names, way)

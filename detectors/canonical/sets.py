@@ -1,4 +1,4 @@
-"""Describable sets in canonical form: one way to write each normal form.
+"""Describable sets in canonical form: one text for each normal form.
 
 A set is a condition for each type and one for all others (`middleware.sets.describable.normal_form`). Written down it
 is the members with their types in order, then `any` without the types it treats otherwise, then time events, outermost
@@ -8,10 +8,10 @@ first: `{A, B where v > 1, any - {B, C}, T}`. A type that is treated as all othe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from distced.detectors.canonical.conditions import ALWAYS, NEVER, TIMER, Expressions
-from distced.detectors.canonical.pieces import Piece, Place, changed, combined, constant, named
+from distced.detectors.canonical.pieces import NameSlot, Piece, changed, combined, constant, named
 from distced.middleware.sets.describable import (
     AnySet,
     ConditionByType,
@@ -21,7 +21,7 @@ from distced.middleware.sets.describable import (
     TypeSet,
     Union,
 )
-from distced.middleware.sets.expressions import FALSE, Expression, quote_name
+from distced.middleware.sets.expressions import FALSE, quote_name
 
 NOTHING = "{}"
 """The text of the empty set."""
@@ -30,7 +30,7 @@ NOTHING = "{}"
 def canonical_set(
     form: ConditionByType,
     expressions: Expressions,
-    timers: Mapping[str, Place],
+    timers: Mapping[str, NameSlot],
     *,
     bare: bool,
     named_already: Collection[str] = (),
@@ -84,18 +84,3 @@ def _filtered(members: Piece, condition: Piece) -> Piece:
         return members
     text = f"{members.text} where {condition.text}"
     return combined(text, [[members, condition]], lambda nodes: Filtered(nodes[0], nodes[1]))
-
-
-def renamed_set(
-    described: DescribableSet, names: Mapping[str, str], rename: Callable[[Expression], Expression]
-) -> DescribableSet:
-    """A canonical set with other names: of time events by `names`, in conditions by `rename`."""
-    match described:
-        case TypeSet(name=name):
-            return TypeSet(names[name]) if name in names else described
-        case Union(members=members):
-            return Union(tuple(renamed_set(each, names, rename) for each in members))
-        case Filtered(base=base, condition=condition):
-            return Filtered(renamed_set(base, names, rename), rename(condition))
-        case _:
-            return described

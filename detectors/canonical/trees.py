@@ -1,4 +1,4 @@
-"""The tree of a pattern in canonical form: each law says which trees mean the same, and which of them stands for all.
+"""The tree of a pattern in canonical form: the laws of equivalence, and the representative each one chooses.
 
 - A scoped domain is pushed down into the domains of the atoms. Only around a `&` it stays, for the joining states: the
   sides have states of their own (`builder._parallel`).
@@ -7,7 +7,7 @@
 - Alternatives are one row, too, sorted, each once. The sides of `&` are sorted; `&` is not associative.
 - `C{1,1}` is `C`, `~~C` is `~C`, the shorter of two windows counts, two keys are one. Windows and keys are marks on the
   same states, so their order says nothing: a key stands around a window.
-- Names are marks until all is in order (`canonical_pieces`).
+- Names are marks until all is in order (`pieces`).
 
 What a label holds beyond its domain stays: in a merged state it may match all the same, for there a label counts within
 the domain of the whole state. Alternatives that are equal but for the names of variables stay two: in an iteration a
@@ -19,11 +19,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from distced.detectors.canonical.conditions import REGISTER, TIMER, VARIABLE, Expressions, renamed_expression
+from distced.detectors.canonical.conditions import REGISTER, TIMER, VARIABLE, Expressions
 from distced.detectors.canonical.names import Places, Space
-from distced.detectors.canonical.pieces import Piece, Place, arranged, changed, combined, named
-from distced.detectors.canonical.sets import NOTHING, canonical_set, renamed_set
-from distced.detectors.language.inlining import rebuild
+from distced.detectors.canonical.pieces import NameSlot, Piece, arranged, changed, combined, named
+from distced.detectors.canonical.sets import NOTHING, canonical_set
 from distced.middleware.patterns.printer import format_when
 from distced.middleware.patterns.tree import (
     Alternation,
@@ -53,7 +52,7 @@ _BOUNDED: Final = "bounded"
 
 
 class Trees:
-    """Makes the canonical pieces of one pattern.
+    """Canonical pieces of one pattern.
 
     Attributes:
         places: of its names.
@@ -66,13 +65,13 @@ class Trees:
         self.root = _Frame(self, space, _expressions(space, self.given), EMPTY, {})
 
     def pattern(self, pattern: Pattern, key: Sequence[str]) -> Piece:
-        """The whole pattern, keyed by these attributes from outside."""
+        """The whole pattern, with these attributes as its outer key."""
         self.given.update(key)
         piece = self.root.pattern(pattern)
         return bounded(key, None, piece) if key else piece
 
     def output(self, output: Output) -> Piece:
-        """What is published: its node is an `Output`."""
+        """The published output: its node is an `Output`."""
         expressions = self.root.expressions
         self.given.add(output.type_name)
         self.given.update(name for name, _ in output.attributes)
@@ -93,7 +92,7 @@ class Trees:
         return combined(text, [pieces], build)
 
     def _without_shown(self, output: Output) -> Expression:
-        """The final filter with registers in the place of attributes that do nothing but show them."""
+        """The final filter with registers in place of attributes that only show them."""
         registers = self.root.space.registers
         shown = {
             name: value
@@ -109,12 +108,12 @@ class Trees:
 
 
 class _Frame:
-    """What a part of the pattern stands in.
+    """Surroundings of a part of the pattern.
 
     Attributes:
         trees: the whole.
         space: the pattern or side of `&`; `sides` are those inside it that are still to come.
-        scope: what scoped domains add to every domain.
+        scope: the addition of scoped domains to every domain.
         timers: the time events in scope, outermost first.
     """
 
@@ -124,7 +123,7 @@ class _Frame:
         space: Space,
         expressions: Expressions,
         scope: ConditionByType,
-        timers: Mapping[str, Place],
+        timers: Mapping[str, NameSlot],
         sides: Iterable[Space] | None = None,
     ) -> None:
         self.trees = trees
@@ -137,8 +136,8 @@ class _Frame:
         self._labels: dict[DescribableSet, tuple[Piece, Piece]] = {}
         self._domains: dict[tuple[DescribableSet, DescribableSet], Piece] = {}
 
-    def inside(self, scope: ConditionByType, timers: Mapping[str, Place]) -> _Frame:
-        """The same place with more around it."""
+    def inside(self, scope: ConditionByType, timers: Mapping[str, NameSlot]) -> _Frame:
+        """The same surroundings with another layer around."""
         return _Frame(self.trees, self.space, self.expressions, scope, timers, self.sides)
 
     def pattern(self, pattern: Pattern) -> Piece:
@@ -212,7 +211,7 @@ class _Frame:
         return combined(f"[{text}]", [pieces], build)
 
     def label(self, described: DescribableSet) -> tuple[Piece, Piece]:
-        """A label, and what is left of it without the time events in scope, to be compared with a domain."""
+        """A label, and its rest without the time events in scope, for comparison with a domain."""
         if described not in self._labels:
             form = normal_form(described, self.timers)
             whole = canonical_set(form, self.expressions, self.timers, bare=False)
@@ -221,7 +220,7 @@ class _Frame:
         return self._labels[described]
 
     def domain(self, described: DescribableSet, label: DescribableSet) -> Piece:
-        """The domain of a label with what the scopes add, without the time events that are in it anyway."""
+        """The domain of a label with the additions of the scopes, without time events it holds anyway."""
         if (described, label) not in self._domains:
             form = union(normal_form(described, self.timers), self.scope)
             named = normal_form(label, self.timers).by_type
@@ -245,11 +244,11 @@ class _Frame:
         return combined(text, orders, lambda nodes: Alternation(tuple(nodes)), _ALTERNATION, orders[0])
 
     def _but_for_inner_names(self, piece: Piece) -> object:
-        """The identity of a piece, but for the names that exist in it alone: time events, those in a side of `&`."""
+        """The identity of a piece, except for names local to it: time events, those in a side of `&`."""
         around = {*self.space.variables.values(), *self.space.registers.values(), *self.timers.values()}
         found = []
         for way in piece.ways:
-            inner: dict[Place, int] = {}
+            inner: dict[NameSlot, int] = {}
             found.append(
                 tuple(name if name in around else -1 - inner.setdefault(name, len(inner)) for name in way.names)
             )
@@ -296,7 +295,7 @@ class _Frame:
 
 
 def joint(parts: Sequence[Piece], *, strong: bool) -> Piece:
-    """A concatenation, or a sequence, as one row with the joints inside its parts."""
+    """A concatenation or sequence as one row, joints inside its parts included."""
     row: list[Piece] = []
     strengths: list[bool] = []
     for part in parts:
@@ -327,7 +326,7 @@ def joint(parts: Sequence[Piece], *, strong: bool) -> Piece:
 
 
 def bounded(attributes: Sequence[str], length: int | None, body: Piece) -> Piece:
-    """A pattern with a key around a window, one of each for all that stand directly around it."""
+    """A pattern with a key around a window, merging all that stand directly around it."""
     keys, least = set(attributes), length
     if body.kind == _BOUNDED:
         inner, window = body.detail
@@ -357,35 +356,3 @@ def _sequence(nodes: Sequence[Pattern]) -> Pattern:
 
 def _expressions(space: Space, given: set[str]) -> Expressions:
     return Expressions(space.variables, space.registers, given)
-
-
-def renamed(pattern: Pattern, names: Mapping[str, str]) -> Pattern:
-    """A canonical pattern with names in the place of marks."""
-
-    def expression(node: Expression) -> Expression:
-        return renamed_expression(node, names)
-
-    match pattern:
-        case Atom(label=label, domain=domain, variable=variable, updates=updates):
-            return Atom(
-                renamed_set(label, names, expression),
-                None if domain is None else renamed_set(domain, names, expression),
-                names.get(variable, ""),
-                tuple((names[name], expression(value)) for name, value in updates),
-            )
-        case Timing(first=first, second=second, timer=timer, when=when):
-            return Timing(renamed(first, names), renamed(second, names), names[timer], when)
-        case Scope(body=body, domain=domain):
-            return Scope(renamed(body, names), renamed_set(domain, names, expression))
-        case Init(registers=registers, body=body):
-            begun = tuple((names[name], expression(value)) for name, value in registers)
-            return Init(begun, renamed(body, names))
-        case _:
-            return rebuild(pattern, lambda part: renamed(part, names))
-
-
-def renamed_output(output: Output, names: Mapping[str, str]) -> Output:
-    """The same of what is published."""
-    pairs = tuple((name, renamed_expression(value, names)) for name, value in output.attributes)
-    condition = None if output.condition is None else renamed_expression(output.condition, names)
-    return Output(output.type_name, pairs, condition)

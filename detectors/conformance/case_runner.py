@@ -1,4 +1,4 @@
-"""Running a conformance case on an engine, and telling well what differs."""
+"""Runs of conformance cases on an engine, with a report of differences."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from distced.middleware.model.events import Attribute, CompositeEvent, Event
 Status: TypeAlias = Literal["passed", "failed", "unsupported"]
 
 Run: TypeAlias = Callable[[Sequence[Compiled], Sequence[Event], Kinds], list[CompositeEvent]]
-"""Detects patterns in events that are given in the order of consumption, until every time event has fired."""
+"""Detection of patterns in events given in the order of consumption, until every time event has fired."""
 
 SUPPORTED: Final = ("core",)
-"""The languages this version knows."""
+"""The languages this version supports."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a case.
+class CaseOutcome:
+    """Outcome of a case.
 
     Attributes:
         status: `unsupported` where this version does not know the case's language.
-        problem: what is wrong, in one clause; empty where nothing is.
+        problem: description of the difference, in one clause; empty without one.
         missing, unexpected: what was expected and not found, and the other way round.
-        found: all that was found.
+        found: all composite events detected.
     """
 
     case: Case
@@ -48,7 +48,7 @@ class Outcome:
         return self.status == "passed"
 
     def report(self) -> str:
-        """The case and what differs, for people."""
+        """The case and its differences as text."""
         case = self.case
         lines = [f"{self.status}: {case.name} ({case.where})"]
         if self.passed:
@@ -65,28 +65,28 @@ class Outcome:
         return "\n".join(lines)
 
 
-def run_case(case: Case, engine: str = "stepwise", run: Run | None = None) -> Outcome:
-    """Run a case on one of the `ENGINES`, or in a way of its own."""
+def run_case(case: Case, engine: str = "stepwise", run: Run | None = None) -> CaseOutcome:
+    """Run a case on one of the `ENGINES`, or with a given function."""
     if engine not in ENGINES:
         raise ConformanceError("no engine of this name", given=engine, allowed=", ".join(ENGINES))
     run = run or ENGINES[engine]
     if case.language not in SUPPORTED:
         problem = f"the language {case.language!r} is not supported in this version (supported: {', '.join(SUPPORTED)})"
-        return Outcome(case, "unsupported", problem)
+        return CaseOutcome(case, "unsupported", problem)
     try:
         patterns = compile_case(case)
     except DistcedError as error:
         return _refused(case, str(error))
     if case.error:
-        return Outcome(case, "failed", f"the pattern was accepted, and should have been refused with: {case.error}")
+        return CaseOutcome(case, "failed", f"the pattern was accepted, and should have been refused with: {case.error}")
     events = sorted(case.events, key=lambda event: event.key)
-    source = patterns[0].automaton.canonical_id
+    source = patterns[0].canonical_id
     composites = [each for each in run(patterns, events, _kinds(case)) if each.source == source]
     return compare(case, composites)
 
 
 def compile_case(case: Case) -> tuple[Compiled, ...]:
-    """The case's pattern, and behind it the publications it may read."""
+    """The case's pattern, followed by the publications it may read."""
     registry = _registry(case)
     beside: list[Compiled] = []
     for text in case.publications:
@@ -99,8 +99,8 @@ def compile_case(case: Case) -> tuple[Compiled, ...]:
     return (pattern, *beside)
 
 
-def compare(case: Case, composites: Iterable[CompositeEvent]) -> Outcome:
-    """The outcome of a case whose pattern gave these composite events."""
+def compare(case: Case, composites: Iterable[CompositeEvent]) -> CaseOutcome:
+    """The outcome of a case with these composite events."""
     found = tuple(_match(each) for each in composites)
     wanted = Counter(_comparable(each, each) for each in case.expect)
     like = case.expect[0] if case.expect else Match(())
@@ -108,9 +108,9 @@ def compare(case: Case, composites: Iterable[CompositeEvent]) -> Outcome:
     missing = _leftover(case.expect, wanted - given, like)
     unexpected = _leftover(found, given - wanted, like)
     if not missing and not unexpected:
-        return Outcome(case, "passed", found=found)
+        return CaseOutcome(case, "passed", found=found)
     problem = f"{len(missing)} missing, {len(unexpected)} unexpected of {len(case.expect)} expected"
-    return Outcome(case, "failed", problem, missing, unexpected, found)
+    return CaseOutcome(case, "failed", problem, missing, unexpected, found)
 
 
 def _registry(case: Case) -> TypeRegistry:
@@ -123,12 +123,12 @@ def _registry(case: Case) -> TypeRegistry:
     return registry
 
 
-def _refused(case: Case, message: str) -> Outcome:
+def _refused(case: Case, message: str) -> CaseOutcome:
     if not case.error:
-        return Outcome(case, "failed", f"the pattern was refused: {message}")
+        return CaseOutcome(case, "failed", f"the pattern was refused: {message}")
     if case.error in message:
-        return Outcome(case, "passed", message)
-    return Outcome(case, "failed", f"the pattern was refused, but without {case.error!r} in the message: {message}")
+        return CaseOutcome(case, "passed", message)
+    return CaseOutcome(case, "failed", f"the pattern was refused, but without {case.error!r} in the message: {message}")
 
 
 def _kinds(case: Case) -> Kinds:
@@ -158,7 +158,7 @@ def _constituents(composite: CompositeEvent) -> Constituents:
 
 
 def _comparable(match: Match, like: Match) -> tuple[object, ...]:
-    """What of a match counts, in a form that does not depend on order: as much as `like` says."""
+    """The compared properties of a match, as `like` selects, in an order-independent form."""
     return (
         _unordered(match.constituents),
         None if like.attributes is None else _values(match.attributes or {}),
@@ -172,7 +172,7 @@ def _unordered(constituents: Constituents) -> tuple[object, ...]:
 
 
 def _values(attributes: Mapping[str, Attribute]) -> frozenset[tuple[str, bool, Attribute]]:
-    """What is left out is null, and true is no number."""
+    """Attribute values for comparison: missing ones are null, and true is no number."""
     return frozenset((name, type(value) is bool, value) for name, value in attributes.items() if value is not None)
 
 

@@ -1,4 +1,4 @@
-"""Conformance cases and the TOML files they are kept in (design, section 5).
+"""Conformance cases and their TOML files (design, section 5).
 
     [[case]]
     name = "a meeting starts before anyone else comes"
@@ -40,7 +40,7 @@ from distced.middleware.model.events import Attribute, Event
 from distced.middleware.model.timestamps import Timestamp
 
 LANGUAGES: Final = ("core", "pretty", "cel", "cedr")
-"""The languages a case may be written in; which of them this version knows is another matter."""
+"""The languages a case may be written in, whether or not this version supports them."""
 
 CONSUMPTIONS: Final[tuple[Consumption, ...]] = ("ordered", "epoch")
 
@@ -49,12 +49,12 @@ Constituents: TypeAlias = tuple[Any, ...]
 
 
 class ConformanceError(DistcedError):
-    """A file of conformance cases that cannot be read."""
+    """Malformed file of conformance cases."""
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A composite event, as a case writes it.
+    """A composite event, in the notation of a case.
 
     Attributes:
         constituents: the positions of the events it is made of.
@@ -67,7 +67,7 @@ class Match:
     timestamp: Timestamp | None = None
 
     def __str__(self) -> str:
-        text = _format_constituents(self.constituents)
+        text = _format_constituents(self.constituents) if self.constituents else "a composite event"
         if self.timestamp is not None:
             text += f" at [{self.timestamp.lo}, {self.timestamp.hi}]"
         if self.attributes is not None:
@@ -82,14 +82,14 @@ class Case:
     """One conformance case.
 
     Attributes:
-        name: says in words what it shows; unique in its file.
+        name: its subject in words; unique in its file.
         language, pattern, consumption, let: what is detected, and the definitions it may use.
         publications: patterns that are detected beside it and whose composite events it may read.
         types: the event types there are; None where every type is taken as known.
         derive: statements that derive types from others.
         events: by position; sources and sequence numbers are given by the position.
         texts: the same as they are written.
-        expect: what has to be found, in any order.
+        expect: the expected composite events, in any order.
         error: a part of the message the pattern is refused with; empty where it is not.
         where: its file and its place there.
     """
@@ -110,7 +110,7 @@ class Case:
 
 
 class _Table(msgspec.Struct, forbid_unknown_fields=True):
-    """A case as it stands in the file; the keys are explained above."""
+    """A case as a table of the file; the keys are explained above."""
 
     name: str
     pattern: str
@@ -127,12 +127,12 @@ class _Table(msgspec.Struct, forbid_unknown_fields=True):
     error: str | None = None
 
 
-class _File(msgspec.Struct, forbid_unknown_fields=True):
+class _CaseFile(msgspec.Struct, forbid_unknown_fields=True):
     case: list[dict[str, Any]]
 
 
 def load_cases(path: Path | str) -> list[Case]:
-    """The cases of a file; a `ConformanceError` that names file, case and key where one is malformed."""
+    """The cases of a file. Raises `ConformanceError` with file, case and key for a malformed one."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -141,12 +141,12 @@ def load_cases(path: Path | str) -> list[Case]:
 
 
 def parse_cases(text: str, *, name: str = "cases") -> list[Case]:
-    """The cases of a TOML text. `name` is what errors call it."""
+    """The cases of a TOML text; `name` identifies it in errors."""
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConformanceError("not TOML", where=name, advice=str(error)) from None
-    tables = _shaped(raw, _File, name).case
+    tables = _shaped(raw, _CaseFile, name).case
     if not tables:
         raise ConformanceError("a file without a case", where=name, advice="write [[case]]")
     cases: list[Case] = []
@@ -167,7 +167,7 @@ def parse_cases(text: str, *, name: str = "cases") -> list[Case]:
 
 def _case(table: _Table, place: str, where: str) -> Case:
     if not table.name.strip():
-        raise ConformanceError("a case without a name", where=f"{where}, name", advice="say in words what it shows")
+        raise ConformanceError("a case without a name", where=f"{where}, name", advice="name its subject in words")
     if table.language not in LANGUAGES:
         raise ConformanceError(
             "unknown language", given=table.language, allowed=", ".join(LANGUAGES), where=f"{where}, language"

@@ -1,4 +1,4 @@
-"""Events as one line of text, as conformance cases write them: `type lo [hi] attributes`.
+"""Events as one line of text, the notation of conformance cases: `type lo [hi] attributes`.
 
     Temp 30 35 room='FE02' temp=14.5
     BoardOn 2026-11-21T08:00Z
@@ -27,7 +27,7 @@ _TIME: Final = "a time: whole nanoseconds such as 10, a duration such as 5s, an 
 
 
 def parse_event(text: str, position: int) -> Event:
-    """The event a line describes; a `DistcedError` where it describes none."""
+    """The event of a line. Raises `DistcedError` for a malformed one."""
     scanner = Scanner(text)
     name = scanner.expect_kind("name", "an event type").text
     lo = _time(scanner)

@@ -1,1 +1,1 @@
-"""Cutting patterns into sub-patterns that detectors of their own detect, so that the meaning stays."""
+"""Cuts of patterns into sub-patterns for detectors of their own, with unchanged meaning."""

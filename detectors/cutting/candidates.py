@@ -1,4 +1,4 @@
-"""Which sub-patterns of a pattern may become detectors of their own, and why the others may not.
+"""Candidates for detectors of their own among the sub-patterns of a pattern, and the conditions the others fail.
 
 Design, section 2, "Cutting", is the rule; composite-event-framework-2004, "Decomposition", would also cut inside
 iterations, which this rule does not. A sub-pattern is a node of the canonical tree, or a run of neighbouring parts of a
@@ -39,10 +39,10 @@ from distced.middleware.patterns.tree import (
 )
 
 Path: TypeAlias = tuple[int, ...]
-"""Which child, from the root on; a joint is one node, however it is nested, and its children are its parts."""
+"""Child indexes from the root; a joint is one node, however it is nested, and its children are its parts."""
 
 Stand: TypeAlias = Literal["whole", "prefix", "branch", "side", "timed", "right-hand side", "nowhere"]
-"""Where a sub-pattern stands in its pattern."""
+"""Place of a sub-pattern in its pattern."""
 
 CONDITIONS: Final = {
     "stand": "a prefix, an operand of | at the start, a side of &, the first part of a timing, or a right-hand side",
@@ -52,12 +52,12 @@ CONDITIONS: Final = {
     "b": "it does not open with an optional part before a `;`, nor with `&`",
     "c": "it does not end in an iteration or in an optional part, unless nothing follows it",
 }
-"""The conditions a sub-pattern has to meet, by name."""
+"""The conditions on a sub-pattern, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A condition that is not met.
+    """A condition that fails.
 
     Attributes:
         condition: one of the `CONDITIONS`.
@@ -76,7 +76,7 @@ class Candidate:
         path: the node, or the joint it is a run of.
         run: of a joint, which parts: from, to before; None for the whole node.
         pattern: the sub-pattern itself.
-        stand: where it stands.
+        stand: its place in the pattern.
         failures: why it may not become a detector of its own; empty if it may.
         key: the attributes of the keys around it, sorted; they go down into the detector.
         window: the length of the shortest window around it, ns; None for none. What spans more is of no use.
@@ -94,18 +94,18 @@ class Candidate:
 
     @property
     def allowed(self) -> bool:
-        """Whether it may become a detector of its own."""
+        """Whether the candidate may become a detector of its own."""
         return not self.failures
 
     @property
     def size(self) -> int:
-        """How many atoms it has."""
+        """Number of atoms."""
         return size_of(self.pattern)
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a node stands in, as far as cutting is concerned.
+    """Surroundings of a node, as far as cuts depend on them.
 
     Attributes:
         stand: where a sub-pattern that begins where the node begins stands.
@@ -114,7 +114,7 @@ class Context:
         inside: why nothing in it may be cut at all; empty if it may.
         before: what precedes it and may go on or be left out, so that condition (a) fails; None for nothing such.
         waiting: whether some state waits for what begins there, so that (b) matters.
-        followed: what follows it; None for nothing.
+        followed: its successor; None for none.
         timers: the time events in scope.
         key, window: as in `Candidate`.
     """
@@ -133,11 +133,11 @@ class Context:
 
 @dataclass(slots=True)
 class JointView:
-    """A joint in its place, prepared so that each of its runs is judged at once.
+    """A joint in its place, prepared for constant-time checks of its runs.
 
     Attributes:
         joint: its parts; a node that is no joint is one of a single part.
-        context: what it stands in.
+        context: its surroundings.
         uses: of each part; None where nothing in the pattern makes names and no set is open, so that every run is
             closed.
     """
@@ -159,7 +159,7 @@ class JointView:
             self.uses = [uses_of(part) for part in self.joint.parts]
 
     def context_at(self, start: int, stop: int) -> Context:
-        """What the run from `start` to before `stop` stands in."""
+        """Surroundings of the run from `start` to before `stop`."""
         context, parts = self.context, self.joint.parts
         if stop < len(parts):
             context = replace(context, followed=parts[stop])
@@ -170,7 +170,7 @@ class JointView:
         return replace(context, stand="right-hand side", nowhere="", before=before, waiting=True)
 
     def allows(self, start: int, stop: int) -> bool:
-        """Whether a run meets every condition: as `failures`, but fast."""
+        """Whether a run meets every condition: a fast `not failures`."""
         context = self.context
         if context.inside or context.timers or self._needed[start] == self._needed[stop]:
             return False
@@ -185,7 +185,7 @@ class JointView:
         return self.uses is None or not (self._foreign(start, stop) or self._meant(start, stop))
 
     def failures(self, start: int, stop: int, without: frozenset[str] = frozenset()) -> tuple[Failure, ...]:
-        """Which conditions the run does not meet."""
+        """The conditions a run fails."""
         context = self.context_at(start, stop)
         found: list[Failure] = []
         if context.inside or context.nowhere:
@@ -213,7 +213,7 @@ class JointView:
         return tuple(each for each in found if each.condition not in without)
 
     def exports(self, start: int, stop: int) -> frozenset[str]:
-        """What a run makes that is read outside."""
+        """Variables and registers of a run that are read outside."""
         if self.uses is None:
             return frozenset()
         return self._uses(start, stop).exported(self.context.uses)
@@ -236,7 +236,7 @@ class JointView:
         )
 
     def _opens_badly(self, start: int, stop: int) -> bool:
-        """Whether a run fails condition (b): parts it may begin with, up to the first that has to match something."""
+        """Whether a run fails condition (b), by the parts it may begin with, up to the first non-empty one."""
         for place in range(start, stop):
             part = self.joint.parts[place]
             if (place > start and self.joint.strong[place - 1]) or opens_strong(part) or opens_parallel(part):
@@ -263,13 +263,13 @@ def views(publication: Publication, *, exports: frozenset[str] = frozenset()) ->
 
     Args:
         publication: in canonical form.
-        exports: what is read outside the pattern.
+        exports: the names read outside the pattern.
     """
     yield from _views(publication.pattern, (), outermost(publication, exports))
 
 
 def outermost(publication: Publication, exports: frozenset[str]) -> Context:
-    """What a pattern as a whole stands in."""
+    """Surroundings of a pattern as a whole."""
     uses = uses_of(publication.pattern)
     uses.add(uses_of_output(publication.output))
     uses.read.update(exports)
@@ -279,11 +279,11 @@ def outermost(publication: Publication, exports: frozenset[str]) -> Context:
 def candidates(
     publication: Publication, *, exports: frozenset[str] = frozenset(), without: frozenset[str] = frozenset()
 ) -> Iterator[Candidate]:
-    """Every sub-pattern there is: each node, and each run of a joint, whether it may be cut out or not.
+    """All sub-patterns: each node, and each run of a joint, cuttable or not.
 
     Args:
         publication: in canonical form.
-        exports: what is read outside the pattern.
+        exports: the names read outside the pattern.
         without: conditions to leave out.
     """
     for view in views(publication, exports=exports):
@@ -296,7 +296,7 @@ def candidates(
 
 
 def size_of(pattern: Pattern) -> int:
-    """How many atoms a pattern has."""
+    """Number of atoms of a pattern."""
     return sum(isinstance(node, Atom | Delegated) for node in walk(pattern))
 
 
@@ -312,7 +312,7 @@ def _views(pattern: Pattern, path: Path, context: Context) -> Iterator[JointView
 
 
 def inside(pattern: Pattern, context: Context) -> list[tuple[Pattern, Context]]:
-    """The nodes directly inside one that is no joint, with what each stands in."""
+    """The nodes directly inside a node that is no joint, with their surroundings."""
     match pattern:
         case Alternation(parts=parts):
             branch = replace(context, stand="branch")
@@ -347,7 +347,9 @@ def inside(pattern: Pattern, context: Context) -> list[tuple[Pattern, Context]]:
 
 
 def _side_context(side: Pattern, parallel: Parallel, context: Context) -> Context:
-    """A side is detected on its own, from a fresh start; of the surroundings only the keys go into it."""
+    """The context of a side of `&`: a side is detected separately, from a fresh start; only the keys of its
+    surroundings apply.
+    """
     uses = uses_of(side)
     uses.read.update(uses.exported(context.uses))
     uses.types |= context.uses.types

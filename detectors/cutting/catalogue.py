@@ -1,4 +1,4 @@
-"""What is detected already: running detectors, found by the canonical form of what they detect.
+"""Catalogue of running detectors, by the canonical form of their patterns.
 
 Design, section 2, "Sharing". A pattern of a hundred atoms has five thousand runs that a detector might exist for;
 hashing each of them would take longer than the plan may. So the catalogue is a trie: a joint is the sequence of its
@@ -16,38 +16,38 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
+from distced.detectors.automata.properties import may_repeat
 from distced.detectors.canonical.form import canonical_form
 from distced.detectors.cutting.graph import DetectorPlan
 from distced.detectors.cutting.joints import Joint, joint_of
 from distced.detectors.cutting.uses import uses_of
-from distced.detectors.language.names import all_registers, expressions_of
-from distced.detectors.stepwise.composites import may_repeat
+from distced.detectors.language.names import all_registers
 from distced.middleware.patterns.printer import format_pattern
-from distced.middleware.patterns.tree import Init, Keyed, Pattern, Publication, Timing, Window, walk
+from distced.middleware.patterns.tree import Init, Keyed, Pattern, Publication, Timing, Window, expressions_of, walk
 from distced.middleware.sets.expressions import Literal
 from distced.middleware.sets.expressions import variables as read_variables
 
 NEAR: Final = 4
-"""Of detectors that differ in their windows only, so many are looked at."""
+"""Maximum of candidates examined among detectors that differ in windows only."""
 
 NULL: Final = Literal(None)
 
 Sign: TypeAlias = bool | None
-"""Whether a part follows the one before strongly; None for the first."""
+"""Whether a part strongly follows its predecessor; None for the first part."""
 
 Token: TypeAlias = tuple[Sign, str, tuple[int, ...]]
-"""A part in a sequence: the sign before it, its own canonical text, and for each name in it the number of the name."""
+"""A part in a sequence: the sign before it, its own canonical text, and the number of each name in it."""
 
 
 class Word(NamedTuple):
-    """A part by itself: its canonical text, and the names in it in the order they are met."""
+    """A part by itself: its canonical text, and its names in order of occurrence."""
 
     text: str
     names: tuple[str, ...]
 
 
 class Core(NamedTuple):
-    """A pattern without the keys and windows around the whole of it.
+    """A pattern without its outermost keys and windows.
 
     Attributes:
         key: the attributes of the keys, sorted.
@@ -61,7 +61,7 @@ class Core(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A detector that can be reused.
+    """A reusable detector.
 
     Attributes:
         id, source: as in `DetectorPlan`.
@@ -70,7 +70,7 @@ class Entry:
         names: the canonical name of each variable and register, by its number in the sequence.
         exports: the numbers of the names its records hand on.
         registers: the numbers of those that are registers.
-        repeats: whether a composite event of it may be found again.
+        repeats: whether a composite event may be detected again.
         size: how many parts its sequence has.
     """
 
@@ -86,7 +86,7 @@ class Entry:
 
 
 class Around(NamedTuple):
-    """What a sub-pattern stands in.
+    """Surroundings of a sub-pattern.
 
     Attributes:
         key: the attributes of the keys in force, its own among them, sorted.
@@ -126,7 +126,7 @@ class _Shelf:
             self.lengths.remove(window)
 
     def serving(self, around: Around) -> Iterator[Entry]:
-        """Those that find what is needed in this place.
+        """Detectors that detect the required events in this place.
 
         Matches that span more than the window around are of no use to anybody, so they may be found or not.
         """
@@ -143,10 +143,10 @@ class _Shelf:
 
 
 @dataclass(slots=True)
-class _Node:
-    """A place in the trie: what sequences go on with, and by key the detectors of the sequence that ends here."""
+class _TrieNode:
+    """A node of the trie: the continuations of sequences, and by key the detectors of the sequence that ends here."""
 
-    onward: dict[Token, _Node] = field(default_factory=dict)
+    onward: dict[Token, _TrieNode] = field(default_factory=dict)
     shelves: dict[tuple[str, ...], _Shelf] = field(default_factory=dict)
 
 
@@ -159,7 +159,7 @@ class Catalogue:
 
     def __init__(self) -> None:
         self.plans: dict[str, DetectorPlan] = {}
-        self._root = _Node()
+        self._root = _TrieNode()
 
     def __len__(self) -> int:
         return len(self.plans)
@@ -168,7 +168,7 @@ class Catalogue:
         return detector in self.plans
 
     def add(self, plan: DetectorPlan) -> None:
-        """A detector runs. One that publishes under a name, or consumes by epochs, is found by its id only."""
+        """Add a running detector. One that publishes under a name, or consumes by epochs, is found by its id only."""
         if plan.id in self.plans:
             return
         self.plans[plan.id] = plan
@@ -176,11 +176,11 @@ class Catalogue:
             entry, tokens = _entry(plan)
             node = self._root
             for token in tokens:
-                node = node.onward.setdefault(token, _Node())
+                node = node.onward.setdefault(token, _TrieNode())
             node.shelves.setdefault(entry.key, _Shelf()).add(entry)
 
     def remove(self, detector: str) -> None:
-        """A detector is gone."""
+        """Remove a detector."""
         plan = self.plans.pop(detector, None)
         if plan is None or not _is_part(plan):
             return
@@ -199,7 +199,7 @@ class Catalogue:
     def find(
         self, words: list[Word], joint: Joint, start: int, around: Around
     ) -> Iterator[tuple[int, Entry, tuple[str, ...]]]:
-        """The detectors of runs that begin with a part: where each ends, the detector, and the names by number.
+        """The detectors of runs that begin with a part: the end of each, the detector, and the names by number.
 
         Args:
             words: of the joint's parts.
@@ -218,7 +218,7 @@ class Catalogue:
 
 
 def core_of(pattern: Pattern) -> Core:
-    """What stands inside the keys and windows around the whole."""
+    """The pattern inside its outermost keys and windows."""
     key: set[str] = set()
     window: int | None = None
     while isinstance(pattern, Keyed | Window):
@@ -250,7 +250,7 @@ def word_of(part: Pattern, registers: frozenset[str]) -> Word:
 
 
 def token_of(word: Word, sign: Sign, numbers: dict[str, int]) -> Token:
-    """A part in its place in a sequence; the names it is the first to have are numbered."""
+    """A part in its place in a sequence; names that occur first in it are numbered."""
     if not word.names:
         return (sign, word.text, ())
     return (sign, word.text, tuple(numbers.setdefault(name, len(numbers)) for name in word.names))

@@ -1,8 +1,8 @@
-"""Which sub-patterns may become detectors of their own, in words: the answer of `distced explain --cuts`.
+"""Report of cut candidates in words: the output of `distced explain --cuts`.
 
 The rule itself is in `candidates` (design, section 2, "Cutting"). What it says is about the canonical tree; here names
-in that get those back that stand in the pattern, where there is one for each, and thinned types theirs. A pattern of a
-hundred atoms has five thousand sub-patterns: so they are judged as they are asked for, and of long joints people are
+in that get those back that stand in the pattern, where there is one for each, and throttled types theirs. A pattern of
+a hundred atoms has five thousand sub-patterns: so they are judged as they are asked for, and of long joints people are
 shown those that matter most, prefixes and single parts.
 """
 
@@ -13,26 +13,25 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from distced.detectors.canonical.form import CanonicalForm, canonical_form
-from distced.detectors.canonical.trees import renamed, renamed_output
+from distced.detectors.canonical.form import CanonicalForm
 from distced.detectors.compiler import Compiled
 from distced.detectors.cutting.candidates import Candidate, JointView, views
-from distced.detectors.language.inlining import rebuild
 from distced.detectors.language.names import all_registers, all_variables
 from distced.middleware.patterns.printer import format_pattern, format_publication
-from distced.middleware.patterns.tree import Atom, Pattern, Publication, Scope, Timing, When, walk
+from distced.middleware.patterns.rewriting import renamed, renamed_output, replace_sets
+from distced.middleware.patterns.tree import Atom, Pattern, Publication, Timing, When, walk
 from distced.middleware.sets.describable import DescribableSet, Difference, Filtered, Intersection, TypeSet, Union
 from distced.middleware.sets.expressions import Binary, Expression, Name, transform
 
 MOST_PARTS: Final = 8
-"""Of a joint of more parts, not every run is shown to people."""
+"""Maximum of parts of a joint for a listing of all its runs."""
 
 NOT_CUT: Final = "consumed by epochs it is not cut; it composes with others through the composite events it publishes"
 
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """A pattern, seen as what may be cut out of it.
+    """A pattern with its cut candidates.
 
     Attributes:
         text: the pattern as it was written.
@@ -52,7 +51,7 @@ class Cuts:
             yield from (view.candidate(*run) for run in _runs(view))
 
     def for_people(self, *, atoms: bool = False) -> Listing:
-        """The sub-patterns worth looking at; the pattern as a whole is none.
+        """The sub-patterns worth listing; the pattern as a whole is none.
 
         Args:
             atoms: whether single atoms are.
@@ -73,7 +72,7 @@ class Cuts:
         return Listing(tuple(rows), atoms_left, runs_left)
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it, as JSON."""
+        """All sub-patterns, as JSON."""
         return {
             "text": self.text,
             "canonical_id": self.canonical_id,
@@ -86,7 +85,7 @@ class Cuts:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Sub-patterns for people, and how many are left out.
+    """Listed sub-patterns, and the number left out.
 
     Attributes:
         rows: those shown.
@@ -100,34 +99,36 @@ class Listing:
 
     @property
     def allowed(self) -> int:
-        """How many of those shown may become detectors of their own."""
+        """Number of listed sub-patterns that may become detectors of their own."""
         return sum(each.allowed for each in self.rows)
 
 
-def cuts_of(compiled: Compiled, thinned: Mapping[str, str]) -> Cuts:
-    """What may be cut out of a compiled pattern.
+def cuts_of(compiled: Compiled, throttled: Mapping[str, str]) -> Cuts:
+    """Sub-patterns that may be cut out of a compiled pattern.
 
     Args:
-        thinned: what thinned types are called, by the marks of their thinnings.
+        throttled: the names of throttled types, by the marks of their throttlings.
     """
-    form = canonical_form(compiled.plain, epochs=compiled.automaton.epochs)
-    publication = with_thinned_names(_with_own_names(form, compiled.plain), thinned)
-    return Cuts(compiled.text, form.id, publication, compiled.automaton.epochs)
+    form = compiled.form
+    publication = with_throttled_names(_with_own_names(form, compiled.plain), throttled)
+    return Cuts(compiled.text, form.id, publication, compiled.epochs)
 
 
-def with_thinned_names(publication: Publication, thinned: Mapping[str, str]) -> Publication:
-    """The pattern with the names of thinned types in the place of marks.
+def with_throttled_names(publication: Publication, throttled: Mapping[str, str]) -> Publication:
+    """The pattern with the names of throttled types in place of marks.
 
     Args:
-        thinned: what thinned types are called, by the marks of their thinnings.
+        throttled: the names of throttled types, by the marks of their throttlings.
     """
-    if not thinned:
+    if not throttled:
         return publication
-    return replace(publication, pattern=_rewritten(publication.pattern, thinned))
+    return replace(
+        publication, pattern=replace_sets(publication.pattern, lambda described: _named(described, throttled))
+    )
 
 
 def _runs(view: JointView) -> Iterator[tuple[int, int]]:
-    """The runs of a joint, prefixes first; a single part of it has a view of its own."""
+    """The runs of a joint, prefixes first; single parts have views of their own."""
     count = len(view.joint.parts)
     if count == 1:
         yield 0, 1
@@ -153,7 +154,7 @@ def _as_dict(candidate: Candidate) -> dict[str, Any]:
 
 
 def _with_own_names(form: CanonicalForm, given: Publication) -> Publication:
-    """The canonical form in the names that were given. One that means several things keeps its canonical names."""
+    """The canonical form in the given names. An ambiguous name keeps its canonical names."""
     canonical = form.publication
     variables, registers = all_variables(canonical.pattern), all_registers(canonical.pattern)
     timers = _timers(canonical.pattern)
@@ -167,7 +168,7 @@ def _with_own_names(form: CanonicalForm, given: Publication) -> Publication:
 
 
 def _own_timers(form: CanonicalForm, given: Publication) -> dict[str, str]:
-    """The names that time events were given, by canonical name. They are told by when they are due."""
+    """The given names of time events, by canonical name. They are matched by their due instants."""
     due: dict[When, set[str]] = defaultdict(set)
     for name, when in _timers(given.pattern).items():
         due[when].add(name)
@@ -183,40 +184,28 @@ def _timers(pattern: Pattern) -> dict[str, When]:
     return {node.timer: node.when for node in walk(pattern) if isinstance(node, Timing)}
 
 
-def _rewritten(pattern: Pattern, thinned: Mapping[str, str]) -> Pattern:
-    match pattern:
-        case Atom(label=label, domain=domain):
-            return replace(
-                pattern, label=_named(label, thinned), domain=None if domain is None else _named(domain, thinned)
-            )
-        case Scope(body=body, domain=domain):
-            return replace(pattern, body=_rewritten(body, thinned), domain=_named(domain, thinned))
-        case _:
-            return rebuild(pattern, lambda part: _rewritten(part, thinned))
-
-
-def _named(described: DescribableSet, thinned: Mapping[str, str]) -> DescribableSet:
+def _named(described: DescribableSet, throttled: Mapping[str, str]) -> DescribableSet:
     match described:
         case Filtered(base=TypeSet(), condition=condition):
-            for mark, name in thinned.items():
+            for mark, name in throttled.items():
                 if condition == Name(mark):
                     return TypeSet(name)
                 rest = _without(condition, Name(mark))
                 if rest is not None:
-                    return Filtered(TypeSet(name), _words(rest, thinned))
-            return replace(described, condition=_words(condition, thinned))
+                    return Filtered(TypeSet(name), _words(rest, throttled))
+            return replace(described, condition=_words(condition, throttled))
         case Filtered(base=base, condition=condition):
-            return Filtered(_named(base, thinned), _words(condition, thinned))
+            return Filtered(_named(base, throttled), _words(condition, throttled))
         case Union(members=members):
-            return replace(described, members=tuple(_named(each, thinned) for each in members))
+            return replace(described, members=tuple(_named(each, throttled) for each in members))
         case Intersection(left=left, right=right) | Difference(left=left, right=right):
-            return replace(described, left=_named(left, thinned), right=_named(right, thinned))
+            return replace(described, left=_named(left, throttled), right=_named(right, throttled))
         case _:
             return described
 
 
 def _without(condition: Expression, conjunct: Expression) -> Expression | None:
-    """A conjunction without one of its members; None where it is none of them."""
+    """A conjunction without one of its members; None for a non-member."""
     if not isinstance(condition, Binary) or condition.operator != "and":
         return None
     for one, other in ((condition.left, condition.right), (condition.right, condition.left)):
@@ -229,8 +218,8 @@ def _without(condition: Expression, conjunct: Expression) -> Expression | None:
     return None if right is None else Binary("and", condition.left, right)
 
 
-def _words(expression: Expression, thinned: Mapping[str, str]) -> Expression:
+def _words(expression: Expression, throttled: Mapping[str, str]) -> Expression:
     def named(node: Expression) -> Expression:
-        return Name(thinned.get(node.name, node.name)) if isinstance(node, Name) else node
+        return Name(throttled.get(node.name, node.name)) if isinstance(node, Name) else node
 
     return transform(expression, named)

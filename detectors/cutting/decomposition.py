@@ -1,8 +1,8 @@
-"""Decompositions: what of a pattern becomes detectors of its own.
+"""Decompositions: the sub-patterns of a pattern that become detectors of their own.
 
 Design, section 3: *none* leaves the pattern whole; *full* cuts wherever the rule allows it, down to patterns of two
 atoms, so that as much as possible can be shared (composite-event-framework-2004, "Decomposition"); *for reuse* cuts
-only where a detector is there already, and is found in `cover`. *Random* is for tests: any cut the rule allows.
+only where a detector already exists (`reuse`). *Random* is for tests: any cut the rule allows.
 """
 
 from __future__ import annotations
@@ -11,33 +11,33 @@ from collections.abc import Iterable, Iterator
 from random import Random
 
 from distced.detectors.cutting.candidates import Candidate, JointView, candidates, size_of, views
-from distced.detectors.cutting.graph import Choice, Choose
+from distced.detectors.cutting.graph import Choose, ChosenCut
 from distced.middleware.patterns.tree import Publication
 
 
-def none(publication: Publication, exports: frozenset[str]) -> Iterable[Choice]:
-    """Leave it whole."""
+def none(publication: Publication, exports: frozenset[str]) -> Iterable[ChosenCut]:
+    """No cut."""
     return ()
 
 
-def full(publication: Publication, exports: frozenset[str]) -> Iterable[Choice]:
-    """Cut out the largest sub-patterns that may be; they are cut further in their turn.
+def full(publication: Publication, exports: frozenset[str]) -> Iterable[ChosenCut]:
+    """Cut out the largest permitted sub-patterns; these are cut further in turn.
 
-    The pattern as a whole is what the detector at hand is for, and an atom by itself is none: whoever reads it can as
+    The pattern as a whole is what the detector at hand is for, and an atom by itself is none: its reader can as
     well read the events. A joint is cut as if it were written with brackets on its left, so that patterns that begin
     alike share.
     """
-    taken: list[Choice] = []
+    taken: list[ChosenCut] = []
     for view in views(publication, exports=exports):
         if any(_inside(view, each.candidate) for each in taken):
             continue
         for start, stop in _largest(view):
-            taken.append(Choice(view.candidate(start, stop), view.context.window))
+            taken.append(ChosenCut(view.candidate(start, stop), view.context.window))
     return taken
 
 
 def _largest(view: JointView) -> Iterator[tuple[int, int]]:
-    """Runs of a joint that may be cut out and do not overlap: from its beginning on, each time the longest."""
+    """Permitted runs of a joint that do not overlap: from the beginning on, the longest each time."""
     parts = view.joint.parts
     count = len(parts)
     if count == 1:
@@ -57,20 +57,20 @@ def _largest(view: JointView) -> Iterator[tuple[int, int]]:
 
 
 def randomly(random: Random, *, share: float = 0.5, without: frozenset[str] = frozenset()) -> Choose:
-    """Cut out some of the sub-patterns that may be.
+    """Cut out random permitted sub-patterns.
 
     Args:
         share: about how many of them.
         without: conditions to leave out.
     """
 
-    def choose(publication: Publication, exports: frozenset[str]) -> list[Choice]:
+    def choose(publication: Publication, exports: frozenset[str]) -> list[ChosenCut]:
         allowed = [each for each in candidates(publication, exports=exports, without=without) if each.allowed]
         random.shuffle(allowed)
-        taken: list[Choice] = []
+        taken: list[ChosenCut] = []
         for candidate in allowed:
             if random.random() < share and not any(_meet(candidate, each.candidate) for each in taken):
-                taken.append(Choice(candidate, candidate.window if random.random() < 0.5 else None))
+                taken.append(ChosenCut(candidate, candidate.window if random.random() < 0.5 else None))
         return taken
 
     return choose
@@ -87,7 +87,7 @@ def _inside(view: JointView, candidate: Candidate) -> bool:
 
 
 def _meet(one: Candidate, other: Candidate) -> bool:
-    """Whether two candidates have a part in common."""
+    """Whether two candidates overlap."""
     if len(one.path) > len(other.path):
         one, other = other, one
     depth = len(one.path)

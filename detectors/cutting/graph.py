@@ -1,4 +1,4 @@
-"""A pattern as a graph of detectors: what each detects, and whose composite events it reads as part of its own.
+"""A pattern as a graph of detectors: the sub-pattern of each, and the detectors it reads.
 
 composite-event-framework-2004, "Decomposition" and "Distributed Detection"; design, section 2. Which sub-patterns
 become detectors is for a `Choose` to say (`decomposition`); here they are taken out of the canonical tree and put
@@ -11,29 +11,28 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from distced.detectors.automata.builder import build
+from distced.detectors.automata.properties import may_repeat
 from distced.detectors.canonical.form import CanonicalForm, canonical_form
 from distced.detectors.compiler import Compiled
 from distced.detectors.cutting.candidates import Candidate, Path, candidates
 from distced.detectors.cutting.joints import flat_children, joined, joint_of
-from distced.detectors.language.derived import Thinning
-from distced.detectors.language.inlining import rebuild
+from distced.detectors.language.derived import Throttling
 from distced.detectors.language.names import referenced
-from distced.detectors.stepwise.composites import may_repeat
 from distced.middleware.model.event_types import EventType
+from distced.middleware.patterns.rewriting import rebuild
 from distced.middleware.patterns.tree import Concatenation, Delegated, Pattern, Publication, Window
 from distced.middleware.patterns.tree import Sequence as SequenceNode
 
-Place: TypeAlias = tuple[Path, tuple[int, int] | None]
-"""A node of the canonical tree, or of a joint a run of its parts."""
+CutPlace: TypeAlias = tuple[Path, tuple[int, int] | None]
+"""A node of the canonical tree, or a run of parts of a joint."""
 
-Choose: TypeAlias = Callable[[Publication, frozenset[str]], Iterable["Choice"]]
-"""Says for a pattern in canonical form, and what of it is read outside, what to cut out of it."""
+Choose: TypeAlias = Callable[[Publication, frozenset[str]], Iterable["ChosenCut"]]
+"""Choice of cuts for a pattern in canonical form, given its externally read names."""
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """A sub-pattern that is to become a detector of its own.
+class ChosenCut:
+    """A sub-pattern chosen for a detector of its own.
 
     Attributes:
         candidate: which.
@@ -53,12 +52,12 @@ class DetectorPlan:
     """A detector of the graph.
 
     Attributes:
-        id: its name: that of the canonical form of what it detects, and of what it hands on.
-        source: the name without what it hands on.
+        id: its id: that of the canonical form of its pattern, and of its exports.
+        source: the id without the exports.
         compiled: its pattern in canonical form, with the automaton to run; parts of that may be delegated.
         parts: the detectors it reads, each once.
-        exports: what its records hand on, by canonical name.
-        places: what is delegated, and where it stands in the canonical tree.
+        exports: the names its records hand on, by canonical name.
+        places: the delegated parts, with their places in the canonical tree.
     """
 
     id: str
@@ -66,7 +65,7 @@ class DetectorPlan:
     compiled: Compiled
     parts: tuple[str, ...]
     exports: frozenset[str] = frozenset()
-    places: tuple[tuple[Place, Delegated], ...] = ()
+    places: tuple[tuple[CutPlace, Delegated], ...] = ()
 
 
 @dataclass(slots=True)
@@ -84,16 +83,16 @@ class DetectorGraph:
     reused: set[str] = field(default_factory=set)
 
     def readers(self, detector: str) -> tuple[str, ...]:
-        """The detectors that read this one's records."""
+        """The detectors that read a detector's records."""
         return tuple(each.id for each in self.plans.values() if detector in each.parts)
 
     def records(self, detector: str) -> bool:
-        """Whether somebody reads it as part of a pattern, so that its composite events need their records."""
+        """Whether a detector reads this one as part of a pattern, so that its composite events need records."""
         return any(detector in each.parts for each in self.plans.values())
 
     @property
     def shared(self) -> frozenset[str]:
-        """The detectors that serve more than one: several readers, or a reader and a pattern of its own."""
+        """The detectors with several readers, or with a reader and a pattern of their own."""
         return frozenset(each for each in self.plans if len(self.readers(each)) + self.roots.count(each) > 1)
 
 
@@ -112,14 +111,14 @@ def cut(
     """
     graph = DetectorGraph()
     for compiled in patterns:
-        if compiled.automaton.epochs:
+        if compiled.epochs:
             # Consumed by epochs it is not cut (design, section 1).
-            plan = DetectorPlan(compiled.automaton.canonical_id, compiled.automaton.canonical_id, compiled, ())
+            plan = DetectorPlan(compiled.canonical_id, compiled.canonical_id, compiled, ())
             graph.plans.setdefault(plan.id, plan)
             graph.roots.append(plan.id)
             continue
-        form = canonical_form(compiled.plain, exports=exports)
-        maker = _Maker(graph, choose, compiled.thinnings, running or {})
+        form = canonical_form(compiled.plain, exports=exports) if exports else compiled.form
+        maker = _Maker(graph, choose, compiled.throttlings, running or {})
         read = frozenset(form.names[name] for name in exports)
         graph.roots.append(maker.plan(form, read, (), compiled.publishes).id)
     for root in graph.roots:
@@ -128,10 +127,10 @@ def cut(
 
 
 def _read_whole(graph: DetectorGraph, root: str) -> None:
-    """What is published under a name may be all of another pattern's part: that is not detected a second time."""
+    """Let a published pattern read a detector of the same pattern as a part, instead of detecting it a second time."""
     plan = graph.plans[root]
     whole = plan.compiled.plain
-    if whole.output is None or plan.compiled.automaton.epochs or root in graph.reused:
+    if whole.output is None or plan.compiled.epochs or root in graph.reused:
         return
     everything = next(candidates(whole))
     form = canonical_form(Publication(whole.pattern), exports=everything.exports)
@@ -139,12 +138,11 @@ def _read_whole(graph: DetectorGraph, root: str) -> None:
     if part is None or not graph.records(part.id) or part.id in plan.parts or not everything.allowed:
         return
     delegated = _delegated(everything, part, form.names)
-    automaton = build(Publication(delegated, whole.output), name=root)
     # Behind what it reads now.
     del graph.plans[root]
     graph.plans[root] = replace(
         plan,
-        compiled=replace(plan.compiled, automaton=automaton),
+        compiled=replace(plan.compiled, cut=Publication(delegated, whole.output)),
         parts=(part.id,),
         places=((((), None), delegated),),
     )
@@ -152,22 +150,22 @@ def _read_whole(graph: DetectorGraph, root: str) -> None:
 
 @dataclass(slots=True)
 class _Maker:
-    """Makes the detectors of one pattern.
+    """Builder of the detectors of one pattern.
 
     Attributes:
-        thinnings: those the pattern needs; each detector gets what it needs of them.
+        throttlings: those the pattern needs; each detector gets those it needs.
         running: the detectors there are already, by id.
     """
 
     graph: DetectorGraph
     choose: Choose
-    thinnings: tuple[Thinning, ...]
+    throttlings: tuple[Throttling, ...]
     running: Mapping[str, DetectorPlan]
 
     def plan(
         self, form: CanonicalForm, exports: frozenset[str], under: tuple[str, ...], publishes: EventType | None = None
     ) -> DetectorPlan:
-        """The detector of a canonical form, and those it needs, put into the graph if they are not there yet.
+        """The detector of a canonical form, and those it needs, added to the graph where missing.
 
         Args:
             under: the detectors that wait for this one; a pattern is no part of itself.
@@ -178,17 +176,17 @@ class _Maker:
         if form.id in self.running:
             return self.reuse(self.running[form.id])
         whole, under = form.publication, (*under, form.id)
-        places: dict[Place, Delegated] = {}
+        places: dict[CutPlace, Delegated] = {}
         for choice in self.choose(whole, exports):
             part = self.delegated(choice, under)
             if part is not None:
                 places[choice.candidate.path, choice.candidate.run] = part
-        plan = _assembled(form, exports, places, self.thinnings, publishes)
+        plan = _assembled(form, exports, places, self.throttlings, publishes)
         self.graph.plans[form.id] = plan
         return plan
 
-    def delegated(self, choice: Choice, under: tuple[str, ...]) -> Delegated | None:
-        """The node that stands for a sub-pattern from now on; None where it is one of those that wait for it."""
+    def delegated(self, choice: ChosenCut, under: tuple[str, ...]) -> Delegated | None:
+        """The node that replaces a sub-pattern; None inside the sub-pattern's own detector."""
         candidate = choice.candidate
         if choice.reused is not None:
             return _delegated(candidate, self.reuse(choice.reused), choice.names)
@@ -200,7 +198,7 @@ class _Maker:
         return _delegated(candidate, self.plan(form, exports, under), form.names)
 
     def reuse(self, plan: DetectorPlan) -> DetectorPlan:
-        """Put a running detector into the graph, behind those it reads."""
+        """Add a running detector to the graph, behind those it reads."""
         if plan.id not in self.graph.plans:
             for part in plan.parts:
                 self.reuse(self.running[part])
@@ -209,41 +207,42 @@ class _Maker:
         return plan
 
 
-def cut_at(compiled: Compiled, places: Mapping[Place, Delegated], exports: frozenset[str]) -> DetectorPlan:
-    """The detector of a pattern that was cut before, at the same places.
+def cut_at(compiled: Compiled, places: Mapping[CutPlace, Delegated], exports: frozenset[str]) -> DetectorPlan:
+    """The detector of a pattern already cut at the same places.
 
     Args:
         places: what is delegated; of each the sub-pattern is looked up.
         exports: variables and registers of the pattern that are read outside.
     """
-    form = canonical_form(compiled.plain, exports=exports)
+    form = canonical_form(compiled.plain, exports=exports) if exports else compiled.form
     whole = {
         place: replace(delegated, whole=_standing_at(form.publication.pattern, place))
         for place, delegated in places.items()
     }
     read = frozenset(form.names[name] for name in exports)
-    return _assembled(form, read, whole, compiled.thinnings, compiled.publishes)
+    return _assembled(form, read, whole, compiled.throttlings, compiled.publishes)
 
 
 def _assembled(
     form: CanonicalForm,
     exports: frozenset[str],
-    places: Mapping[Place, Delegated],
-    thinnings: tuple[Thinning, ...],
+    places: Mapping[CutPlace, Delegated],
+    throttlings: tuple[Throttling, ...],
     publishes: EventType | None,
 ) -> DetectorPlan:
     whole = form.publication
     pattern = _replaced(whole.pattern, (), places)
-    automaton = build(Publication(pattern, whole.output), name=form.id, exports=exports)
+    delegating = Publication(pattern, whole.output)
     marks = referenced(whole.pattern, None)
-    needed = tuple(each for each in thinnings if each.mark in marks)
-    compiled = Compiled(whole, automaton, needed, publishes or EventType(form.id, {}), whole)
+    needed = tuple(each for each in throttlings if each.mark in marks)
+    publishes = publishes or EventType(form.id, {})
+    compiled = Compiled(whole, needed, publishes, whole, delegating, exports=exports, known_form=form)
     source = canonical_form(whole).id if exports else form.id
-    parts = tuple(dict.fromkeys(each.detector for each in automaton.delegated))
+    parts = tuple(dict.fromkeys(each.detector for each in compiled.automaton.delegated))
     return DetectorPlan(form.id, source, compiled, parts, exports, tuple(places.items()))
 
 
-def _standing_at(pattern: Pattern, place: Place) -> Pattern:
+def _standing_at(pattern: Pattern, place: CutPlace) -> Pattern:
     path, run = place
     for child in path:
         pattern = flat_children(pattern)[child]
@@ -265,7 +264,7 @@ def _delegated(candidate: Candidate, plan: DetectorPlan, canonical: Mapping[str,
     )
 
 
-def _replaced(pattern: Pattern, path: Path, places: Mapping[Place, Delegated]) -> Pattern:
+def _replaced(pattern: Pattern, path: Path, places: Mapping[CutPlace, Delegated]) -> Pattern:
     """The pattern with parts delegated."""
     if (path, None) in places:
         return places[path, None]

@@ -1,4 +1,4 @@
-"""Concatenation and sequence as one flat joint, and what a pattern is at its two ends.
+"""Concatenation and sequence as one flat joint, and properties of a pattern at its two ends.
 
 Whether `A (B ; C)` or `(A B) ; C` is written makes no difference to the automaton: a way from one part to another is
 strong where a `;` lies on it. So a joint is a list of parts with a sign between neighbours, and what can be cut out of
@@ -30,7 +30,7 @@ from distced.middleware.patterns.tree import (
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """Parts that follow one another.
+    """Consecutive parts.
 
     Attributes:
         parts: none of them a joint itself.
@@ -46,7 +46,7 @@ class Joint:
 
 
 def joint_of(pattern: Pattern) -> Joint:
-    """The pattern as a joint, of one part if it is none."""
+    """The pattern as a joint, of one part for any other node."""
     if not isinstance(pattern, Concatenation | Sequence):
         return Joint((pattern,), ())
     parts: list[Pattern] = []
@@ -73,12 +73,12 @@ def joined(parts: tuple[Pattern, ...], strong: tuple[bool, ...]) -> Pattern:
 
 
 def flat_children(pattern: Pattern) -> tuple[Pattern, ...]:
-    """The patterns directly inside, a joint being one node however it is nested."""
+    """The patterns directly inside, a joint as one node however it is nested."""
     return joint_of(pattern).parts if isinstance(pattern, Concatenation | Sequence) else children(pattern)
 
 
 def ends_open(pattern: Pattern) -> bool:
-    """Whether a match of it may go on: it ends in an iteration, or before something that may be left out."""
+    """Whether a match may go on: the pattern ends in an iteration, or before an optional part."""
     match pattern:
         case Concatenation(parts=parts) | Sequence(parts=parts):
             return nullable(parts[-1]) or ends_open(parts[-1])
@@ -95,7 +95,7 @@ def ends_open(pattern: Pattern) -> bool:
 
 
 def opens_strong(pattern: Pattern) -> bool:
-    """Whether what it begins with may lie behind a `;`, because all before that is optional."""
+    """Whether the pattern's first atom may lie behind a `;`, after optional parts only."""
     match pattern:
         case Concatenation() | Sequence():
             joint = joint_of(pattern)
@@ -116,7 +116,7 @@ def opens_strong(pattern: Pattern) -> bool:
 
 
 def opens_parallel(pattern: Pattern) -> bool:
-    """Whether it may begin with a `&`."""
+    """Whether the pattern may begin with a `&`."""
     match pattern:
         case Parallel():
             return True

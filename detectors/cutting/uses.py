@@ -1,19 +1,29 @@
-"""Which variables and registers a sub-pattern makes and reads, counted, to tell inside from outside."""
+"""Counts of variables and registers made and read in a sub-pattern, to distinguish internal from external names."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
 
-from distced.detectors.language.names import expressions_of, output_expressions, sets_of
-from distced.middleware.patterns.tree import Atom, Delegated, Init, Output, Pattern, Timing, walk
+from distced.middleware.patterns.tree import (
+    Atom,
+    Delegated,
+    Init,
+    Output,
+    Pattern,
+    Timing,
+    expressions_of,
+    output_expressions,
+    sets_of,
+    walk,
+)
 from distced.middleware.sets.describable import AnySet, TypeSet, walk_set
 from distced.middleware.sets.expressions import Expression, names, variables
 
 
 @dataclass(slots=True)
 class Uses:
-    """How often names are used in a part of a pattern.
+    """Number of uses of each name in a part of a pattern.
 
     Attributes:
         bound: by variable, how many atoms bind it.
@@ -32,7 +42,7 @@ class Uses:
     anything: bool = False
 
     def add(self, other: Uses) -> None:
-        """Count those of a neighbour, too."""
+        """Add the counts of a neighbour."""
         self.bound.update(other.bound)
         self.begun.update(other.begun)
         self.updated.update(other.updated)
@@ -42,11 +52,11 @@ class Uses:
 
     @property
     def nothing(self) -> bool:
-        """Whether no names but attributes' can be meant here, and no set is open."""
+        """Whether only attribute names can be meant here, and no set is open."""
         return not (self.bound or self.begun or self.updated or self.anything)
 
     def foreign(self, whole: Uses) -> list[str]:
-        """The names used here that stand for something made elsewhere in the whole, sorted."""
+        """The names used here but made elsewhere in the whole, sorted."""
         variables_read = [name for name in self.read if whole.bound[name] > self.bound[name]]
         registers_used = [
             name
@@ -56,14 +66,14 @@ class Uses:
         return sorted({*variables_read, *registers_used})
 
     def meant(self, whole: Uses) -> list[str]:
-        """The types an open set here stands for because they are named elsewhere in the whole, sorted.
+        """The types an open set here covers because they are named elsewhere in the whole, sorted.
 
         `any` is every primitive event, and what others publish where the pattern names it anywhere.
         """
         return sorted(whole.types - self.types) if self.anything else []
 
     def exported(self, whole: Uses) -> frozenset[str]:
-        """The names made here that are read, or changed, elsewhere in the whole."""
+        """The names made here and read, or changed, elsewhere in the whole."""
         return frozenset(
             name
             for name in {*self.bound, *self.begun}

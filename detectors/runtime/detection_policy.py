@@ -1,4 +1,4 @@
-"""The seam between a detector and its detection policy: what is told, and what may be consumed.
+"""The interface between a detector and its detection policy: arrivals in, events to consume out.
 
 Policies stand above detectors (design, section 4), so a detector is handed one and knows this protocol only.
 """
@@ -14,7 +14,7 @@ from distced.middleware.model.events import CompositeEvent, Event, EventId
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """What may be consumed now.
+    """Events released for consumption.
 
     Attributes:
         events: in the order of consumption.
@@ -32,7 +32,7 @@ class Released:
 
 
 def delivery_id(event: Event) -> EventId:
-    """What tells a second delivery of an event. Found again with further records, it is no second delivery."""
+    """The id shared by deliveries of one event. A repeated detection with further records is another delivery."""
     if isinstance(event, CompositeEvent) and event.again:
         return (f"{event.source} again {event.hi}", event.seq)
     return event.id
@@ -44,42 +44,42 @@ class DetectionPolicy(Protocol):
     name: str
 
     def receive(self, source: str, events: Sequence[Event], watermark: int | None, now: int) -> Released:
-        """Events of a source have arrived, with its watermark if it gave one."""
+        """Receive events of a source, with its watermark if given."""
         ...
 
     def heartbeat(self, sources: Iterable[str], watermark: int, now: int) -> Released:
-        """Sources have been heard beyond a watermark, without events."""
+        """Receive watermarks of sources without events."""
         ...
 
     def join(self, source: str, watermark: int, now: int, lease: int = 0) -> int:
-        """A source joins, and promises events beyond a watermark only; the watermark it has to keep."""
+        """Add a source, which promises events beyond a watermark only; the watermark it has to keep."""
         ...
 
     def waits_for(self) -> set[str]:
-        """The sources that count."""
+        """The sources whose watermarks count."""
         ...
 
     def leave(self, source: str, now: int) -> Released:
-        """A source has said that it is done."""
+        """Remove a source that has finished."""
         ...
 
     def fence(self, source: str, now: int) -> Released:
-        """A source is not waited for any more; what it sends from now on is late."""
+        """Stop waiting for a source; its later events are late."""
         ...
 
     def tick(self, now: int) -> Released:
-        """Time has passed; leases may have run out."""
+        """Advance the time; leases may expire."""
         ...
 
     @property
     def held(self) -> int:
-        """How many events and ids it remembers."""
+        """Number of events and ids held."""
         ...
 
     def state(self) -> Any:
-        """Everything to remember, as plain values."""
+        """The persistent state, as plain values."""
         ...
 
     def resume(self, state: Any) -> None:
-        """Go on from what `state` gave."""
+        """Resume from a result of `state`."""
         ...

@@ -1,4 +1,4 @@
-"""The mobile detector: an automaton with its state, told what arrives, saying what it found.
+"""The mobile detector: an automaton with its state; events go in, composite events come out.
 
 composite-event-framework-2004, "Mobile Composite Event Detectors": an agent-like thing that encapsulates an automaton
 and is governed by policies. It is sans-I/O: a broker node subscribes, publishes and moves it. Its whole state goes into
@@ -40,14 +40,14 @@ _HELD_BYTES: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class Detected:
-    """What came of something a detector was told.
+    """Result of a call of a detector.
 
     Attributes:
-        events: the composite events that were found, in the order they were.
-        watermark: no composite event with `hi` at or before it will be found any more; None where nothing can be said.
+        events: the composite events, in order of detection.
+        watermark: no later composite event has `hi` at or before it; None if unknown.
         late: events that came too late, and were not consumed.
         duplicates: how many events had come before.
-        disordered: how many events were consumed behind their place, so that what is found may be wrong; by best
+        disordered: number of events consumed out of order, so that results may be wrong; by best
             effort only.
         fenced: sources that are not waited for any more, because their leases have run out.
     """
@@ -62,7 +62,7 @@ class Detected:
 
 @dataclass(slots=True)
 class DetectorStatistics:
-    """What a detector has done so far: counts. Events that were consumed behind their place count as late, too."""
+    """Counts of a detector so far. Events consumed out of order count as late, too."""
 
     consumed: int = 0
     found: int = 0
@@ -78,7 +78,7 @@ class Detector:
             guaranteed. One detector per canonical form, kind of consumption and policy serves everyone.
         compiled: the pattern.
         policy: decides when events are consumed.
-        statistics: what it has done so far.
+        statistics: its counts so far.
     """
 
     def __init__(
@@ -90,10 +90,8 @@ class Detector:
         records: bool = False,
         engines: Engines | None = None,
     ) -> None:
-        """
-        Args:
-            records: say of each composite event how it came about, for the patterns it is part of.
-            engines: how its engine is chosen; None for the stepwise engine in any case.
+        """Args: records: attach provenance to each composite event, for the patterns it is part of. engines: settings
+        of the engine choice; None for the stepwise engine in any case.
         """
         self.id = detector_id(compiled, policy.name)
         self.compiled = compiled
@@ -107,63 +105,63 @@ class Detector:
         self._behind = 0
 
     def receive(self, source: str, events: Sequence[Event], watermark: int | None, now: int) -> Detected:
-        """Events of a source have arrived, with its watermark if it gave one."""
+        """Receive events of a source, with its watermark if given."""
         return self._consume(self.policy.receive(source, events, watermark, now), now)
 
     def hear_open(self, part: str, opens: Iterable[OpenGap], watermark: int) -> None:
-        """The detector of a part has said how far its records are complete, along with a watermark."""
+        """Receive the completeness bound of a part's records, together with a watermark."""
         self._opens.append((part, watermark, list(opens)))
 
     def keep_records(self) -> None:
-        """Say from now on how each composite event came about; of matches that have begun already it cannot be said."""
+        """Attach provenance to composite events from now on; matches already begun have none."""
         self._switched.stay().keep_records()
 
     def open_gaps(self) -> list[OpenGap]:
-        """How far its own records are complete, as far as that is news since it was asked last."""
+        """Completeness bounds of the detector's own records, as far as changed since the last call."""
         return self.engine.open_gaps()
 
     def heartbeat(self, sources: Iterable[str], watermark: int, now: int) -> Detected:
-        """Sources have been heard beyond a watermark, without events."""
+        """Receive watermarks of sources without events."""
         return self._consume(self.policy.heartbeat(sources, watermark, now), now)
 
     def join(self, source: str, watermark: int, now: int, lease: int = 0) -> int:
-        """A source joins; the watermark beyond which it has to stay."""
+        """Add a source; the watermark beyond which it has to stay."""
         return self.policy.join(source, watermark, now, lease)
 
     def leave(self, source: str, now: int) -> Detected:
-        """A source is done."""
+        """Remove a source that has finished."""
         return self._consume(self.policy.leave(source, now), now)
 
     def fence(self, source: str, now: int) -> Detected:
-        """A source is not waited for any more."""
+        """Stop waiting for a source."""
         return self._consume(self.policy.fence(source, now), now)
 
     def tick(self, now: int) -> Detected:
-        """Time has passed."""
+        """Advance the time."""
         return self._consume(self.policy.tick(now), now)
 
     @property
     def engine(self) -> StepwiseEngine | ColumnarEngine:
-        """What runs the automaton, at the moment."""
+        """The current engine."""
         return self._switched.engine
 
     @property
     def at_work(self) -> EngineName:
-        """Which engine that is."""
+        """The name of the current engine."""
         return self._switched.at_work
 
     @property
     def touched(self) -> int:
-        """How many pairs of an instance and an event were looked at, whichever engine it was: the load so far."""
+        """Number of pairs of an instance and an event examined, over all engines: the load so far."""
         return self._switched.touched
 
     @property
     def size(self) -> int:
-        """About how many bytes its snapshot has: by the instances and events in it, without making one."""
+        """Approximate size of a snapshot, in bytes: estimated from its instances and events."""
         return _BYTES + _INSTANCE_BYTES * self._switched.live + _HELD_BYTES * self.policy.held
 
     def snapshot(self) -> bytes:
-        """The whole state: of the engine, whichever it is, of the policy, and the statistics."""
+        """The whole state: engine, policy and statistics."""
         counts = self.statistics
         body = [
             self.id,
@@ -175,7 +173,7 @@ class Detector:
         return seal(FORMAT, VERSION, msgspec.msgpack.encode(body))
 
     def resume(self, content: bytes) -> None:
-        """Put a fresh detector into the state of a snapshot of the same one.
+        """Restore a new detector from a snapshot of the same one.
 
         Raises:
             SnapshotError: for anything else; the detector is then of no more use.
@@ -198,7 +196,9 @@ class Detector:
             raise SnapshotError("a damaged snapshot of a detector", given=str(error)) from error
 
     def _hear_what_is_due(self) -> None:
-        """Watermarks of a part only rise; those of one may wait behind those of another."""
+        """Pass on due completeness bounds. Watermarks of a part only rise; those of one part may wait behind those of
+        another.
+        """
         waiting = deque[tuple[str, int, list[OpenGap]]]()
         for part, heard, opens in self._opens:
             if heard <= self.engine.clock:
@@ -245,6 +245,6 @@ def _unpack_open(packed: Any) -> OpenGap:
 
 
 def detector_id(compiled: Compiled, policy: str) -> str:
-    """The name of the detector of a pattern under a policy."""
-    identity = compiled.automaton.canonical_id
+    """The id of the detector of a pattern under a policy."""
+    identity = compiled.canonical_id
     return identity if policy == "guaranteed" else f"{identity}.{policy}"

@@ -1,6 +1,7 @@
-"""Which engine a detector should run on, told by what it does of late. A pure decision: no clock is read here.
+"""Choice of a detector's engine from its recent work. A pure decision, without a clock.
 
-What a call costs with either engine is reckoned from what the call was about. Of one Xeon core, in microseconds:
+The cost of a call with either engine is estimated from its events, instances touched and composite events. Of one Xeon
+core, in microseconds:
 
 |          | each call | each event | each instance touched | each composite event |
 | ---      | ---       | ---        | ---                   | ---                  |
@@ -13,7 +14,7 @@ making columns of objects; so the size of batches alone decides nothing, and wha
 even at 100 instances touched in a call: with a pattern that touches one per event it takes batches of 400 events, with
 two 80, with ten 11, with fifty 2; and it never pays where nothing but the start looks at an event.
 
-The rule is that of who rents skis. Each look puts on an account what the other engine would have saved since the last
+This is the ski-rental rule. Each look puts on an account what the other engine would have saved since the last
 look, less a margin; the account never goes below nothing. When as much is on it as it costs to hand the state over, the
 other engine is taken. So about that is what having the wrong engine costs, and it does not flap, for to go
 back takes another account. What speaks for the columnar engine leaks away, so that within a few seconds a load that is
@@ -33,35 +34,38 @@ from distced.detectors.runtime.engines import EngineName
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
 
 LEAK: Final = 0.02
-"""What leaks away of the account for the columnar engine, of each second that passes. What saves less than this share
-of a core is not worth getting the engine ready, nor the hundred megabytes that takes."""
+"""Leak of the account for the columnar engine, per second. A saving below this share of a core does not pay for
+preparing the engine, nor for the hundred megabytes it takes.
+"""
 
 LOOK_EVERY: Final = SECOND // 4
-"""How often it is looked at what was done, ns: what is looked at costs a microsecond or two."""
+"""Interval between evaluations of the work done, ns: one costs a microsecond or two."""
 
 MARGIN: Final = 1.5
-"""How many times as much the engine at work has to cost: about as far as the figures may be off."""
+"""Factor by which the current engine has to cost more: about the error of the cost figures."""
 
 REMEMBERED: Final = 60 * SECOND
-"""How fast is forgotten how differently the engines count, ns. Where that alone speaks for the columnar engine the
-other one is tried again about so often."""
+"""Time constant, ns, of the difference in instances touched by the two engines. While only that difference favours the
+columnar engine, the other one is retried about this often.
+"""
 
 LEAST: Final = 100 * MILLISECOND
-"""What has to be on the account at the least, ns: it leaks away in five seconds. Sources send once a second or so, and
-what they send within some seconds is one load."""
+"""Least balance of the account for a switch, ns: it leaks away in five seconds. Sources send about once a second, and
+their output of some seconds is one load.
+"""
 
 MOST_LIVE: Final = 200_000
-"""Where there are more instances the columnar engine is not taken: the node would stand still for two seconds."""
+"""Maximum of instances for a switch to the columnar engine; with more the node would block for two seconds."""
 
 HAND_OVER: Final = MILLISECOND
 HAND_OVER_INSTANCE: Final = 10_000
-"""What it costs to hand the state over to the other engine, ns: at any rate, and of each instance. The node stands
-still meanwhile, as it does for a snapshot."""
+"""Cost of the handover to the other engine, ns: fixed, and per instance. The node blocks meanwhile, as for a snapshot.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What an engine costs, ns: each call, event, instance touched, and composite event."""
+    """Costs of an engine, ns: each call, event, instance touched, and composite event."""
 
     call: int
     event: int
@@ -69,7 +73,7 @@ class Costs:
     found: int
 
     def of(self, calls: int, events: int, touched: float, found: int) -> float:
-        """What so much costs."""
+        """Cost of n calls, events, instances touched and composite events, ns."""
         return calls * self.call + events * self.event + touched * self.touched + found * self.found
 
 
@@ -77,13 +81,13 @@ STEPWISE: Final = Costs(1_000, 250, 500, 2_500)
 COLUMNAR: Final = Costs(50_000, 600, 25, 7_000)
 
 
-class Figures(Protocol):
-    """What a detector has done so far, and how it is.
+class EngineLoad(Protocol):
+    """Work of a detector's engine so far, and its state.
 
     Attributes:
         at_work: its engine.
         touched: how many pairs of an instance and an event were looked at.
-        behind: how many events were behind what was consumed already.
+        behind: number of events that arrived behind the clock.
         live: how many instances there are.
     """
 
@@ -100,27 +104,29 @@ class Figures(Protocol):
     def live(self) -> int: ...
 
 
-class Choice(Protocol):
-    """Says of one detector which engine it should run on."""
+class EngineChooser(Protocol):
+    """Chooses the engine of one detector."""
 
-    def told(self, calls: int, events: int, found: int, now: int, figures: Figures) -> EngineName:
-        """The detector's engine was called, and has consumed so many events and found so many composite ones."""
+    def choose(self, calls: int, events: int, found: int, now: int, load: EngineLoad) -> EngineName:
+        """The engine to use from now on, after calls with this many events consumed and composite events detected, at
+        `now` ns.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Forced:
-    """Always the same engine."""
+    """Fixed choice of one engine."""
 
     engine: EngineName
 
-    def told(self, calls: int, events: int, found: int, now: int, figures: Figures) -> EngineName:
-        """This one."""
+    def choose(self, calls: int, events: int, found: int, now: int, load: EngineLoad) -> EngineName:
+        """The fixed engine."""
         return self.engine
 
 
 class EngineChoice:
-    """The engine that costs less, as far as can be told from what was done of late."""
+    """The cheaper engine, estimated from recent work."""
 
     __slots__ = (
         "_account",
@@ -150,19 +156,21 @@ class EngineChoice:
         self._rate = 0.0
         self._extra: float | None = None
 
-    def told(self, calls: int, events: int, found: int, now: int, figures: Figures) -> EngineName:
-        """The detector's engine was called, and has consumed so many events and found so many composite ones."""
+    def choose(self, calls: int, events: int, found: int, now: int, load: EngineLoad) -> EngineName:
+        """The engine to use from now on, after calls with this many events consumed and composite events detected, at
+        `now` ns.
+        """
         self._calls += calls
         self._events += events
         self._found += found
         if self._looked_at is not None and 0 <= now - self._looked_at < LOOK_EVERY:
             return self._wanted
-        self._look(now, figures)
+        self._look(now, load)
         return self._wanted
 
-    def _look(self, now: int, figures: Figures) -> None:
-        at_work, live = figures.at_work, figures.live
-        touched, behind = figures.touched, figures.behind
+    def _look(self, now: int, load: EngineLoad) -> None:
+        at_work, live = load.at_work, load.live
+        touched, behind = load.touched, load.behind
         if self._looked_at is not None and at_work == self._at_work:
             # A clock that was set back says nothing of how long it was.
             since = max(0, now - self._looked_at)
@@ -183,7 +191,7 @@ class EngineChoice:
             self._wanted = "columnar" if pays and live <= MOST_LIVE else "stepwise"
 
     def _add(self, since: int, touched: int, behind: int, live: int) -> None:
-        """Put on the account what the other engine would have saved."""
+        """Add the other engine's estimated saving to the account."""
         calls, events, found = self._calls, self._events, self._found
         columnar = COLUMNAR.of(calls, events, touched, found)
         # For an event that is behind it hands the state over to the other engine and takes it back.

@@ -1,25 +1,23 @@
-"""The engine of a detector, whichever it is at the moment: replaced while it runs, and nobody notices.
+"""Replacement of a detector's engine at run time, with the same composite events.
 
-Which one it should be is said by a choice (`detectors.runtime.engine_choice`), and whether the columnar one may be had
-at once by a readiness (`detectors.readiness`). State is handed over as it is between two calls, so what is found stays
-the same. What the columnar engine would have the stepwise one run inside anyway stays with the stepwise engine. An
-engine that is both was rejected: whoever has the engine at work calls it without a detour, and that is once for every
-frame.
+A choice (`detectors.runtime.engine_choice`) selects the engine; a `Readiness` (`detectors.warm_start`) says whether the
+columnar one is available at once. State is handed over between two calls, so the composite events stay the same.
+Patterns that the columnar engine would delegate to the stepwise one stay with the stepwise engine. A combined engine
+was rejected: its detour would cost time once per frame.
 
 A columnar engine is made for long recordings: it holds batches until there are very many, and remembers texts and keys
-for as long as it lives. A detector lives on. So every now and then it is told to let go of what nobody refers to, and
-after very many events it is replaced by another one, which goes on with what is alive.
+for as long as it lives. A detector lives on. So the engine is compacted periodically, and
+after very many events replaced by another one, which continues with the live instances.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from distced.detectors.compiler import Compiled
-from distced.detectors.readiness import Readiness
-from distced.detectors.runtime.engine_choice import Choice, EngineChoice, Forced
+from distced.detectors.runtime.engine_choice import EngineChoice, EngineChooser, Forced
 from distced.detectors.runtime.engines import EngineName, Kinds, chosen
 from distced.detectors.stepwise.engine import StepwiseEngine
 
@@ -27,33 +25,48 @@ if TYPE_CHECKING:
     from distced.detectors.columnar.engine import ColumnarEngine
 
 LET_GO_AFTER: Final = 100_000
-"""After how many events a columnar engine is to let go of those that nobody refers to: some thirty megabytes."""
+"""Number of events after which a columnar engine is compacted: some thirty megabytes."""
 
 CALL: Final = 50
-"""How many events a call counts for, because each is a batch that is held, and that is gone through with every call."""
+"""Number of events a call counts as: each call adds a batch that later calls go through."""
 
 RENEW_AFTER: Final = 500_000
-"""After how many events it is replaced, at the least: texts that are all different take a hundred megabytes."""
+"""Minimum of events before a columnar engine is replaced: texts that all differ take a hundred megabytes."""
 
 RENEW_PER_INSTANCE: Final = 200
-"""And at the least so many events for each instance: to hand one over and back costs as much as some twenty."""
+"""Minimum of events per instance before a replacement: a handover and back costs as much as some twenty."""
+
+
+class Readiness(Protocol):
+    """Readiness of the columnar engine.
+
+    Attributes:
+        problem: why it cannot be had; empty while nothing is known to be in the way.
+    """
+
+    @property
+    def problem(self) -> str: ...
+
+    def ready(self) -> bool:
+        """Whether the engine can be used at once. If not, its preparation starts, unless it is unavailable."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """How engines are chosen for the detectors of a node.
+    """Settings of the choice of engines for the detectors of a node.
 
     Attributes:
         readiness: whether the columnar engine may be had.
-        choice: makes the choice for a detector; it is made again where it has to begin anew.
+        choice: makes the choice for a detector; it is made again where it has to begin again.
     """
 
     readiness: Readiness
-    choice: Callable[[], Choice] = EngineChoice
+    choice: Callable[[], EngineChooser] = EngineChoice
 
 
 def engines(name: EngineName, readiness: Readiness) -> Engines | None:
-    """How engines of this name are chosen; None for the stepwise engine in any case.
+    """Settings of the choice of engines by name; None for the stepwise engine in any case.
 
     Raises:
         DistcedError: for a name that is none, and where the columnar engine is asked for and cannot be had.
@@ -67,16 +80,14 @@ class SwitchedEngine:
     """The engine of one pattern.
 
     Attributes:
-        engine: the one at work.
+        engine: the current one.
     """
 
     def __init__(
         self, compiled: Compiled, kinds: Kinds, engines: Engines | None = None, *, records: bool = False
     ) -> None:
-        """
-        Args:
-            engines: how it is chosen; None for the stepwise engine in any case.
-            records: say of each composite event how it came about; then it stays with the stepwise engine.
+        """Args: engines: settings of the choice; None for the stepwise engine in any case. records: attach provenance
+        to each composite event, which keeps the stepwise engine.
         """
         self.engine: StepwiseEngine | ColumnarEngine = StepwiseEngine([compiled], kinds, records=records)
         self._compiled = compiled
@@ -85,39 +96,38 @@ class SwitchedEngine:
         self._choice = None if self._engines is None else self._engines.choice()
         # What engines have touched that are gone.
         self._touched = 0
-        # How many events the columnar engine has consumed since it was new, and since it was told to let go.
+        # How many events the columnar engine has consumed since it was new, and since its last compaction request.
         self._consumed = self._held = 0
 
     @property
     def at_work(self) -> EngineName:
-        """Which engine it is."""
+        """The name of the current engine."""
         return "stepwise" if isinstance(self.engine, StepwiseEngine) else "columnar"
 
     @property
     def touched(self) -> int:
-        """How many pairs of an instance and an event were looked at so far."""
+        """Number of pairs of an instance and an event examined."""
         return self._touched + self.engine.touched
 
     @property
     def behind(self) -> int:
-        """How many events were behind what was consumed already."""
+        """Number of events that arrived behind the clock."""
         return self.engine.behind
 
     @property
     def live(self) -> int:
-        """About how many instances there are; those that are gone may count for a while."""
+        """Approximate number of instances; ended ones may count for a while."""
         engine = self.engine
         if isinstance(engine, StepwiseEngine):
-            return sum(unit.matcher.waiting.live for unit in engine.units)
+            return sum(unit.matcher.store.live for unit in engine.units)
         return engine.live_instances()
 
     def used(self, calls: int, events: int, found: int, now: int) -> None:
-        """The engine was called, and has consumed so many events and found so many composite ones; perhaps another one
-        goes on."""
+        """Account for a call that consumed n events and detected m composite events; may switch the engine."""
         choice, settings = self._choice, self._engines
         if choice is None or settings is None:
             return
-        wanted = choice.told(calls, events, found, now, self)
+        wanted = choice.choose(calls, events, found, now, self)
         engine = self.engine
         if isinstance(engine, StepwiseEngine):
             if wanted == "columnar" and settings.readiness.ready():
@@ -125,10 +135,10 @@ class SwitchedEngine:
         elif wanted == "stepwise":
             self._take(engine.stepwise())
         else:
-            self._keep_house(engine, calls, events)
+            self._compact(engine, calls, events)
 
     def home(self) -> StepwiseEngine:
-        """The stepwise engine is at work now, and the choice begins anew."""
+        """Switch to the stepwise engine, and restart the choice."""
         if self._engines is not None:
             self._choice = self._engines.choice()
         engine = self.engine
@@ -139,11 +149,11 @@ class SwitchedEngine:
         return made
 
     def stay(self) -> StepwiseEngine:
-        """The stepwise engine is at work from now on."""
+        """Switch to the stepwise engine for good."""
         self._engines = self._choice = None
         return self.home()
 
-    def _keep_house(self, engine: ColumnarEngine, calls: int, events: int) -> None:
+    def _compact(self, engine: ColumnarEngine, calls: int, events: int) -> None:
         self._consumed += events
         self._held += events + CALL * calls
         if self._consumed >= RENEW_AFTER and self._consumed >= RENEW_PER_INSTANCE * self.live:

@@ -1,4 +1,4 @@
-"""The engines, and which of them is taken.
+"""The engines, and the choice between them for a replay.
 
 Both run the same automata and find the same. The stepwise engine is quick to start, light, and the one to read; the
 columnar engine takes some seconds to come up and is many times as fast on batches of a few dozen events or more. It
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from distced.detectors.compiler import Compiled
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.middleware.cli.output import messages
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import Kind
 
@@ -25,20 +24,21 @@ EngineName: TypeAlias = Literal["auto", "stepwise", "columnar"]
 ENGINE_NAMES: Final[tuple[EngineName, ...]] = ("auto", "stepwise", "columnar")
 
 Kinds: TypeAlias = Callable[[str], Mapping[str, Kind] | None]
-"""The kinds of a type's attributes, where they are known."""
+"""The kinds of a type's attributes, where known."""
 
 PAYS_FROM: Final = 200_000
-"""From so many events on a replay is quicker with the columnar engine, its start included: the stepwise one consumes
-about half a million events of a plain pattern in the two seconds it takes the other to come up."""
+"""Number of events from which a replay is faster with the columnar engine, its start included: the stepwise one
+consumes about half a million events of a plain pattern in the two seconds the other takes to start.
+"""
 
 
 def has_columnar() -> bool:
-    """Whether the columnar engine can be had here."""
+    """Whether the columnar engine is installed."""
     return find_spec("numba") is not None
 
 
 def chosen(name: EngineName, events: int) -> EngineName:
-    """The engine for a replay of so many events.
+    """The engine for a replay of n events.
 
     Raises:
         DistcedError: for a name that is none, and where the columnar engine is asked for and cannot be had.
@@ -52,12 +52,19 @@ def chosen(name: EngineName, events: int) -> EngineName:
         )
     if name != "auto":
         return name
-    if events < PAYS_FROM:
-        return "stepwise"
-    if not has_columnar():
-        messages().print("the stepwise engine is taken, because numba is not installed: pip install 'distced[fast]'")
-        return "stepwise"
-    return "columnar"
+    return "columnar" if events >= PAYS_FROM and has_columnar() else "stepwise"
+
+
+def notice(name: EngineName, events: int = 0) -> str | None:
+    """A note on the engine for the user of a replay of n events, while it is compiled or missing; None for none."""
+    if chosen(name, events) == "columnar":
+        from distced.detectors.columnar.loop import is_compiled
+
+        if not is_compiled():
+            return "the columnar engine is being compiled, once for this version on this machine (about 20 s)"
+    elif name == "auto" and events >= PAYS_FROM:
+        return "the stepwise engine is taken, because numba is not installed: pip install 'distced[fast]'"
+    return None
 
 
 def make_engine(
@@ -67,7 +74,7 @@ def make_engine(
     engine: EngineName = "stepwise",
     records: bool = False,
 ) -> StepwiseEngine | ColumnarEngine:
-    """An engine by its name; `auto` is the stepwise one, for nothing is known of what is to come."""
+    """An engine by name; `auto` is the stepwise one, because the load ahead is unknown."""
     if chosen(engine, 0) == "stepwise":
         return StepwiseEngine(patterns, kinds, records=records)
     from distced.detectors.columnar.engine import ColumnarEngine

@@ -1,1 +1,1 @@
-"""The stepwise engine: one event at a time, in plain Python; the live path, and the one to read."""
+"""The stepwise engine: one event at a time, in plain Python; the live path, and the reference to read."""

@@ -1,8 +1,8 @@
-"""The composite events an automaton finds: made from completed matches, each once.
+"""The composite events of an automaton: built from completed matches, without duplicates.
 
 Two composite events with one id are one (design, section 1), and the earliest counts: the first in the order of
 detection and, among those one event completes, the one that began first. Where a side of a `&` is found in several ways
-at that moment, which bind different events, whoever reads it goes on with each of them. An id can come again later only
+at that moment, which bind different events, its reader goes on with each of them. An id can come again later only
 where a match may end in something that is no constituent, or where a part brings old constituents; only then ids are
 remembered.
 
@@ -11,13 +11,14 @@ For a detector whose composite events are parts of other patterns every way to o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from msgspec import structs
 
-from distced.detectors.automata.automaton import Automaton, Delegated
+from distced.detectors.automata.automaton import Automaton
+from distced.detectors.automata.properties import begins_with_repeats, may_repeat
 from distced.detectors.stepwise.inner_events import PartEvent, PartMatch
 from distced.detectors.stepwise.instance import Chain, Instance, Origin, chain_events
 from distced.middleware.model.events import (
@@ -39,24 +40,24 @@ _NO_EVENT: Final = Event("", 0, 0, "", 0, {})
 
 @dataclass(slots=True)
 class _Ways:
-    """The ways to a composite event that were found in one instant.
+    """The ways to a composite event detected in one instant.
 
     Attributes:
         moment: the first of them.
-        records: those that are known, by what tells most of them apart.
+        records: the known ones, by the property that distinguishes most of them.
     """
 
     moment: OrderKey
     records: dict[tuple[object, ...], list[Record]]
 
 
-class Findings:
-    """Makes composite events and keeps them until they are taken.
+class Composites:
+    """Builds composite events and keeps them until taken.
 
     Attributes:
         found: since they were last taken, in the order of detection.
         now: the event at hand, which completes matches.
-        reported: the constituents, and the `lo`, of composite events that may be found again, by id.
+        reported: the constituents, and the `lo`, of composite events that may be detected again, by id.
     """
 
     def __init__(
@@ -68,10 +69,7 @@ class Findings:
         records: bool = False,
         filtered: bool = False,
     ) -> None:
-        """
-        Args:
-            filtered: the final filter has been asked already.
-        """
+        """Args: filtered: the final filter has been applied already."""
         self.automaton = automaton
         self._records = records
         self.found: list[CompositeEvent] = []
@@ -82,8 +80,8 @@ class Findings:
         # Who takes one more constituent takes a later one, unless a part brings it: to an instance that waits, or to
         # none.
         self._parts_repeat = any(part.repeats for part in automaton.delegated)
-        self._keeps_all = automaton.joints > 0 or _begins_with_repeats(automaton)
-        # What the moment at hand has brought so far: the place in `found` by digest.
+        self._keeps_all = automaton.joints > 0 or begins_with_repeats(automaton)
+        # Composite events of the current moment: the index in `found` by digest.
         self._by: Event = _NO_EVENT
         self._moment: tuple[object, ...] = ()
         self._places: dict[int, int] = {}
@@ -100,11 +98,11 @@ class Findings:
         self._condition = True if condition is None else compile_condition(condition, scope)
 
     def keep_records(self) -> None:
-        """Leave a record for each way from now on."""
+        """Keep a record of each way from now on."""
         self._records = True
 
     def take(self) -> list[CompositeEvent]:
-        """The composite events found since the last call."""
+        """The composite events detected since the last call."""
         found, self.found = self.found, []
         self._places.clear()
         for places in self._ways.values():
@@ -129,7 +127,7 @@ class Findings:
         key: object,
         origin: Origin | None,
     ) -> None:
-        """A match is complete: report its composite event, unless the final filter rules it out."""
+        """Report the composite event of a complete match, unless the final filter rejects it."""
         events = chain_events(chain)
         if self.automaton.parts:
             events = list({event.id: event for event in sorted(events, key=_order)}.values())
@@ -151,17 +149,17 @@ class Findings:
             self._type, lo, hi, source, digest, attributes, constituents=constituents, events=tuple(events)
         )
         if self._records:
-            # Of a match that had begun before records were kept nobody knows where.
+            # Of a match that had begun before records were kept the place is unknown.
             record = None if origin is None else self._record(lo, bindings, registers, key, origin)
             self._report_record(composite, record)
         else:
             self._report(composite)
 
     def forget(self, floor: int, instances: Callable[[], Iterable[Instance]]) -> None:
-        """Forget ids that cannot come again, now and then.
+        """Periodically drop ids that cannot repeat.
 
         They began before `floor`, so that they span more than the window; or, where no side of a `&` can bring old
-        constituents anew, no instance holds just these constituents: whoever takes one more takes a later one.
+        constituents again, no instance holds just these constituents: one that takes one more takes a later one.
         """
         if len(self.reported) < self._forget_at:
             return
@@ -174,7 +172,7 @@ class Findings:
         self._forget_at = max(_REMEMBER_LEAST, 2 * len(self.reported))
 
     def _may_come(self, constituents: tuple[EventId, ...], held: set[tuple[EventId, ...]]) -> bool:
-        """Whether an instance may come to these constituents: it has all of them, or the first and waits for a part."""
+        """Whether an instance may reach these constituents: it has all of them, or the first and waits for a part."""
         if constituents in held:
             return True
         return self._parts_repeat and any(constituents[:count] in held for count in range(len(constituents)))
@@ -189,7 +187,7 @@ class Findings:
         registers: tuple[Attribute, ...],
         key: object,
     ) -> PartEvent:
-        """What a side of a `&` found. Its id says nothing of what it hands on, which is the pattern's around it."""
+        """The composite event of a side of a `&`. Its id is independent of the values handed on."""
         automaton = self.automaton
         bound, counted = self._handed_on(bindings, registers)
         return PartEvent(
@@ -221,7 +219,7 @@ class Findings:
     def _handed_on(
         self, bindings: tuple[Event | None, ...], registers: tuple[Attribute, ...]
     ) -> tuple[dict[str, Event], dict[str, Attribute]]:
-        """What is read outside: events by variable, values by register."""
+        """Values read outside: events by variable, values by register."""
         automaton = self.automaton
         if not automaton.exports:
             return {}, {}
@@ -238,7 +236,7 @@ class Findings:
         return bound, counted
 
     def _report_record(self, composite: CompositeEvent, record: Record | None) -> None:
-        """Note one more way to a composite event. Those of one instant go together."""
+        """Record a further way to a composite event. Those of one instant are grouped."""
         if self._by.hi != self.now.hi:
             self._places.clear()
         self._by = self.now
@@ -288,36 +286,15 @@ class Findings:
         self.found.append(composite)
 
 
-def may_repeat(automaton: Automaton) -> bool:
-    """Whether a composite event may be found again later: where a match may end in what is no constituent, or a part
-    of it may."""
-    if automaton.joints or any(part.repeats for part in automaton.delegated):
-        return True
-    return any(
-        automaton.states[state].accepting and (position.hidden or _matches_timer(position.label.by_type))
-        for position, arrival in zip(automaton.positions, automaton.arrivals, strict=True)
-        for state in arrival
-    )
-
-
-def _begins_with_repeats(automaton: Automaton) -> bool:
-    """Whether it begins with a delegated part whose composite events may come again."""
-    begins = (
-        automaton.positions[move.position] for place in automaton.starts for move in automaton.states[place].moves
-    )
-    parts = (automaton.parts[position.part] for position in begins if position.part is not None)
-    return any(isinstance(part, Delegated) and part.repeats for part in parts)
-
-
 def _place(event: Event) -> OrderKey:
-    """The order key of an event that was matched. Time events that are due together are one moment."""
+    """The order key of a matched event. Time events due together are one moment."""
     if isinstance(event, PartMatch):
         return event.record.last
     return (event.hi, event.hi, TIME, "@", 0) if event.rank == TIME else event.key
 
 
 def _fired(event: Event) -> Event:
-    """A time event as others see it: what its number was here means nothing there."""
+    """A time event without its internal number, which has no meaning outside."""
     return Event("@", event.hi, event.hi, "@", max(event.hi, 0), {})
 
 
@@ -326,16 +303,12 @@ def _order_of_record(record: Record) -> tuple[object, ...]:
 
 
 def _alike(one: CompositeEvent, other: CompositeEvent) -> bool:
-    """Whether two ways to one composite event are the same to whoever reads it: a side may hand on different things."""
+    """Whether two ways to one composite event are equal to its reader: a side may hand on different values."""
     return not isinstance(one, PartEvent) or not isinstance(other, PartEvent) or one.carried() == other.carried()
 
 
-def _matches_timer(by_type: Mapping[str, object]) -> bool:
-    return any(name[0] == "@" for name in by_type)
-
-
 def key_values(names: tuple[str, ...], key: object) -> tuple[Attribute, ...]:
-    """The attributes' values a key was made of: one value or several, booleans set apart in tuples."""
+    """The attribute values of a key: one value or several, booleans wrapped in tuples."""
     if not names:
         return ()
     values = key if len(names) > 1 and isinstance(key, tuple) else (key,)

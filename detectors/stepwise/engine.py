@@ -1,9 +1,9 @@
-"""The stepwise engine: patterns together, their parts and what they publish included, one event at a time.
+"""The stepwise engine: several patterns, with their parts and publications, one event at a time.
 
 Where nothing depends on anything else each automaton is offered each event as it comes. A side of a `&`, a pattern that
 reads what another publishes, and consumption by epochs need more care: a composite event has the `hi` of its last event
 but an earlier `lo`, so it may sort before events that were already there. Such patterns are run one instant after the
-other: all events of an instant are at hand before the first is consumed, and whoever is read runs before its readers.
+other: all events of an instant are at hand before the first is consumed, and publishers run before their readers.
 So are patterns with delegated parts, whose records arrive as composite events and count in the place of their last
 event.
 """
@@ -22,7 +22,7 @@ from distced.detectors.stepwise.inner_events import PartMatch, part_events, part
 from distced.detectors.stepwise.instance import BEFORE_ALL
 from distced.detectors.stepwise.matcher import Matcher
 from distced.detectors.stepwise.provenance import hear_open, open_gaps
-from distced.detectors.stepwise.throttling import Thinner, mark, unmarked
+from distced.detectors.stepwise.throttling import Throttler, mark, unmarked
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import CompositeEvent, Event, EventId, OpenGap, OrderKey
 from distced.middleware.model.timestamps import INSTANT_MAX
@@ -30,7 +30,7 @@ from distced.middleware.model.timestamps import INSTANT_MAX
 
 @dataclass(slots=True)
 class _Unit:
-    """An automaton among others.
+    """An automaton in the engine.
 
     Attributes:
         reads: the types whose composite events other patterns may hand to it: those that its pattern names anywhere, so
@@ -50,14 +50,14 @@ class _Unit:
 
 
 class StepwiseEngine:
-    """Detects the composite events of one or more patterns.
+    """Detector of the composite events of one or more patterns.
 
     Events are fed in order of consumption; one that is behind what was consumed already counts as late and is offered
     to whom it may still concern.
 
     Attributes:
         units: the automata, each after those it reads.
-        thinners: the thinnings the patterns need, each after those it builds on.
+        throttlers: those the patterns need, each after those it builds on.
         pending: events of the instant that is not over yet, in order.
         clock: up to this instant, ns, everything has happened; time events due until then have fired.
         late: how many events came behind an instant that was over; counted where one instant is run after the other.
@@ -71,15 +71,12 @@ class StepwiseEngine:
         *,
         records: bool = False,
     ) -> None:
-        """
-        Args:
-            records: say of each composite event how it came about, for the patterns it is part of.
-        """
+        """Args: records: attach provenance to each composite event, for the patterns it is part of."""
         self.patterns = tuple(patterns)
         self._records = records
         self.units: list[_Unit] = []
-        thinnings = {each.mark: each for pattern in patterns for each in pattern.thinnings}
-        self.thinners = [Thinner(thinning) for thinning in thinnings.values()]
+        throttlings = {each.mark: each for pattern in patterns for each in pattern.throttlings}
+        self.throttlers = [Throttler(throttling) for throttling in throttlings.values()]
         self.pending: list[Event] = []
         self.clock = BEFORE_ALL
         self.late = 0
@@ -94,18 +91,18 @@ class StepwiseEngine:
             unit.readers or unit.matcher.automaton.epochs for unit in self.units
         )
         self._with_timers = [unit for unit in self.units if unit.matcher.automaton.timers]
-        thinned = frozenset(thinning.type_name for thinning in thinnings.values())
-        # Of these there is more to come in an instant, before or behind what there is: they are thinned by who reads
+        throttled = frozenset(throttling.type_name for throttling in throttlings.values())
+        # Of these there is more to come in an instant, before or behind what there is: they are throttled by who reads
         # them, when all is found that there is.
-        self._thinned_late = thinned & frozenset(
+        self._throttled_late = throttled & frozenset(
             unit.matcher.automaton.output.type_name
             for unit in self.units
             if unit.publishes and unit.readers and unit.matcher.automaton.output is not None
         )
-        self._thinned = thinned - self._thinned_late
+        self._throttled = throttled - self._throttled_late
 
     def feed(self, events: Iterable[Event]) -> list[CompositeEvent]:
-        """Consume events in order; the composite events found by them, each with the `hi` of its last event."""
+        """Consume events in order; the composite events detected, each with the `hi` of its last event."""
         if self.by_instants:
             for event in events:
                 self._feed_instant(event)
@@ -120,25 +117,25 @@ class StepwiseEngine:
         return self._found()
 
     def _offer(self, events: Iterable[Event]) -> None:
-        """Offer each automaton each event as it comes."""
-        if len(self.units) == 1 and not self.thinners:
+        """Offer each event to each automaton in order."""
+        if len(self.units) == 1 and not self.throttlers:
             matcher = self.units[0].matcher
-            offer, alarms = matcher.offer, matcher.waiting.alarms
+            offer, timers = matcher.offer, matcher.store.timers
             for event in events:
-                if alarms and alarms[0][0] < event.hi:
+                if timers and timers[0][0] < event.hi:
                     matcher.fire(event.hi - 1)
                 offer(event)
         else:
-            matchers = [(unit.matcher, unit.matcher.waiting.alarms) for unit in self.units]
+            matchers = [(unit.matcher, unit.matcher.store.timers) for unit in self.units]
             for event in events:
                 event = self._mark(event)
-                for matcher, alarms in matchers:
-                    if alarms and alarms[0][0] < event.hi:
+                for matcher, timers in matchers:
+                    if timers and timers[0][0] < event.hi:
                         matcher.fire(event.hi - 1)
                     matcher.offer(event)
 
     def advance(self, watermark: int) -> list[CompositeEvent]:
-        """Time has passed: no event with `hi <= watermark` will come any more. What this lets happen is found."""
+        """Advance time: no event with `hi <= watermark` comes any more. The composite events thereby detected."""
         if watermark <= self.clock:
             return []
         if self.by_instants:
@@ -151,7 +148,7 @@ class StepwiseEngine:
         return self._found()
 
     def settle(self) -> list[CompositeEvent]:
-        """Do not wait for more events of the instant at hand: best effort consumes on arrival."""
+        """Do not wait for more events of the current instant: best effort consumes on arrival."""
         if self.pending and self.by_instants:
             self._run_until(self.pending[0].hi)
         else:
@@ -159,18 +156,18 @@ class StepwiseEngine:
         return self._found()
 
     def finish(self) -> list[CompositeEvent]:
-        """No event will come any more, and time goes on for ever: every time event fires."""
+        """End of the input: time goes on for ever, and every time event fires."""
         return self.advance(INSTANT_MAX)
 
     def keep_records(self) -> None:
-        """Keep records from now on; of matches that have begun already there are none."""
+        """Keep records from now on; matches already begun have none."""
         self._records = True
         for unit in self.units:
             if unit.publishes:
                 unit.matcher.keep_records()
 
     def open_gaps(self) -> list[OpenGap]:
-        """How far the records of its pattern are complete, as far as that is news since it was asked last.
+        """Completeness bounds of the pattern's records, as far as changed since the last call.
 
         To be asked between two calls; it then holds for everything with `hi` beyond the clock.
         """
@@ -178,7 +175,7 @@ class StepwiseEngine:
         return open_gaps(unit.matcher)
 
     def hear_open(self, detector: str, opens: Iterable[OpenGap]) -> None:
-        """The detector of a delegated part has said how far its records are complete: give up what waits in vain."""
+        """Receive a completeness bound of the records of a delegated part; drop what waits in vain."""
         for unit, type_name, part in self._from_outside.get(detector, ()):
             if unit.matcher.awaits_matches(type_name):
                 for each in opens:
@@ -186,7 +183,7 @@ class StepwiseEngine:
 
     @property
     def behind(self) -> int:
-        """How many events were behind what was consumed already."""
+        """Number of events that arrived behind the clock."""
         behind = self.late
         for unit in self.units:
             behind = max(behind, unit.matcher.late)
@@ -194,21 +191,21 @@ class StepwiseEngine:
 
     @property
     def touched(self) -> int:
-        """How many pairs of an instance and an event were looked at, inner automata included: the load so far.
+        """Number of pairs of an instance and an event examined, inner automata included: the load so far.
 
         Counted from 0 again where the engine goes on from a snapshot.
         """
         return sum(unit.matcher.touched for unit in self.units)
 
     def next_due(self) -> int | None:
-        """The instant the next time event is due, ns; None if none is set off."""
+        """The instant the next time event is due, ns; None without a pending one."""
         return min(
-            (due for unit in self._with_timers if (due := unit.matcher.waiting.next_due()) is not None), default=None
+            (due for unit in self._with_timers if (due := unit.matcher.store.next_due()) is not None), default=None
         )
 
     def live_instances(self) -> int:
-        """How many instances there are."""
-        return sum(len(unit.matcher.waiting.instances()) for unit in self.units)
+        """Number of live instances."""
+        return sum(len(unit.matcher.store.instances()) for unit in self.units)
 
     def _offer_pending(self, until: int) -> None:
         if self.pending and self.pending[0].hi <= until:
@@ -227,11 +224,11 @@ class StepwiseEngine:
         self.pending.append(self._mark(event))
 
     def _run_until(self, limit: int) -> None:
-        """Let every instant until `limit` happen that has events or time events."""
+        """Process every instant up to `limit` that has events or time events."""
         while True:
             instant = self.pending[0].hi if self.pending else INSTANT_MAX + 1
             for unit in self._with_timers:
-                due = unit.matcher.waiting.next_due()
+                due = unit.matcher.store.next_due()
                 if due is not None and due < instant:
                     instant = due
             if instant > limit:
@@ -249,7 +246,7 @@ class StepwiseEngine:
         for unit in self.units:
             inbox, unit.inbox = unit.inbox, []
             offered = sorted((*events, *inbox), key=_place) if inbox else events
-            if self._thinned_late & unit.reads:
+            if self._throttled_late & unit.reads:
                 offered = [self._marked_once(each, marked) for each in offered]
             matcher = unit.matcher
             if matcher.automaton.epochs:
@@ -270,7 +267,7 @@ class StepwiseEngine:
                 self._hand_on(unit)
 
     def _sort_out(self, events: list[Event]) -> list[Event]:
-        """Put what other detectors found for delegated parts into the inboxes; the other events."""
+        """Put composite events of other detectors for delegated parts into the inboxes; the other events."""
         others: list[Event] = []
         for event in events:
             readers = self._from_outside.get(event.type)
@@ -286,7 +283,7 @@ class StepwiseEngine:
         return others
 
     def _hand_on(self, unit: _Unit) -> None:
-        found = unit.matcher.findings.take()
+        found = unit.matcher.composites.take()
         for reader in unit.readers:
             reader.inbox += found
         if unit.publishes:
@@ -327,28 +324,28 @@ class StepwiseEngine:
                     writer.readers.append(reader)
 
     def _mark(self, event: Event) -> Event:
-        if event.type in self._thinned:
-            return mark(self.thinners, event)
+        if event.type in self._throttled:
+            return mark(self.throttlers, event)
         return event
 
     def _marked_once(self, event: Event, marked: dict[EventId, Event]) -> Event:
-        """The event as all see it who read it in this instant."""
-        if event.type not in self._thinned_late:
+        """The event with its marks, shared by all readers in this instant."""
+        if event.type not in self._throttled_late:
             return event
         if event.id not in marked:
-            marked[event.id] = mark(self.thinners, event)
+            marked[event.id] = mark(self.throttlers, event)
         return marked[event.id]
 
     def _found(self) -> list[CompositeEvent]:
         found = self._published
         self._published = []
         for unit in self.units:
-            if unit.publishes and unit.matcher.findings.found:
-                found += unit.matcher.findings.take()
+            if unit.publishes and unit.matcher.composites.found:
+                found += unit.matcher.composites.take()
             unit.matcher.tidy()
         if len(self.patterns) > 1:
             found.sort(key=_order)
-        if self.thinners:
+        if self.throttlers:
             found = [as_published(composite) for composite in found]
         return found
 
@@ -372,7 +369,7 @@ def in_order(patterns: Sequence[Compiled]) -> list[Compiled]:
 
 
 def as_published(composite: CompositeEvent) -> CompositeEvent:
-    """A composite event with its constituents as they were published."""
+    """A composite event with its constituents in published form."""
     events = tuple(map(unmarked, composite.events))
     records = tuple(
         structs.replace(each, bound={name: unmarked(event) for name, event in each.bound.items()})
@@ -386,5 +383,5 @@ def _order(event: Event) -> OrderKey:
 
 
 def _place(event: Event) -> tuple[OrderKey, bool]:
-    """Where an event is consumed: a match of a delegated part right behind its last event."""
+    """Place of an event in consumption: a match of a delegated part comes directly behind its last event."""
     return event.key, isinstance(event, PartMatch)

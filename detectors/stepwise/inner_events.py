@@ -1,4 +1,4 @@
-"""Events that exist inside an engine only: timers that fired, and what the parts of a pattern found."""
+"""Events internal to an engine: fired timers, and composite events of the parts of a pattern."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _V = TypeVar("_V")
 
 
 class TimeEvent(Event, frozen=True, gc=False):
-    """A timer that fired: instantaneous, and after every other event with the same `hi`."""
+    """A fired timer: instantaneous, and after every other event with the same `hi`."""
 
     rank = TIME
 
 
 class PartEvent(CompositeEvent, frozen=True, gc=False, kw_only=True):
-    """A composite event of a side of a `&`, with what it hands on to the pattern around it.
+    """A composite event of a side of a `&`, with the values handed on to the enclosing pattern.
 
     Attributes:
         bound: the events bound to the variables that are read outside the side.
@@ -28,7 +28,7 @@ class PartEvent(CompositeEvent, frozen=True, gc=False, kw_only=True):
     counted: dict[str, Attribute]
 
     def carried(self) -> tuple[list[tuple[str, EventId]], list[tuple[str, str]]]:
-        """What it hands on, in a form that can be compared."""
+        """The values handed on, in a comparable form."""
         bound = sorted((name, event.id) for name, event in self.bound.items())
         return bound, sorted((name, repr(value)) for name, value in self.counted.items())
 
@@ -44,11 +44,11 @@ class PartMatch(PartEvent, frozen=True, gc=False, kw_only=True):
 
     @property
     def key(self) -> OrderKey:
-        """The place of the last event matched, behind which the pattern around it goes on; not that of the union."""
+        """The place of the last event matched, behind which the enclosing pattern goes on; not that of the union."""
         return self.record.last
 
     def follows(self, last: Event | None, *, strong: bool) -> bool:
-        """Whether this match began with the first start event after `last`, as design, section 2 decides it."""
+        """Whether this match began with the first start event after `last` (design, section 2)."""
         if last is None:
             return True
         first, gap = self.record.first, self.record.gap
@@ -59,7 +59,7 @@ class PartMatch(PartEvent, frozen=True, gc=False, kw_only=True):
 
 
 def part_match(composite: CompositeEvent, record: Record, type_name: str, part: Delegated) -> PartMatch:
-    """A record of a delegated part as the automaton that waits for it sees it."""
+    """A record of a delegated part in the form of the automaton that waits for it."""
     return PartMatch(
         type_name,
         record.lo,
@@ -76,7 +76,8 @@ def part_match(composite: CompositeEvent, record: Record, type_name: str, part: 
 
 
 def part_events(composite: CompositeEvent, type_name: str, part: Delegated) -> list[PartEvent]:
-    """A composite event of a delegated side of a `&`, in each way that hands on something else, as inside one engine.
+    """The composite events of a delegated side of a `&`, one for each different set of values handed on, as inside one
+    engine.
 
     Of its moments the first counts.
     """

@@ -15,14 +15,14 @@ from distced.middleware.model.events import Attribute, Event, OrderKey
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
 
 Origin: TypeAlias = tuple[OrderKey, OrderKey | None, int | None]
-"""Where a match began: the order key of its first event, and the two parts of the gap before it."""
+"""Origin of a match: the order key of its first event, and the two parts of the gap before it."""
 
 Chain: TypeAlias = Any
 """The constituents so far as `(chain before, event)`, the last first; None for none."""
 
 
 class Instance(msgspec.Struct, eq=False, gc=False):
-    """A partial match. Nobody but its pool holds it; a move makes a new one, or changes this where nothing of it stays.
+    """A partial match, held by its pool only; a move creates a new one, or changes this one if nothing of it stays.
 
     A msgspec struct, because instances are made by the hundred thousand a second; nothing it refers to leads back to
     it.
@@ -37,11 +37,11 @@ class Instance(msgspec.Struct, eq=False, gc=False):
         bindings: the event bound to each variable.
         registers: the value of each register, then of each inner key; None while an inner key is not entered.
         windows: the least `lo` matched inside each window, ns; None while it is not entered.
-        timers: the instant each time event is due, ns; None while it is not set off.
+        timers: the due instant of each time event, ns; None for one not started.
         bounds: for each `&` the `hi` its second side must strongly follow, ns; None for none.
-        spent: the values of inner keys that may be entered whose instances have gone their own way.
+        spent: the closed values of inner keys, whose instances have split off.
         origin: where it began; None where no records are kept.
-        alive: False once it has moved or failed; time events that were set off for it then come to nothing.
+        alive: False once it has moved or failed; its pending time events then have no effect.
     """
 
     state: int
@@ -60,7 +60,7 @@ class Instance(msgspec.Struct, eq=False, gc=False):
     alive: bool = True
 
     def moved(self, state: int, chain: Chain, lo: int, event: Event) -> Instance:
-        """The instance after a move that changes nothing but constituents and timestamp."""
+        """The instance after a move that changes only constituents and timestamp."""
         return Instance(
             state,
             self.key,
@@ -99,7 +99,7 @@ AFTER_ALL: Final = INSTANT_MAX
 
 
 def chain_events(chain: Chain) -> list[Event]:
-    """The events of a chain, the first first."""
+    """The events of a chain, in order."""
     events: list[Event] = []
     while chain is not None:
         events.append(chain[1])
@@ -109,7 +109,7 @@ def chain_events(chain: Chain) -> list[Event]:
 
 
 def same_chain(one: Chain, other: Chain) -> bool:
-    """Whether two chains hold the same events. Walked, not compared: a chain may be longer than Python's stack."""
+    """Whether two chains hold the same events. Iterative: a chain may be longer than Python's stack."""
     while one is not other:
         if one is None or other is None or one[1].id != other[1].id:
             return False
@@ -118,7 +118,9 @@ def same_chain(one: Chain, other: Chain) -> bool:
 
 
 def _same_last(one: Event | None, other: Event | None) -> bool:
-    """Two parts may end with the same event; nothing but its place and type matters to the instance."""
+    """Whether two instances have equal last events; only place and type matter, as two parts may end with the same
+    event.
+    """
     return one is not None and other is not None and one.key == other.key and one.rank == other.rank
 
 

@@ -1,4 +1,4 @@
-"""The instances of a matcher that wait, and the time events they have set off.
+"""The waiting instances of a matcher, and their pending time events.
 
 Instances wait in pools, one for each state, split by the value of the whole pattern's key, so that an event meets only
 instances it may concern. An instance whose window has closed can match nothing any more and is swept out now and then.
@@ -14,27 +14,27 @@ from distced.detectors.stepwise.instance import Instance
 Pool: TypeAlias = dict[object, list[Instance]]
 
 SWEEP_LEAST: Final = 16_384
-"""With so many instances those whose window has closed are looked for, and again whenever there are twice as many."""
+"""Number of instances that triggers the first sweep of closed windows; the next one follows when the number has
+doubled.
+"""
 
 
-class Waiting:
-    """Who waits.
+class InstanceStore:
+    """The instances of a matcher and their pending time events.
 
     Attributes:
         pools: for each state the instances in it by key.
-        alarms: a heap of (due, timer, number, instance): the time events that were set off.
+        timers: a heap of (due, timer, number, instance): the pending time events.
         live: how many instances there are, dead ones not yet swept out included.
-        numbers: how many time events were set off or have fired; tells those with one instant apart.
+        numbers: number of time events started or fired; orders those with one instant.
     """
 
     def __init__(self, states: int, window: int, *, timed: bool) -> None:
-        """
-        Args:
-            window: of the whole pattern, ns.
-            timed: whether instances set off time events, which refer to them after they have gone.
+        """Args: window: of the whole pattern, ns. timed: whether instances start time events, which refer to them after
+        their end.
         """
         self.pools: tuple[Pool, ...] = tuple({} for _ in range(states))
-        self.alarms: list[tuple[int, int, int, Instance]] = []
+        self.timers: list[tuple[int, int, int, Instance]] = []
         self.live = 0
         self.numbers = 0
         self._window = window
@@ -42,20 +42,20 @@ class Waiting:
         self._sweep_at = SWEEP_LEAST
 
     def instances(self) -> list[Instance]:
-        """The instances that are alive."""
+        """The live instances."""
         return [each for pool in self.pools for bucket in pool.values() for each in bucket if each.alive]
 
     def add(self, instance: Instance) -> None:
-        """Put an instance where it belongs, and set off its time events."""
+        """Put an instance into its bucket, and start its time events."""
         self.pools[instance.state].setdefault(instance.key, []).append(instance)
         self.live += 1
         for timer, due in enumerate(instance.timers):
             if due is not None:
                 self.numbers += 1
-                heappush(self.alarms, (due, timer, self.numbers, instance))
+                heappush(self.timers, (due, timer, self.numbers, instance))
 
     def settle(self, born: list[Instance], latest: int, *, one_key: bool) -> None:
-        """Put instances where they belong; two that are equal in all parts are one.
+        """Put instances into their buckets; two that are equal in all parts are one.
 
         Args:
             latest: the `hi` of the latest event, ns.
@@ -80,7 +80,7 @@ class Waiting:
             self._sweep(latest - self._window)
 
     def keep(self, pool: Pool, key: object, bucket: list[Instance], kept: list[Instance]) -> None:
-        """Leave only these instances of a bucket."""
+        """Keep only these instances of a bucket."""
         gone = len(bucket) - len(kept)
         if gone:
             self.live -= gone
@@ -94,34 +94,34 @@ class Waiting:
                 del pool[key]
 
     def leave_out(self, gone: dict[int, Instance]) -> None:
-        """Take these instances out, wherever they are."""
+        """Remove these instances from all buckets."""
         for pool in self.pools:
             for key, bucket in list(pool.items()):
                 self.keep(pool, key, bucket, [each for each in bucket if id(each) not in gone])
 
     def shed(self, pool: Pool, key: object, bucket: list[Instance], floor: int) -> list[Instance]:
-        """Leave the instances of a bucket that began at an instant or after it."""
+        """Keep the instances of a bucket that began at an instant or after it."""
         kept = [each for each in bucket if each.lo >= floor]
         self.keep(pool, key, bucket, kept)
         return kept
 
     def next_due(self) -> int | None:
-        """The instant the next time event is due, ns; None if none is set off."""
-        alarms = self.alarms
-        while alarms and not alarms[0][3].alive:
-            heappop(alarms)
-        return alarms[0][0] if alarms else None
+        """The instant the next time event is due, ns; None without a pending one."""
+        timers = self.timers
+        while timers and not timers[0][3].alive:
+            heappop(timers)
+        return timers[0][0] if timers else None
 
     def pop_due(self, until: int) -> tuple[int, int, Instance] | None:
-        """The next time event that is due at or before `until`: when, which, and whose; None if there is none."""
+        """Pop the next time event due at or before `until`: instant, timer and instance; None without one."""
         due = self.next_due()
         if due is None or due > until:
             return None
-        _, timer, _, instance = heappop(self.alarms)
+        _, timer, _, instance = heappop(self.timers)
         return due, timer, instance
 
     def _sweep(self, floor: int) -> None:
-        """Drop instances that are gone or whose window has closed for every event to come."""
+        """Drop ended instances, and those whose window has closed for all later events."""
         self.live = 0
         for pool in self.pools:
             for key, bucket in list(pool.items()):

@@ -1,10 +1,8 @@
-"""One automaton being run: its instances, its time events, and what it found.
+"""The matcher runs one automaton: it offers events to instances by the three rules, and fires time events.
 
 Design, section 1, "Automata", rules 1 to 3, to the letter. Events have to be offered in the order of consumption; one
-that comes late is offered to the instances it still follows, which is all that best-effort detection promises.
-
-Here are the three rules. Who waits, and for what time events, is kept by `waiting`; what events of a type may do is
-worked out by `type_plans`.
+that comes late is offered to the instances it still follows, which is all that best-effort detection promises. The
+instances are in an `InstanceStore`; the effects of events by type are computed in `plans`.
 """
 
 from __future__ import annotations
@@ -13,15 +11,24 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from distced.detectors.automata.automaton import Automaton, part_type, timer_type
-from distced.detectors.stepwise.changes import assigned, initialised, kept_registers, timers_after
-from distced.detectors.stepwise.composites import Findings
-from distced.detectors.stepwise.gaps import StartGaps
+from distced.detectors.stepwise.composites import Composites
 from distced.detectors.stepwise.inner_events import PartEvent, PartMatch, TimeEvent
 from distced.detectors.stepwise.instance import AFTER_ALL, BEFORE_ALL, Instance
-from distced.detectors.stepwise.instance_store import Waiting
-from distced.detectors.stepwise.plans import KeyGroup, MovePlan, Planner, StatePlan, key_of
-from distced.detectors.stepwise.provenance import start_recorded
-from distced.detectors.stepwise.type_plans import TypePlan, TypePlans
+from distced.detectors.stepwise.instance_store import InstanceStore
+from distced.detectors.stepwise.plans import (
+    KeyGroup,
+    MovePlan,
+    Planner,
+    StatePlan,
+    TypePlan,
+    TypePlans,
+    assigned,
+    initialised,
+    kept_registers,
+    key_of,
+    timers_after,
+)
+from distced.detectors.stepwise.provenance import StartGaps, start_recorded
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import TIME, Event
 
@@ -34,16 +41,16 @@ class Matcher:
     """Runs one automaton.
 
     Attributes:
-        automaton: what is run.
-        waiting: the instances there are, and the time events they have set off.
-        plans: what events of a type may do.
+        automaton: the automaton run.
+        store: the instances, and their pending time events.
+        plans: the effects of events by type.
         latest: the latest event offered; None before the first.
-        findings: the composite events found.
+        composites: the composite events detected.
         late: how many events came late.
         touched: how many pairs of an instance and an event were looked at so far: an event that a state's plan reads,
             and an instance in it with the event's key; the start counts as one. A matcher that goes on from a snapshot
             counts from 0 again.
-        gaps: what went before every match that may begin; None where no records are kept.
+        gaps: the gap before every match that may begin; None without records.
         root: the start, as an instance from which all others come.
         key_of: gives the value of the whole pattern's key; None for a pattern without one.
     """
@@ -62,9 +69,9 @@ class Matcher:
         self.late = 0
         self.touched = 0
         self._window = AFTER_ALL - BEFORE_ALL if automaton.whole_window is None else automaton.whole_window
-        self.waiting = Waiting(len(automaton.states), self._window, timed=bool(automaton.timers))
+        self.store = InstanceStore(len(automaton.states), self._window, timed=bool(automaton.timers))
         planner = Planner(automaton, kinds)
-        self.plans = TypePlans(automaton, planner, self.waiting.pools)
+        self.plans = TypePlans(automaton, planner, self.store.pools)
         self._by_type = self.plans.by_type
         self._match_types = frozenset(
             part_type(position.part)
@@ -90,8 +97,8 @@ class Matcher:
             (None,) * automaton.joints,
             _NOTHING_SPENT,
         )
-        self.findings = Findings(automaton, planner.scope(), own_type, records=records)
-        self._emit = self.findings.add
+        self.composites = Composites(automaton, planner.scope(), own_type, records=records)
+        self._emit = self.composites.add
 
     # What is offered.
 
@@ -109,7 +116,7 @@ class Matcher:
         self.latest = event
         if plan is None:
             return
-        self.findings.now = event
+        self.composites.now = event
         key: object = None
         if self._key_attribute is not None:
             # What `self.key_of` does for a single attribute, without a call.
@@ -128,7 +135,7 @@ class Matcher:
                 size = len(bucket)
                 if size > _CROWD and bucket[0].lo < hi - self._window:
                     # What has run out of its window would be looked at with every event.
-                    bucket = self.waiting.shed(pool, key, bucket, hi - self._window)
+                    bucket = self.store.shed(pool, key, bucket, hi - self._window)
                     size = len(bucket)
                 self.touched += size
                 if state.plain:
@@ -136,7 +143,7 @@ class Matcher:
                 else:
                     kept = [instance for instance in bucket if not self._take(instance, event, state)]
                 if len(kept) != len(bucket):
-                    self.waiting.keep(pool, key, bucket, kept)
+                    self.store.keep(pool, key, bucket, kept)
         if plan.looks:
             self.touched += 1
             self._start(event, plan, key)
@@ -146,7 +153,7 @@ class Matcher:
             self._settle_splits()
 
     def offer_together(self, events: Iterable[Event]) -> None:
-        """Consume events together: each is offered to the instances that stood before all of them.
+        """Consume events together: each is offered to the instances that existed before all of them.
 
         This is consumption by epochs (cayuga-algebra-cesar), where the events of one `hi` go together: an instance that
         any of them affects is gone afterwards, and what the epoch creates is seen only by later epochs.
@@ -158,7 +165,7 @@ class Matcher:
             late = self.latest is not None and event.hi < self._latest_hi
             if not late:
                 self.latest, self._latest_hi = event, event.hi
-            self.findings.now = event
+            self.composites.now = event
             key = self.key_of(event) if self.key_of is not None else None
             if plan is None or (key is None and self.key_of is not None):
                 continue
@@ -174,7 +181,7 @@ class Matcher:
                 self.touched += 1
                 self._start(event, plan, key)
         if affected:
-            self.waiting.leave_out(affected)
+            self.store.leave_out(affected)
         self._settle_splits(affected)
         self._settle(one_key=False)
 
@@ -187,7 +194,7 @@ class Matcher:
         key = self.key_of(match) if self.key_of is not None else None
         if plan is None or (key is None and self.key_of is not None):
             return
-        self.findings.now = match
+        self.composites.now = match
         if match.hi > self._latest_hi:
             self._latest_hi = match.hi
         for pool, state in plan.visits:
@@ -209,38 +216,38 @@ class Matcher:
         self._settle()
 
     def fire(self, until: int) -> None:
-        """Let every time event that is due at or before `until` happen, in order."""
-        waiting = self.waiting
-        while (alarm := waiting.pop_due(until)) is not None:
-            due, timer, instance = alarm
+        """Fire every time event due at or before `until`, in order."""
+        store = self.store
+        while (fired := store.pop_due(until)) is not None:
+            due, timer, instance = fired
             plan = self.plans.of_timer(instance.state, timer)
             if plan is None:
                 continue
             self.touched += 1
-            waiting.numbers += 1
-            event = TimeEvent(timer_type(timer), due, due, "@", waiting.numbers, {})
+            store.numbers += 1
+            event = TimeEvent(timer_type(timer), due, due, "@", store.numbers, {})
             if self.latest is None or event.key > self.latest.key:
                 self.latest, self._latest_hi = event, due
-            self.findings.now = event
+            self.composites.now = event
             if self._take(instance, event, plan):
                 instance.alive = False
             self._settle()
             self._settle_splits()
 
     def resume(self, latest: Event | None, numbers: int) -> None:
-        """Go on behind this event, as a snapshot says."""
-        self.latest, self.waiting.numbers = latest, numbers
+        """Resume behind this event, from a snapshot."""
+        self.latest, self.store.numbers = latest, numbers
         self._latest_hi = BEFORE_ALL if latest is None else latest.hi
 
     def keep_records(self) -> None:
-        """Note from now on where matches begin, and what went before."""
+        """Record from now on the start of matches and the gap before it."""
         if self.gaps is None:
             latest = self.latest
             self.gaps = StartGaps(None if latest is None else (latest.key, latest.hi))
-            self.findings.keep_records()
+            self.composites.keep_records()
 
     def awaits_matches(self, type_name: str) -> bool:
-        """Whether the part known by this type is no side of a `&`, so that each of its matches counts."""
+        """Whether the part with this type is no side of a `&`, so that each of its matches counts."""
         return type_name in self._match_types
 
     # The three rules.
@@ -266,7 +273,7 @@ class Matcher:
         return True
 
     def _take_alike(self, instance: Instance, event: Event, plan: StatePlan) -> bool:
-        """The same where labels and domains are alike: each condition needs to be looked at once only."""
+        """Offer an event to an instance where labels and domains agree: each condition is evaluated once only."""
         gone = False
         for move in plan.moves:
             if self.labelled(instance, event, move):
@@ -276,7 +283,7 @@ class Matcher:
         return gone
 
     def _take_plain(self, bucket: list[Instance], event: Event, plan: StatePlan) -> list[Instance]:
-        """The rules for moves without conditions that change nothing but constituents and timestamp; who stays.
+        """The rules for unconditional moves that change only constituents and timestamp; the instances that stay.
 
         The same as `_take` and `_follow`, in one loop: most events of most patterns come through here.
         """
@@ -303,7 +310,7 @@ class Matcher:
                         )
                     if target.goes_on:
                         born.append(instance.moved(target.state, longer, lo, event))
-            # Nobody else holds the instance, so one that stays need not be made anew. Those that have become equal
+            # Nothing else holds the instance, so one that stays need not be made again. Those that have become equal
             # share their chain, or had different states when it last grew, which bounds how many there can be.
             if plan.stays:
                 mark: tuple[object, ...] = (id(chain), lo)
@@ -317,7 +324,7 @@ class Matcher:
         return kept
 
     def _take_open(self, instance: Instance, event: Event, plan: StatePlan) -> bool:
-        """The same where an inner key may be entered: independent instances for each value of the key.
+        """Offer an event where an inner key may be entered: independent instances for each value of the key.
 
         The instance stands for all values that no event has shown yet. An event with such a value splits off the
         instance of this value, which goes its own way; what is left stands for the rest.
@@ -332,7 +339,7 @@ class Matcher:
         return gone
 
     def _splits_off(self, instance: Instance, event: Event, plan: StatePlan, group: KeyGroup) -> bool:
-        """Whether there still is an instance of this event's value of the keys, and it looks at the event."""
+        """Whether the instance of this event's key values has not split off yet, and reads the event."""
         values = group.values(event)
         if None in values:
             return False
@@ -371,7 +378,7 @@ class Matcher:
         return False
 
     def labelled(self, instance: Instance, event: Event, move: MovePlan) -> bool:
-        """Whether an event of the right type fulfils what else a move's label asks."""
+        """Whether an event of the right type satisfies the rest of a move's label."""
         if move.label is True:
             return True
         return move.label(event, instance.bindings, initialised(instance, event, move.inits))  # type: ignore[operator]
@@ -381,7 +388,7 @@ class Matcher:
         return bound is None or event.lo > bound
 
     def _start(self, event: Event, plan: TypePlan, key: object) -> None:
-        """Start states are always active: whatever an event does there, they stay."""
+        """Offer an event to the start states, which are always active."""
         if self.gaps is not None:
             start_recorded(self, event, plan, key, self.gaps)
             return
@@ -397,7 +404,7 @@ class Matcher:
     # Moves.
 
     def follow(self, instance: Instance, event: Event, move: MovePlan) -> None:
-        """Follow a transition, unless a window has closed: emit what it completes, go on as a new instance."""
+        """Follow a transition, unless a window has closed: emit a completed match, continue as a new instance."""
         lo = event.lo if event.lo < instance.lo else instance.lo
         if event.hi - lo > self._window:
             return
@@ -455,7 +462,7 @@ class Matcher:
     # Bookkeeping.
 
     def _settle(self, *, one_key: bool = True) -> None:
-        """Put the instances born where they belong.
+        """Put new instances into their buckets.
 
         Args:
             one_key: whether one event brought them forth, so that all have its key.
@@ -463,25 +470,25 @@ class Matcher:
         born = self._born
         if born:
             self._born = []
-            self.waiting.settle(born, self._latest_hi, one_key=one_key)
+            self.store.settle(born, self._latest_hi, one_key=one_key)
 
     def _settle_splits(self, affected: Iterable[int] = ()) -> None:
-        """Note the values of inner keys whose instances have gone their own way."""
+        """Record the values of inner keys whose instances have split off."""
         for number, (instance, spent) in self._splits.items():
             if number not in affected:
                 instance.spent |= spent
         self._splits = {}
 
     def tidy(self) -> None:
-        """Forget what cannot matter any more; to be called now and then."""
-        self.findings.forget(self._latest_hi - self._window, self.waiting.instances)
+        """Drop state that has become irrelevant; to be called periodically."""
+        self.composites.forget(self._latest_hi - self._window, self.store.instances)
 
     def _offer_late(self, event: Event, plan: TypePlan | None) -> None:
         assert self.latest is not None
         if event.key == self.latest.key:
             return
         self.late += 1
-        self.findings.now = event
+        self.composites.now = event
         key = self.key_of(event) if self.key_of is not None else None
         if plan is None or (key is None and self.key_of is not None):
             return
@@ -495,7 +502,7 @@ class Matcher:
                     for each in bucket
                     if (each.last is not None and order <= each.last.key) or not self._take(each, event, state)
                 ]
-                self.waiting.keep(pool, key, bucket, kept)
+                self.store.keep(pool, key, bucket, kept)
         if plan.looks:
             self.touched += 1
             self._start(event, plan, key)

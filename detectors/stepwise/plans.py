@@ -1,17 +1,30 @@
-"""What to do when an event of a given type meets an instance in a given state, worked out once for each such pair.
+"""Plans: effects of an event of a type on an instance in a state, computed once for each such pair.
 
-An event's type settles most of a describable set; what is left is a condition, compiled to a function, or nothing at
-all. So an engine looks up a plan by type and visits only the states that look at such events.
+The type of an event settles most of a describable set; what is left is a condition, compiled to a function, or nothing
+at all. So an engine looks up a plan by type and visits only the states that look at such events. The changes of a move
+(bindings, registers, keys, timers) are read off the plan, the event and the instance before; nothing is changed in
+place, because instances that forked share what they hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from distced.detectors.automata.automaton import Automaton, Move, Position, State, part_type
+from distced.detectors.automata.automaton import (
+    Automaton,
+    AutomatonMove,
+    AutomatonState,
+    Position,
+    part_type,
+    timer_type,
+)
+from distced.detectors.automata.due import due_instant
+from distced.detectors.stepwise.inner_events import PartEvent
+from distced.detectors.stepwise.instance import Instance
+from distced.detectors.stepwise.instance_store import Pool
 from distced.middleware.model.event_types import Kind
-from distced.middleware.model.events import Event
+from distced.middleware.model.events import TIME, Attribute, Event
 from distced.middleware.patterns.tree import When
 from distced.middleware.sets.describable import ConditionByType
 from distced.middleware.sets.evaluation import (
@@ -31,13 +44,13 @@ KeyOf = Callable[[Event], object]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A state an instance goes on in.
+    """A target state of an instance.
 
     Attributes:
         state: its index.
         accepting: whether arriving there completes a match.
         goes_on: whether there are moves out of it, so that the instance lives on.
-        arms: the time events set off on arrival.
+        arms: the time events started on arrival.
         timers, windows, keys: what stays; whatever is not listed is over.
     """
 
@@ -55,7 +68,7 @@ class MovePlan:
     """A move for events of one type.
 
     Attributes:
-        label: what the event has to fulfil beyond its type; True for nothing.
+        label: the condition on the event beyond its type; True for none.
         simple: whether matching changes nothing but the constituents and the timestamp.
         own_keys: the inner keys the event is checked against; `entered_keys` those it sets.
     """
@@ -77,11 +90,11 @@ class MovePlan:
 
 @dataclass(frozen=True, slots=True)
 class DomainTest:
-    """One reason why an event may be in the domain of a state.
+    """One condition under which an event is in the domain of a state.
 
     Attributes:
-        condition: what it has to fulfil; True for nothing.
-        inits: registers that begin anew on the way there, and so before the condition is evaluated.
+        condition: the condition on the event; True for none.
+        inits: registers that begin again on the way there, and so before the condition is evaluated.
         entered_keys: inner keys that would be entered; the reason counts only for an instance that chose their value.
     """
 
@@ -142,7 +155,7 @@ class StatePlan:
     stays: bool
 
     def keys_of(self, event: Event) -> frozenset[int]:
-        """The inner keys that may be entered from here by this event: those of which it has a value."""
+        """The inner keys that this event may enter from here: those of which it has a value."""
         return frozenset(key for group in self.opens if None not in group.values(event) for key in group.keys)
 
 
@@ -161,7 +174,7 @@ class Planner:
         self._inner_keys = tuple(key_of(attributes) for attributes in automaton.inner_keys)
 
     def plan(self, place: int, type_name: str, *, timer: bool = False) -> StatePlan | None:
-        """The plan for events of this type in the state of this index; None where it does not look at them."""
+        """The plan for events of this type in the state of this index; None if the state does not read them."""
         state = self.automaton.states[place]
         domains = (self.automaton.positions[move.position].domain for move in state.moves)
         if not any(type_name in domain.by_type or domain.others is not FALSE for domain in domains):
@@ -202,12 +215,12 @@ class Planner:
         )
 
     def scope(self, type_name: str = "") -> Scope:
-        """What names in expressions stand for, for events of this type."""
+        """Scope of names in expressions, for events of this type."""
         registers = {register.name: place for place, register in enumerate(self.automaton.registers)}
         return Scope(self.variables, registers, self.kinds(type_name))
 
     def _condition(
-        self, form: ConditionByType, type_name: str, position: Position, move: Move, scope: Scope, timer: bool
+        self, form: ConditionByType, type_name: str, position: Position, move: AutomatonMove, scope: Scope, timer: bool
     ) -> Condition | bool:
         expression = form.by_type.get(type_name, FALSE if timer or type_name[0] == "&" else form.others)
         condition = compile_condition(expression, scope)
@@ -227,7 +240,7 @@ class Planner:
 
     def _move(
         self,
-        move: Move,
+        move: AutomatonMove,
         position: Position,
         label: Condition | bool,
         inits: tuple[tuple[int, Value], ...],
@@ -276,7 +289,7 @@ class Planner:
             keys=state.keys,
         )
 
-    def _inits(self, move: Move) -> tuple[tuple[int, Value], ...]:
+    def _inits(self, move: AutomatonMove) -> tuple[tuple[int, Value], ...]:
         scope = self.scope()
         entered = [
             (init, place, initial)
@@ -288,12 +301,12 @@ class Planner:
         entered.sort(key=lambda each: each[:2])
         return tuple((place, compile_value(initial, scope)) for _, place, initial in entered)
 
-    def _is_alike(self, move: Move, type_name: str) -> bool:
+    def _is_alike(self, move: AutomatonMove, type_name: str) -> bool:
         position = self.automaton.positions[move.position]
         label, domain = position.label.condition(type_name), position.domain.condition(type_name)
         return label == domain and not move.keys
 
-    def _awaited_joint(self, state: State, type_name: str) -> int | None:
+    def _awaited_joint(self, state: AutomatonState, type_name: str) -> int | None:
         for move in state.moves:
             position = self.automaton.positions[move.position]
             if position.after_first and position.part is not None and type_name == part_type(position.part):
@@ -328,3 +341,117 @@ def key_of(attributes: tuple[str, ...]) -> KeyOf:
         return tuple((value,) if value.__class__ is bool else value for value in values)
 
     return several
+
+
+@dataclass(frozen=True, slots=True)
+class TypePlan:
+    """Starts and visits of events of one type.
+
+    Attributes:
+        starts: the moves out of start states that may begin an instance, each with its reasons to be in the domain.
+        visits: the states that look at such events, with their pools.
+        looks: the start states that look at such events, by index.
+    """
+
+    starts: tuple[tuple[MovePlan, StatePlan], ...]
+    visits: tuple[tuple[Pool, StatePlan], ...]
+    looks: tuple[tuple[int, StatePlan], ...]
+
+
+class TypePlans:
+    """The plans of an automaton, each built on demand.
+
+    Attributes:
+        by_type: those that there are; None for a type that nothing looks at.
+    """
+
+    def __init__(self, automaton: Automaton, planner: Planner, pools: Sequence[Pool]) -> None:
+        self.by_type: dict[str, TypePlan | None] = {}
+        self._automaton = automaton
+        self._planner = planner
+        self._pools = pools
+        self._timers: dict[tuple[int, int], StatePlan | None] = {}
+
+    def of(self, type_name: str) -> TypePlan | None:
+        """The plan of events of a type; None if no state reads them."""
+        if type_name not in self.by_type:
+            self.by_type[type_name] = self._make(type_name)
+        return self.by_type[type_name]
+
+    def of_timer(self, state: int, timer: int) -> StatePlan | None:
+        """The plan of a time event for instances in a state that has started it."""
+        place = (state, timer)
+        if place not in self._timers:
+            self._timers[place] = self._planner.plan(state, timer_type(timer), timer=True)
+        return self._timers[place]
+
+    def _make(self, type_name: str) -> TypePlan | None:
+        automaton = self._automaton
+        starts: list[tuple[MovePlan, StatePlan]] = []
+        looks: list[tuple[int, StatePlan]] = []
+        for index in automaton.starts:
+            plan = self._planner.plan(index, type_name)
+            if plan is not None:
+                starts += [(move, plan) for move in plan.moves]
+                looks.append((index, plan))
+        reached = {state for arrival in automaton.arrivals for state in arrival}
+        visits: list[tuple[Pool, StatePlan]] = []
+        for index in sorted(reached):
+            plan = self._planner.plan(index, type_name)
+            if plan is not None:
+                visits.append((self._pools[index], plan))
+        return TypePlan(tuple(starts), tuple(visits), tuple(looks)) if looks or visits else None
+
+
+def initialised(instance: Instance, event: Event, inits: tuple) -> tuple[Attribute, ...]:  # type: ignore[type-arg]
+    """The registers of an instance, reset ones at their initial values."""
+    if not inits:
+        return instance.registers
+    values = list(instance.registers)
+    for place, initial in inits:
+        values[place] = initial(event, instance.bindings, values)
+    return tuple(values)
+
+
+def assigned(
+    automaton: Automaton, instance: Instance, event: Event, move: MovePlan
+) -> tuple[tuple[Event | None, ...], tuple[Attribute, ...]]:
+    """The bindings and the registers, inner keys behind them, after a move."""
+    bindings, registers = instance.bindings, instance.registers
+    if move.variable is not None:
+        bindings = (*bindings[: move.variable], event, *bindings[move.variable + 1 :])
+    if isinstance(event, PartEvent):
+        bindings = tuple(
+            event.bound.get(name, bound) for name, bound in zip(automaton.variables, bindings, strict=True)
+        )
+    if move.inits or move.updates or move.entered_keys or isinstance(event, PartEvent):
+        values = list(initialised(instance, event, move.inits))
+        if isinstance(event, PartEvent):
+            for place, register in enumerate(automaton.registers):
+                values[place] = event.counted.get(register.name, values[place])
+        for place, update in move.updates:
+            values[place] = update(event, bindings, values)
+        for key, of in move.entered_keys:
+            values[len(automaton.registers) + key] = of(event)  # type: ignore[call-overload]
+        registers = tuple(values)
+    return bindings, registers
+
+
+def kept_registers(count: int, registers: tuple[Attribute, ...], target: Target) -> tuple[Attribute, ...]:
+    """Registers after arrival: the first `count` stay for the output; an inner key ends with its pattern."""
+    if len(registers) == count:
+        return registers
+    keys = (each if place in target.keys else None for place, each in enumerate(registers[count:]))
+    return (*registers[:count], *keys)
+
+
+def timers_after(instance: Instance, event: Event, target: Target) -> tuple[int | None, ...]:
+    """The due instant of each time event after arrival, ns; None for one not started."""
+    if not instance.timers:
+        return ()
+    # A time event happens once.
+    fired = int(event.type[1:]) if event.rank == TIME else -1
+    timers = [due if timer in target.timers and timer != fired else None for timer, due in enumerate(instance.timers)]
+    for timer, when in target.arms:
+        timers[timer] = due_instant(when, event.hi)
+    return tuple(timers)

@@ -1,32 +1,103 @@
-"""What a matcher says as a part of other patterns, and hears of its own parts: where matches begin, and open gaps.
+"""Provenance of matches: the start of each and the gap before it, for patterns whose matches are parts of others.
 
-Design, section 2, "Cutting". A part notes before each match what its start alternatives looked at last
-(`start_recorded` takes the place of the plain way to begin), and says from time to time how far its records are
-complete (`open_gaps`). Whoever reads it gives up what no record can answer any more (`hear_open`). A pattern that is no
-part of another, and has none, never comes here; so this stands apart from the three rules.
+Design, section 2, "Cutting". A reader of a detector's composite events has to know whether a match began with the first
+start event after some moment. That depends on the events that were in the *domain* of the start alternative before,
+whatever they did there. An alternation at the start has one alternative for each branch, which is a start state each; a
+key has one for each of its values. So a part notes before each match what its start alternatives looked at last
+(`start_recorded` takes the place of the plain way to begin), and announces from time to time how far its records are
+complete (`open_gaps`); its reader gives up what no record can answer any more (`hear_open`). Patterns that are no part
+of another and have none never come here, so this stands apart from the three rules of the matcher.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import Final, Protocol, TypeAlias
 
-from distced.detectors.automata.automaton import Delegated, part_type
-from distced.detectors.stepwise.changes import initialised
+from distced.detectors.automata.automaton import Automaton, Delegated, part_type
 from distced.detectors.stepwise.composites import key_values
-from distced.detectors.stepwise.gaps import NO_KEYS, KeyValues, StartGaps, least
 from distced.detectors.stepwise.instance import Instance
-from distced.detectors.stepwise.plans import StatePlan
-from distced.middleware.model.events import Attribute, Event, Gap, OpenGap
-
-if TYPE_CHECKING:
-    from distced.detectors.stepwise.matcher import Matcher
-    from distced.detectors.stepwise.type_plans import TypePlan
+from distced.detectors.stepwise.instance_store import InstanceStore
+from distced.detectors.stepwise.plans import KeyOf, MovePlan, StatePlan, TypePlan, TypePlans, initialised
+from distced.middleware.model.events import Attribute, Event, Gap, OpenGap, OrderKey
 
 _NO_GAP: Final = Gap()
 
+KeyValues: TypeAlias = dict[frozenset[int], tuple[object, ...]]
+"""For inner keys that may be entered together, an event's values of them."""
 
-def start_recorded(matcher: Matcher, event: Event, plan: TypePlan, key: object, gaps: StartGaps) -> None:
-    """Begin what an event begins, and note what went before: for each alternative a match may begin in."""
+Place: TypeAlias = tuple[int, object, frozenset[int], tuple[object, ...]]
+"""A start state, the value of the pattern's key, inner keys and their chosen values."""
+
+NO_KEYS: frozenset[int] = frozenset()
+
+
+class StartGaps:
+    """The last event, and the greatest `lo`, in the domain of each start alternative.
+
+    Attributes:
+        seen: by alternative. It grows with the values that keys have shown.
+        answered: by the type of a delegated part the pattern may begin with, and by key: the least gap that it may
+            still hand upwards.
+        touched: the values of the pattern's key of which there may be news.
+        told: the least open gap by key announced last.
+        floor: the gap before the first recorded event, for every alternative; None without one.
+    """
+
+    def __init__(self, floor: tuple[OrderKey, int] | None = None) -> None:
+        self.floor = floor
+        self.seen: dict[Place, tuple[OrderKey, int]] = {}
+        self.answered: dict[tuple[str, object], Gap] = {}
+        self.touched: set[object] = set()
+        self.told: dict[object, Gap] = {}
+
+    def before(
+        self, state: int, key: object, chosen: frozenset[int], values: KeyValues
+    ) -> tuple[OrderKey | None, int | None]:
+        """The gap of the alternative in which these inner keys have these values, and the others any not seen yet."""
+        found = self.seen.get((state, key, NO_KEYS, ()), self.floor)
+        if not values:
+            return (None, None) if found is None else found
+        every = [] if found is None else [found]
+        for keys, each in values.items():
+            if keys <= chosen:
+                seen = self.seen.get((state, key, keys, each))
+                every += [] if seen is None else [seen]
+        if not every:
+            return None, None
+        return max(previous for previous, _ in every), max(lo for _, lo in every)
+
+    def note(self, state: int, key: object, keys: frozenset[int], values: KeyValues, event: Event) -> None:
+        """Record an event read by a start state under these inner keys."""
+        place = (state, key, keys, values[keys] if keys else ())
+        found = self.seen.get(place)
+        self.touched.add(key)
+        if found is None:
+            self.seen[place] = (event.key, event.lo)
+        else:
+            previous, lo = found
+            self.seen[place] = (max(previous, event.key), max(lo, event.lo))
+
+
+class Recorded(Protocol):
+    """The part of a `Matcher` that provenance needs: its start, its instances and its rules."""
+
+    automaton: Automaton
+    store: InstanceStore
+    plans: TypePlans
+    gaps: StartGaps | None
+    root: Instance
+    key_of: KeyOf | None
+
+    def in_domain(self, instance: Instance, event: Event, plan: StatePlan, keys: frozenset[int]) -> bool: ...
+
+    def labelled(self, instance: Instance, event: Event, move: MovePlan) -> bool: ...
+
+    def follow(self, instance: Instance, event: Event, move: MovePlan) -> None: ...
+
+
+def start_recorded(matcher: Recorded, event: Event, plan: TypePlan, key: object, gaps: StartGaps) -> None:
+    """Begin matches with an event, and record the gap before it for each alternative start."""
     root = matcher.root
     root.key = key
     for index, state in plan.looks:
@@ -54,13 +125,13 @@ def start_recorded(matcher: Matcher, event: Event, plan: TypePlan, key: object, 
             gaps.note(index, key, keys, values, event)
 
 
-def open_gaps(matcher: Matcher) -> list[OpenGap]:
-    """The least gap of all records that are still to come, for each key of which there is news."""
+def open_gaps(matcher: Recorded) -> list[OpenGap]:
+    """The least gap of all records still to come, for each key with a change."""
     gaps = matcher.gaps
     if gaps is None:
         return []
     open_now: dict[object, list[Gap]] = {}
-    for pool in matcher.waiting.pools:
+    for pool in matcher.store.pools:
         for key in gaps.touched & pool.keys():
             known = [each.origin for each in pool[key] if each.alive and each.origin is not None]
             if known:
@@ -77,8 +148,8 @@ def open_gaps(matcher: Matcher) -> list[OpenGap]:
     return news
 
 
-def hear_open(matcher: Matcher, type_name: str, part: Delegated, news: OpenGap) -> None:
-    """Give up instances that no record of a part can answer any more."""
+def hear_open(matcher: Recorded, type_name: str, part: Delegated, news: OpenGap) -> None:
+    """Drop instances that no later record of a part can advance."""
     if set(part.key) != set(matcher.automaton.key):
         return
     key = _key_from(matcher, part.key, news.key)
@@ -91,11 +162,11 @@ def hear_open(matcher: Matcher, type_name: str, part: Delegated, news: OpenGap) 
         if bucket:
             (move,) = state.moves
             kept = [each for each in bucket if not _in_vain(each, news.gap, move.strong)]
-            matcher.waiting.keep(pool, key, bucket, kept)
+            matcher.store.keep(pool, key, bucket, kept)
 
 
 def _shown(root: Instance, event: Event, state: StatePlan) -> set[frozenset[int]]:
-    """The reasons why a start state looks at an event: the inner keys each needs to be chosen."""
+    """The conditions under which a start state reads an event, each as the inner keys it requires."""
     return {
         test.entered_keys
         for test in state.domain
@@ -104,11 +175,11 @@ def _shown(root: Instance, event: Event, state: StatePlan) -> set[frozenset[int]
 
 
 def _least(sets: set[frozenset[int]]) -> list[frozenset[int]]:
-    """Those that hold no other one."""
+    """The minimal sets, which contain no other one."""
     return [each for each in sets if not any(other < each for other in sets)]
 
 
-def _start_gap(matcher: Matcher, state: int, key: object, gaps: StartGaps) -> Gap:
+def _start_gap(matcher: Recorded, state: int, key: object, gaps: StartGaps) -> Gap:
     """The least gap of a match that begins from now on in a start state."""
     automaton = matcher.automaton
     at = automaton.states[state]
@@ -121,16 +192,30 @@ def _start_gap(matcher: Matcher, state: int, key: object, gaps: StartGaps) -> Ga
     return Gap(*gaps.before(state, key, frozenset(), {}))
 
 
-def _key_from(matcher: Matcher, names: tuple[str, ...], values: tuple[Attribute, ...]) -> object:
+def _key_from(matcher: Recorded, names: tuple[str, ...], values: tuple[Attribute, ...]) -> object:
     if matcher.key_of is None:
         return None
     return matcher.key_of(Event("", 0, 0, "", 0, dict(zip(names, values, strict=True))))
 
 
 def _in_vain(instance: Instance, gap: Gap, strong: bool) -> bool:
-    """Whether every record to come begins too late for an instance that waits."""
+    """Whether every later record begins too late for a waiting instance."""
     if instance.last is None:
         return False
     if strong:
         return gap.greatest_lo is not None and instance.hi < gap.greatest_lo
     return gap.previous is not None and instance.last.key < gap.previous
+
+
+def least(gaps: Iterable[Gap]) -> Gap:
+    """The component-wise minimum; None is the least."""
+    previous: list[OrderKey | None] = []
+    greatest: list[int | None] = []
+    for gap in gaps:
+        previous.append(gap.previous)
+        greatest.append(gap.greatest_lo)
+    known, los = [each for each in previous if each is not None], [each for each in greatest if each is not None]
+    return Gap(
+        min(known) if known and len(known) == len(previous) else None,
+        min(los) if los and len(los) == len(greatest) else None,
+    )

@@ -1,9 +1,8 @@
-"""The whole state of an engine as bytes, and back: for checkpoints, migration, and handing over between engines.
+"""The whole state of an engine as bytes, and back: for checkpoints, migration, and handover between engines.
 
 Versioned msgpack. Events and the links of chains are written once and referred to by number, so instances that share a
-past share it in the snapshot, too. A snapshot fits engines for the same patterns, told by their canonical ids. Pickle
-was
-rejected: a snapshot travels between nodes, and has to be readable after an upgrade.
+past share it in the snapshot, too. A snapshot fits engines for the same patterns, identified by their canonical ids.
+Pickle was rejected: a snapshot travels between nodes, and has to be readable after an upgrade.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from distced.detectors.snapshot_format import (
     unseal,
 )
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.detectors.stepwise.gaps import StartGaps
 from distced.detectors.stepwise.inner_events import PartEvent, PartMatch, TimeEvent
 from distced.detectors.stepwise.instance import Instance, Origin
 from distced.detectors.stepwise.matcher import Matcher
+from distced.detectors.stepwise.provenance import StartGaps
 from distced.middleware.model.errors import SnapshotError
 from distced.middleware.model.events import CompositeEvent, Event, Gap, Record
 
@@ -51,13 +50,13 @@ class _EngineState(msgspec.Struct, array_like=True):
     clock: int | None
     late: int
     pending: list[int]
-    thinners: list[list[Any]]
+    throttlers: list[list[Any]]
     matchers: list[_MatcherState]
 
 
 def snapshot(engine: StepwiseEngine) -> bytes:
     """The state of an engine between two calls."""
-    writer = _Writer()
+    writer = _SnapshotWriter()
     matchers = [writer.matcher(unit.matcher) for unit in engine.units]
     state = _EngineState(
         [pattern.automaton.canonical_id for pattern in engine.patterns],
@@ -66,14 +65,14 @@ def snapshot(engine: StepwiseEngine) -> bytes:
         engine.clock if engine.clock >= -WIDE else None,
         engine.late,
         [writer.event(event) for event in engine.pending],
-        [[[_pack(key), interval] for key, interval in thinner.passed.items()] for thinner in engine.thinners],
+        [[[_pack(key), interval] for key, interval in throttler.passed.items()] for throttler in engine.throttlers],
         matchers,
     )
     return seal(FORMAT, VERSION, msgspec.msgpack.encode(state))
 
 
 def restore(engine: StepwiseEngine, content: bytes) -> None:
-    """Put a fresh engine for the same patterns into the state of a snapshot.
+    """Restore a new engine for the same patterns from a snapshot.
 
     Raises:
         SnapshotError: for bytes that are none, of a version this does not read, or of other patterns.
@@ -83,12 +82,12 @@ def restore(engine: StepwiseEngine, content: bytes) -> None:
     if state.patterns != patterns:
         raise SnapshotError("a snapshot of other patterns", given=state.patterns, allowed=", ".join(patterns))
     try:
-        reader = _Reader(state)
+        reader = _SnapshotReader(state)
         engine.clock = -WIDE - 1 if state.clock is None else state.clock
         engine.late = state.late
         engine.pending = [reader.events[place] for place in state.pending]
-        for thinner, passed in zip(engine.thinners, state.thinners, strict=True):
-            thinner.passed = {_unpack(key): interval for key, interval in passed}
+        for throttler, passed in zip(engine.throttlers, state.throttlers, strict=True):
+            throttler.passed = {_unpack(key): interval for key, interval in passed}
         if any(each.gaps for each in state.matchers):
             engine.keep_records()
         for unit, each in zip(engine.units, state.matchers, strict=True):
@@ -104,8 +103,8 @@ def _decode(content: bytes) -> _EngineState:
         raise SnapshotError("a damaged snapshot of an engine", given=str(error)) from None
 
 
-class _Writer:
-    """Numbers events and links as they are met.
+class _SnapshotWriter:
+    """Writer of a snapshot that numbers events and links at their first occurrence.
 
     Attributes:
         events, links: what was met, by number; what an event refers to has a smaller number.
@@ -122,14 +121,14 @@ class _Writer:
     def matcher(self, matcher: Matcher) -> _MatcherState:
         reported = [
             [pack_id(identity), [pack_id(each) for each in constituents], lo]
-            for identity, (constituents, lo) in matcher.findings.reported.items()
+            for identity, (constituents, lo) in matcher.composites.reported.items()
         ]
         return _MatcherState(
             self.event(matcher.latest),
             matcher.late,
-            matcher.waiting.numbers,
+            matcher.store.numbers,
             reported,
-            [self.instance(instance) for instance in matcher.waiting.instances()],
+            [self.instance(instance) for instance in matcher.store.instances()],
             [] if matcher.gaps is None else _pack_gaps(matcher.gaps),
         )
 
@@ -196,7 +195,7 @@ class _Writer:
         return [origin, pack_key(record.last), record.lo, list(record.key), bound, record.counted]
 
 
-class _Reader:
+class _SnapshotReader:
     def __init__(self, state: _EngineState) -> None:
         self.events: list[Event] = []
         for packed in state.events:
@@ -208,12 +207,12 @@ class _Reader:
     def fill(self, matcher: Matcher, state: _MatcherState) -> None:
         matcher.resume(self._at(state.latest), state.numbers)
         matcher.late = state.late
-        matcher.findings.reported = {
+        matcher.composites.reported = {
             unpack_id(identity): (tuple(unpack_id(each) for each in constituents), lo)
             for identity, constituents, lo in state.reported
         }
         for packed in state.instances:
-            matcher.waiting.add(self._instance(packed))
+            matcher.store.add(self._instance(packed))
         if state.gaps:
             matcher.keep_records()
             assert matcher.gaps is not None
@@ -263,7 +262,7 @@ class _Reader:
         if kind == "p":
             return PartEvent(*head, constituents=constituents, events=events, bound=bound, counted=rest[3])
         last = unpack_key(rest[4])
-        # It has been consumed already, so nobody asks any more when it began.
+        # It has been consumed already, so it does not matter any more when it began.
         record = Record(last, last, lo, Gap(), bound=bound, counted=rest[3])
         return PartMatch(*head, constituents=constituents, events=events, bound=bound, counted=rest[3], record=record)
 

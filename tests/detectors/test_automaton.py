@@ -15,7 +15,7 @@ from distced.middleware.sets.expressions import FALSE, TRUE
 
 
 def automaton(text: str) -> Automaton:
-    return build(parse_publication(text))
+    return build(parse_publication(text), "")
 
 
 def drawn(text: str) -> list[tuple[list[str], list[str], str]]:

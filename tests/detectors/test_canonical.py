@@ -9,8 +9,9 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from distced.detectors.canonical.form import CanonicalForm, canonical_form, canonical_text
-from distced.detectors.compiler import Compiled, compile_pattern, compile_publication
+from distced.detectors import compiler
+from distced.detectors.canonical.form import CanonicalForm, canonical_form
+from distced.detectors.compiler import Compiled, check_pattern, compile_pattern, compile_publication
 from distced.detectors.language.parser import parse_publication
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import PatternError
@@ -220,7 +221,7 @@ def test_consumption_is_part_of_it() -> None:
 
 def test_an_id_is_the_same_everywhere() -> None:
     """Ids travel between nodes and go into checkpoints: a change of these is a change of the wire."""
-    assert canonical_text(compile_pattern("[A as x] ; [B where x.v == v <= {B, C}] by k").publication) == (
+    assert compile_pattern("[A as x] ; [B where x.v == v <= {B, C}] by k").form.text == (
         "[A as x0] ; [B where (v == x0.v) <= {B, C}] by k"
     )
     assert id_of("[A] ; [B]") == "cad71a662c048d8ff"
@@ -303,6 +304,7 @@ def test_many_that_tie_keep_the_order_they_are_written_in() -> None:
 SEEDS = st.integers(min_value=0, max_value=2**32)
 
 
+@pytest.mark.slow
 @given(SEEDS)
 @settings(phases=(Phase.explicit, Phase.reuse, Phase.generate))
 def test_names_and_layout_make_no_difference(seed: int) -> None:
@@ -354,3 +356,15 @@ def test_the_same_detection_has_the_same_id() -> None:
     assert one == other
     assert len(one) == 1
     assert found_ids(compile_pattern("[A as x] ; [B where v == x.v] -> Out(v = 2)"), events) != one
+
+
+def test_id_of_a_pattern_needs_no_automaton(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = compile_pattern("[A] ; [B]").automaton.canonical_id
+    built: list[str] = []
+    build = compiler.build
+    monkeypatch.setattr(compiler, "build", lambda *given, **more: built.append(given[1]) or build(*given, **more))
+    checked = check_pattern("[A] ; [B]")
+    assert checked.canonical_id == expected and not built
+    assert checked.automaton is checked.automaton
+    assert checked.written_as(checked.plain).automaton is checked.automaton
+    assert built == [expected]

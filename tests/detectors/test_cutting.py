@@ -210,6 +210,6 @@ def test_a_pattern_consumed_by_epochs_is_not_cut() -> None:
 def test_thinnings_go_where_they_are_needed() -> None:
     (pattern,) = compile_file("type Seen = Pers every 1min by person\n[Seen] ; [A] ; [B] ; ([A] ; [C] & [Seen])\n")
     graph = cut([pattern], full)
-    needed = {plan.compiled.text: len(plan.compiled.thinnings) for plan in graph.plans.values()}
+    needed = {plan.compiled.text: len(plan.compiled.throttlings) for plan in graph.plans.values()}
     assert needed["[A] ; [C]"] == 0
     assert sum(needed.values()) >= 2

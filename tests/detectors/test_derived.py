@@ -1,4 +1,4 @@
-"""Derived types: filters written out, thinning as a stage before the automata, marks that nobody sees."""
+"""Derived types: filters written out, throttling as a stage before the automata, marks that nobody sees."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distced.detectors.compiler import compile_file, compile_pattern, register_derived
-from distced.detectors.language.derived import Thinning, without_derived
+from distced.detectors.language.derived import Throttling, without_derived
 from distced.detectors.language.parser import parse_expression, parse_file, parse_pattern
 from distced.detectors.runtime.engines import EngineName, make_engine
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.detectors.stepwise.throttling import Thinner, mark, unmarked
+from distced.detectors.stepwise.throttling import Throttler, mark, unmarked
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import EventType, TypeRegistry
 from distced.middleware.model.events import Event
@@ -34,11 +34,11 @@ def pers(seq: int, seconds: int, **attributes: str) -> Event:
 
 def test_filters_are_written_out() -> None:
     known = registry("type Peter = Pers where person == 'p'", "type PeterHere = Peter where room == 'a' or room == 'b'")
-    plain, thinnings = without_derived(parse_pattern("[PeterHere <= {Peter, Pers}]"), known)
+    plain, throttlings = without_derived(parse_pattern("[PeterHere <= {Peter, Pers}]"), known)
     assert plain == parse_pattern(
         "[Pers where person == 'p' where room == 'a' or room == 'b' <= {Pers where person == 'p', Pers}]"
     )
-    assert thinnings == ()
+    assert throttlings == ()
 
 
 def test_thinnings_are_marks_in_order() -> None:
@@ -47,9 +47,9 @@ def test_thinnings_are_marks_in_order() -> None:
         "type SeenHere = Seen where room == 'a'",
         "type Seldom = SeenHere every 1h",
     )
-    plain, thinnings = without_derived(parse_pattern("[Seldom] [Seen]"), known)
-    seen, seldom = thinnings
-    assert seen == Thinning(seen.mark, "Pers", TRUE, MINUTE, ("person", "room"))
+    plain, throttlings = without_derived(parse_pattern("[Seldom] [Seen]"), known)
+    seen, seldom = throttlings
+    assert seen == Throttling(seen.mark, "Pers", TRUE, MINUTE, ("person", "room"))
     assert (seldom.type_name, seldom.every, seldom.by) == ("Pers", 60 * MINUTE, ())
     # The one builds on the other, which is why it comes later.
     assert seen.mark in str(seldom.condition)
@@ -59,16 +59,16 @@ def test_thinnings_are_marks_in_order() -> None:
 
 def test_equal_thinnings_are_one() -> None:
     known = registry("type One = Pers every 1min by (room, person)", "type Other = Pers every 60s by (person, room)")
-    _, thinnings = without_derived(parse_pattern("[One] [Other]"), known)
-    assert len(thinnings) == 1
+    _, throttlings = without_derived(parse_pattern("[One] [Other]"), known)
+    assert len(throttlings) == 1
     one, other = compile_pattern("[One]", known), compile_pattern("[Other]", known)
     assert one.automaton.canonical_id == other.automaton.canonical_id
 
 
 def test_the_thinner_passes_one_of_each_interval_and_key() -> None:
-    thinner = Thinner(Thinning("m", "Pers", parse_expression("room != 'x'"), MINUTE, ("person",)))
+    throttler = Throttler(Throttling("m", "Pers", parse_expression("room != 'x'"), MINUTE, ("person",)))
     passes = [
-        thinner.passes(each)
+        throttler.passes(each)
         for each in (
             pers(0, 0, person="p", room="x"),
             pers(1, 1, person="p", room="a"),
@@ -88,8 +88,8 @@ def test_one_of_each_minute_and_person(drawn: list[tuple[int, str | None]]) -> N
         (Event("Pers", at * SECOND, at * SECOND, "e", seq, {"person": who}) for seq, (at, who) in enumerate(drawn)),
         key=lambda event: event.key,
     )
-    thinner = Thinner(Thinning("m", "Pers", TRUE, MINUTE, ("person",)))
-    passed = [event for event in events if thinner.passes(event)]
+    throttler = Throttler(Throttling("m", "Pers", TRUE, MINUTE, ("person",)))
+    passed = [event for event in events if throttler.passes(event)]
     first: dict[tuple[int, object], Event] = {}
     for event in events:
         if event.attributes["person"] is not None:
@@ -98,19 +98,19 @@ def test_one_of_each_minute_and_person(drawn: list[tuple[int, str | None]]) -> N
 
 
 def test_the_thinner_forgets_what_is_over() -> None:
-    thinner = Thinner(Thinning("m", "Pers", TRUE, MINUTE, ("person",)))
+    throttler = Throttler(Throttling("m", "Pers", TRUE, MINUTE, ("person",)))
     for seq in range(20_000):
-        assert thinner.passes(pers(seq, seq, person=f"p{seq}"))
-    assert len(thinner.passed) < 5000
+        assert throttler.passes(pers(seq, seq, person=f"p{seq}"))
+    assert len(throttler.passed) < 5000
 
 
 def test_marks_do_not_show() -> None:
     event = pers(0, 1, person="p")
-    thinners = [Thinner(Thinning("thinned x", "Pers", TRUE, MINUTE, ("person",)))]
-    marked = mark(thinners, event)
-    assert marked.attributes == {**event.attributes, "thinned x": True}
+    throttlers = [Throttler(Throttling("throttled x", "Pers", TRUE, MINUTE, ("person",)))]
+    marked = mark(throttlers, event)
+    assert marked.attributes == {**event.attributes, "throttled x": True}
     assert unmarked(marked) == event
-    assert mark(thinners, event) is event
+    assert mark(throttlers, event) is event
     assert unmarked(event) is event
     known = registry("type Seen = Pers every 1min")
     engine = StepwiseEngine([compile_pattern("[Seen as x] -> Out(person = x.person)", known)])
@@ -132,7 +132,7 @@ def test_derived_types_of_a_file() -> None:
     ("text", "told"),
     [
         ("type Seen = Prs every 1min", "unknown event type: Prs"),
-        ("type Seen = Pers every 1min by floor", "no attribute to thin by: floor"),
+        ("type Seen = Pers every 1min by floor", "no attribute to throttle by: floor"),
         ("type Seen = Pers where floor == 1", "floor"),
         ("type Seen = Pers where person == 1", "compares a string with a number"),
         ("type Pers = Pers where person == 'p'", "Pers"),
@@ -147,7 +147,7 @@ def test_derived_types_that_are_refused(text: str, told: str) -> None:
 
 @pytest.mark.parametrize(("lo", "first"), [(0, "composite"), (3, "primitive")])
 @pytest.mark.parametrize("engine", ["stepwise", "columnar"])
-def test_what_is_found_and_what_is_published_are_thinned_in_one_order(lo: int, first: str, engine: EngineName) -> None:
+def test_found_and_published_events_are_throttled_in_one_order(lo: int, first: str, engine: EngineName) -> None:
     """What began earlier comes before what ends with it, whichever of them is found."""
     if engine == "columnar":
         pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")

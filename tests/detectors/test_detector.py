@@ -13,7 +13,9 @@ from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import PatternError, SnapshotError
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
-from distced.policies.detection.guaranteed import BestEffort, Guaranteed, detection_policy
+from distced.policies.detection import detection_policy
+from distced.policies.detection.best_effort import BestEffort
+from distced.policies.detection.guaranteed import Guaranteed
 from tests.support.event_streams import END, Message, interleaved, messages, spread, told
 from tests.support.random_patterns import PatternMaker
 

@@ -58,7 +58,7 @@ class Pretended:
             self.behind += load.behind
             costs = STEPWISE if self.at_work == "stepwise" else COLUMNAR
             self.cost += costs.of(1, load.events, load.touched, load.found)
-            wanted = self.choice.told(1, load.events, load.found, self.now, self)
+            wanted = self.choice.choose(1, load.events, load.found, self.now, self)
             if wanted != self.at_work:
                 self.at_work = wanted
                 self.changes.append((self.now, wanted))
@@ -189,5 +189,5 @@ def test_it_looks_now_and_then_only() -> None:
 def _calls(detector: Pretended, count: int) -> Iterator[int]:
     for number in range(count):
         at = number * SECOND // 1_000
-        detector.choice.told(1, 1, 0, at, detector)
+        detector.choice.choose(1, 1, 0, at, detector)
         yield at

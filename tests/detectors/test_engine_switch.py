@@ -11,15 +11,17 @@ import pytest
 pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
 
 from distced.detectors.compiler import Compiled, compile_file, compile_pattern, compile_publication
-from distced.detectors.runtime import engine_switch as switching
+from distced.detectors.runtime import engine_switch
 from distced.detectors.runtime.detector import Detector
-from distced.detectors.runtime.engine_choice import Figures, Forced
+from distced.detectors.runtime.engine_choice import EngineLoad, Forced
 from distced.detectors.runtime.engine_switch import Engines
 from distced.detectors.runtime.engines import EngineName
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.events import Event
-from distced.policies.detection.guaranteed import BestEffort, Guaranteed, detection_policy
+from distced.policies.detection import detection_policy
+from distced.policies.detection.best_effort import BestEffort
+from distced.policies.detection.guaranteed import Guaranteed
 from tests.support.engine_switches import AtOnce, Never, by_chance
 from tests.support.event_streams import END, interleaved, messages, spread, told
 from tests.support.random_patterns import PatternMaker
@@ -34,7 +36,7 @@ class Script:
     def __init__(self, *engines: EngineName) -> None:
         self.engines = list(engines)
 
-    def told(self, calls: int, events: int, found: int, now: int, figures: Figures) -> EngineName:
+    def choose(self, calls: int, events: int, found: int, now: int, load: EngineLoad) -> EngineName:
         return self.engines.pop(0) if len(self.engines) > 1 else self.engines[0]
 
 
@@ -52,6 +54,7 @@ def _patterns(count: int) -> Iterator[tuple[int, Random, Compiled]]:
             continue
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["guaranteed", "best-effort"])
 def test_it_finds_the_same_whichever_engine_is_at_work(policy: str) -> None:
     """With events in any order, snapshots in between, and sometimes another detector that goes on from one."""
@@ -179,7 +182,7 @@ def test_until_it_is_ready_the_stepwise_engine_serves() -> None:
 
 def test_a_columnar_engine_lets_go_of_events_and_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is left of those that nobody refers to."""
-    monkeypatch.setattr(switching, "LET_GO_AFTER", 1_000)
+    monkeypatch.setattr(engine_switch, "LET_GO_AFTER", 1_000)
     detector = Detector(compile_pattern("[A] ; [B] within 20ns by k"), BestEffort(), engines=COLUMNAR)
     expected = StepwiseEngine([detector.compiled])
     engines = set()
@@ -191,14 +194,14 @@ def test_a_columnar_engine_lets_go_of_events_and_batches(monkeypatch: pytest.Mon
             if detector.at_work == "columnar":
                 engines.add(detector.engine)
                 assert detector.engine.loop.store.held <= 1_000 + 2 * size
-                assert len(detector.engine.loop.store._segments) <= 1_000 // switching.CALL + 2
+                assert len(detector.engine.loop.store._segments) <= 1_000 // engine_switch.CALL + 2
     assert len(engines) == 1
     assert detector.touched == expected.touched
 
 
 def test_a_columnar_engine_is_renewed_after_very_many_events(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is left of the texts that it has seen."""
-    monkeypatch.setattr(switching, "RENEW_AFTER", 1_000)
+    monkeypatch.setattr(engine_switch, "RENEW_AFTER", 1_000)
     detector = Detector(compile_pattern("[A] ; [B] within 4ns by k"), BestEffort(), engines=COLUMNAR)
     expected = StepwiseEngine([detector.compiled])
     engines = set()
@@ -214,11 +217,11 @@ def test_a_columnar_engine_is_renewed_after_very_many_events(monkeypatch: pytest
 
 
 def test_one_with_many_instances_is_renewed_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(switching, "RENEW_AFTER", 1)
+    monkeypatch.setattr(engine_switch, "RENEW_AFTER", 1)
     detector = Detector(compile_pattern("[A] ; [B]"), BestEffort(), engines=COLUMNAR)
     detector.receive("s", [Event("A", at, at, "s", at, {}) for at in range(10)], None, 0)
     first = detector.engine
-    most = 10 * switching.RENEW_PER_INSTANCE
+    most = 10 * engine_switch.RENEW_PER_INSTANCE
     for at in range(10, 10 + most, 100):
         assert detector.engine is first
         detector.receive("s", [Event("C", each, each, "s", each, {}) for each in range(at, at + 100)], None, 0)

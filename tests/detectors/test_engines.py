@@ -9,7 +9,7 @@ import pytest
 from distced.detectors.batch_run.runner import Replay, run
 from distced.detectors.compiler import compile_pattern
 from distced.detectors.runtime import engines
-from distced.detectors.runtime.engines import PAYS_FROM, chosen, has_columnar, make_engine
+from distced.detectors.runtime.engines import PAYS_FROM, chosen, has_columnar, make_engine, notice
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import Event
@@ -25,11 +25,12 @@ def test_many_events_are_worth_the_columnar_engine() -> None:
 
 
 def test_without_numba_the_stepwise_engine_serves_and_says_so(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(engines, "find_spec", lambda _: None)
     assert chosen("auto", PAYS_FROM) == "stepwise"
-    assert "numba is not installed" in capsys.readouterr().err
+    assert "numba is not installed" in str(notice("auto", PAYS_FROM))
+    assert notice("auto", PAYS_FROM - 1) is None
     with pytest.raises(DistcedError, match="needs numba") as raised:
         make_engine([compile_pattern("[A]")], engine="columnar")
     assert "distced[fast]" in str(raised.value)

@@ -121,6 +121,7 @@ def test_definitions_that_multiply() -> None:
         compile_file(text + "D39 -> Out()\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "told"),
     [

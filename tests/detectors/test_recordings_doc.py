@@ -1,4 +1,4 @@
-"""docs/explanation/recordings.md: the counts in its table are what patterns find in the recordings, where present."""
+"""Counts in the table of docs/explanation/recordings.md against the recordings, where these are present."""
 
 from __future__ import annotations
 

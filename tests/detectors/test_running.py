@@ -160,9 +160,9 @@ def test_a_pattern_of_the_python_binding() -> None:
     pattern = a.then(b.where(b.x > a.x)).publish("X", x=b.x)
     assert [each.attributes for each in run(pattern, EVENTS)] == [{"x": 3}]
     assert constituents(run(a.then(b), EVENTS)) == [[0, 2]]
-    thinned = derived_type("Some", b, every="1s")
-    assert constituents(run(thinned, EVENTS)) == [[2]]
-    assert len(run(pattern_file(thinned, pattern), EVENTS)) == 2
+    throttled = derived_type("Some", b, every="1s")
+    assert constituents(run(throttled, EVENTS)) == [[2]]
+    assert len(run(pattern_file(throttled, pattern), EVENTS)) == 2
 
 
 def test_compiled_patterns() -> None:

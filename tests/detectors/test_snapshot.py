@@ -26,6 +26,7 @@ def _compiled(random: Random) -> Compiled | None:
         return None
 
 
+@pytest.mark.slow
 def test_a_restored_engine_goes_on_as_if_nothing_had_happened() -> None:
     compared = 0
     for seed in range(1500):

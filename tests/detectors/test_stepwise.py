@@ -158,7 +158,7 @@ def test_ids_that_cannot_come_again_are_forgotten() -> None:
     for at in range(0, 40_000, 2):
         found += len(engine.feed([event("A", at), event("B", at + 1)]))
     assert found == 20_000
-    assert sum(len(unit.matcher.findings.reported) for unit in engine.units) < 15_000
+    assert sum(len(unit.matcher.composites.reported) for unit in engine.units) < 15_000
 
 
 def test_many_events_against_a_count_of_pairs() -> None:
@@ -217,7 +217,7 @@ def test_times_far_apart() -> None:
     assert len(engine.feed([event("A", -far), event("B", -far + 5), event("A", far), event("B", far + 5)])) == 2
 
 
-def test_composite_events_are_thinned_as_any_others() -> None:
+def test_composite_events_are_throttled_as_any_others() -> None:
     patterns = compile_file("[A] ; [B] -> Seen()\ntype Rare = Seen every 10ns\n[Rare] ; [C] -> Y()\n")
     found = StepwiseEngine(patterns)
     events = [event(name, at) for at, name in enumerate("ABABC", start=1)]
