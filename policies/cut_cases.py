@@ -16,7 +16,7 @@ from distced.policies.local_runner import LocalRunner
 HowCut: TypeAlias = Literal["none", "full", "random"]
 
 SOURCES = 3
-"""Over so many sources the events of a case are spread."""
+"""Number of sources the events of a case are spread over."""
 
 
 def cut_run(how: HowCut, seed: int = 0) -> Run:

@@ -24,7 +24,7 @@ from distced.policies.detection.guaranteed import Guaranteed
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class LocalMessage:
     """What a source or a detector tells those that read it.
 
     Attributes:
@@ -41,7 +41,7 @@ class Message:
 
 
 @dataclass(slots=True)
-class Host:
+class LocalHost:
     """A detector, with what it reads and what waits for it.
 
     Attributes:
@@ -52,7 +52,7 @@ class Host:
     plan: DetectorPlan
     detector: Detector
     reads: frozenset[str] | None
-    queues: dict[str, deque[Message]] = field(default_factory=dict)
+    queues: dict[str, deque[LocalMessage]] = field(default_factory=dict)
 
     def wants(self, event: Event) -> bool:
         """Whether it reads a primitive event."""
@@ -79,7 +79,7 @@ class LocalRunner:
         self.graph = graph
         self.random = random
         self.over_wire = over_wire
-        self.hosts: dict[str, Host] = {}
+        self.hosts: dict[str, LocalHost] = {}
         self.found: dict[str, dict[tuple[str, int], CompositeEvent]] = {root: {} for root in graph.roots}
         self.messages = 0
         published: dict[str, list[str]] = {}
@@ -87,10 +87,10 @@ class LocalRunner:
             if plan.compiled.automaton.output is not None:
                 published.setdefault(plan.compiled.automaton.output.type_name, []).append(plan.id)
         self._kinds = kinds
-        self._readers: dict[str, list[Host]] = {}
+        self._readers: dict[str, list[LocalHost]] = {}
         for plan in graph.plans.values():
             detector = self.detector(plan)
-            host = Host(plan, detector, plan.compiled.automaton.type_names())
+            host = LocalHost(plan, detector, plan.compiled.automaton.type_names())
             self.hosts[plan.id] = host
             writers = [each for name in sorted(plan.compiled.names()) for each in published.get(name, ())]
             for writer in dict.fromkeys((*plan.parts, *writers)):
@@ -109,12 +109,14 @@ class LocalRunner:
             for source in plans:
                 host.queues[source] = deque()
                 host.detector.join(source, INSTANT_MIN, 0)
-        waiting: dict[str, deque[Message]] = {source: deque(told) for source, told in plans.items()}
+        waiting: dict[str, deque[LocalMessage]] = {source: deque(told) for source, told in plans.items()}
         if not sources:
             for host in self.hosts.values():
                 self._told(host, host.detector.heartbeat((), INSTANT_MAX, 0))
         while True:
-            choices: list[tuple[deque[Message], Host | None]] = [(queue, None) for queue in waiting.values() if queue]
+            choices: list[tuple[deque[LocalMessage], LocalHost | None]] = [
+                (queue, None) for queue in waiting.values() if queue
+            ]
             choices += [(queue, host) for host in self.hosts.values() for queue in host.queues.values() if queue]
             if not choices:
                 return
@@ -123,7 +125,7 @@ class LocalRunner:
             if reader is None:
                 for each in self.hosts.values():
                     wanted = tuple(event for event in message.events if each.wants(event))
-                    each.queues[message.source].append(Message(message.source, wanted, message.watermark))
+                    each.queues[message.source].append(LocalMessage(message.source, wanted, message.watermark))
             else:
                 self._deliver(reader, message)
 
@@ -131,7 +133,7 @@ class LocalRunner:
         """What a subscriber of a pattern received, in order of arrival."""
         return list(self.found[root].values())
 
-    def _messages(self, source: str, events: Sequence[Event]) -> Iterable[Message]:
+    def _messages(self, source: str, events: Sequence[Event]) -> Iterable[LocalMessage]:
         """A source's events in messages of any length, with watermarks it can keep."""
         at = 0
         while at < len(events):
@@ -139,17 +141,17 @@ class LocalRunner:
             at += size
             rest = min((event.hi for event in events[at:]), default=INSTANT_MAX + 1)
             watermark = None if self.random.random() < 0.3 else rest - 1 - self.random.choice((0, 0, 1))
-            yield Message(source, tuple(events[at - size : at]), watermark)
-        yield Message(source, (), INSTANT_MAX)
+            yield LocalMessage(source, tuple(events[at - size : at]), watermark)
+        yield LocalMessage(source, (), INSTANT_MAX)
 
-    def _deliver(self, host: Host, message: Message) -> None:
+    def _deliver(self, host: LocalHost, message: LocalMessage) -> None:
         self.messages += 1
         detector = host.detector
         if message.open and message.watermark is not None:
             detector.hear_open(message.source, message.open, message.watermark)
         self._told(host, detector.receive(message.source, message.events, message.watermark, 0))
 
-    def _told(self, host: Host, detected: Detected) -> None:
+    def _told(self, host: LocalHost, detected: Detected) -> None:
         found = self.found.get(host.plan.id)
         for event in detected.events:
             if found is not None:
@@ -158,13 +160,13 @@ class LocalRunner:
         if not readers or (not detected.events and detected.watermark is None):
             return
         opens = host.detector.open_gaps() if detected.watermark is not None and self.random.random() < 0.5 else ()
-        message = Message(host.plan.id, tuple(detected.events), detected.watermark, tuple(opens))
+        message = LocalMessage(host.plan.id, tuple(detected.events), detected.watermark, tuple(opens))
         if self.over_wire:
             message = self._sent(host, message)
         for reader in readers:
             reader.queues[host.plan.id].append(message)
 
-    def _sent(self, host: Host, message: Message) -> Message:
+    def _sent(self, host: LocalHost, message: LocalMessage) -> LocalMessage:
         """The message as it comes out of the wire format."""
         plan = host.plan
         output = plan.compiled.automaton.output
@@ -178,4 +180,4 @@ class LocalRunner:
                 open=message.open,
             )
         )
-        return Message(frame.source, tuple(frame.events), frame.watermark, frame.open)
+        return LocalMessage(frame.source, tuple(frame.events), frame.watermark, frame.open)

@@ -1,1 +1,26 @@
-"""Detection policies: when an event may be consumed."""
+"""Detection policies: when an event may be consumed.
+
+composite-event-framework-2004, "Detection Policies"; design, section 3. Events come from several sources with different
+delays: *best effort* consumes them on arrival, *guaranteed* once they are stable.
+
+A policy is sans-I/O: it takes what arrives and the time, and returns what may be consumed. Time is nanoseconds since
+the Unix epoch throughout; a watermark W promises that no event with `hi <= W` will come any more.
+"""
+
+from __future__ import annotations
+
+from distced.detectors.runtime.detection_policy import DetectionPolicy
+from distced.middleware.model.errors import DistcedError
+from distced.policies.detection.best_effort import BestEffort
+from distced.policies.detection.guaranteed import Guaranteed
+
+
+def detection_policy(name: str) -> DetectionPolicy:
+    """A fresh policy by its name."""
+    policies: dict[str, type[BestEffort] | type[Guaranteed]] = {
+        BestEffort.name: BestEffort,
+        Guaranteed.name: Guaranteed,
+    }
+    if name not in policies:
+        raise DistcedError("unknown detection policy", given=name, allowed=", ".join(policies))
+    return policies[name]()

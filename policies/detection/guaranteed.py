@@ -1,32 +1,26 @@
-"""Detection policies: when an event may be consumed.
+"""Guaranteed detection: an event is consumed once it is stable, when every source has been heard beyond it.
 
-composite-event-framework-2004, "Detection Policies"; design, section 3. Events come from several sources with different
-delays. *Best effort* consumes on arrival, and may be wrong. *Guaranteed* consumes an event once it is stable: when
-every source has been heard beyond it, by event or heartbeat. A silent source holds the stream; it is never timed out
-silently, but fenced off by an administrator or by the lease in its registration, and what it sends afterwards is late.
-
-An event by itself promises nothing: a source may publish out of order what it has not promised to be beyond.
-
-A policy is sans-I/O: it is told what arrives and what time it is, and says what may be consumed. Time is nanoseconds
-since the Unix epoch throughout; a watermark W promises that no event with `hi <= W` will come any more.
+A source is heard by events and heartbeats. A silent one holds the stream; it is never timed out silently, but fenced
+off by an administrator or by the lease in its registration, and what it sends afterwards is late. An event by itself
+promises nothing: a source may publish out of order what it has not promised to be beyond.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any, Final
 
-from distced.detectors.runtime.detection_policy import DetectionPolicy, Released, delivery_id
-from distced.detectors.snapshot_format import pack_event, pack_id, unpack_event, unpack_id
-from distced.middleware.model.errors import DistcedError
-from distced.middleware.model.events import Event, EventId, OrderKey
+from distced.detectors.runtime.detection_policy import Released, delivery_id
+from distced.detectors.snapshot_format import pack_event, unpack_event, unpack_id
+from distced.middleware.model.events import Event, OrderKey
 from distced.middleware.model.timestamps import INSTANT_MIN
+from distced.policies.detection.recent_ids import RecentIds
 
-# Redelivered events are told from late ones as long as their ids are remembered.
-REMEMBERED: Final = 10_000
+HANDED_ON: Final = 1_000
+"""How many of the ids that guaranteed detection remembers go into its state: they only tell duplicates from late events
+there."""
 
 
 @dataclass(slots=True)
@@ -45,106 +39,6 @@ class SourceState:
     heard: int
     events: int = 0
     late: int = 0
-
-
-HANDED_ON: Final = 1_000
-"""How many of the ids that guaranteed detection remembers go into its state: they only tell duplicates from late events
-there."""
-
-
-class Recent:
-    """The ids seen most recently, a bounded number of them.
-
-    Attributes:
-        limit: how many are remembered.
-    """
-
-    def __init__(self, limit: int = REMEMBERED) -> None:
-        self.limit = limit
-        self._ids: OrderedDict[EventId, None] = OrderedDict()
-
-    def add(self, identity: EventId) -> bool:
-        """Remember an id; False if it was remembered already."""
-        if identity in self._ids:
-            return False
-        self._ids[identity] = None
-        if len(self._ids) > self.limit:
-            self._ids.popitem(last=False)
-        return True
-
-    def __len__(self) -> int:
-        return len(self._ids)
-
-    def ids(self) -> list[Any]:
-        """What is remembered, the oldest first, as plain values."""
-        return [pack_id(identity) for identity in self._ids]
-
-
-class BestEffort:
-    """Consume on arrival; what arrives together in the order of consumption.
-
-    Attributes:
-        sources: whose watermarks count. Those of others may tell of another time, of a recording for example.
-        watermark: the farthest that any source has been heard; time events fire by it. None before the first.
-        recent: what tells redelivered events.
-    """
-
-    name = "best-effort"
-
-    def __init__(self) -> None:
-        self.sources: set[str] = set()
-        self.watermark: int | None = None
-        self.recent = Recent()
-
-    @property
-    def held(self) -> int:
-        """How many ids it remembers."""
-        return len(self.recent)
-
-    def state(self) -> Any:
-        """Everything to remember, as plain values."""
-        return [self.watermark, sorted(self.sources), self.recent.ids()]
-
-    def resume(self, state: Any) -> None:
-        """Go on from what `state` gave."""
-        self.watermark, sources, ids = state
-        self.sources = set(sources)
-        for each in ids:
-            self.recent.add(unpack_id(each))
-
-    def receive(self, source: str, events: Sequence[Event], watermark: int | None, now: int) -> Released:
-        self.sources.add(source)
-        recent = self.recent
-        kept = [event for event in events if recent.add(delivery_id(event))]
-        if len(kept) > 1:
-            kept.sort(key=_order)
-        return Released(kept, self._heard(watermark), duplicates=len(events) - len(kept))
-
-    def heartbeat(self, sources: Iterable[str], watermark: int, now: int) -> Released:
-        if self.sources.isdisjoint(sources):
-            return Released([], self.watermark)
-        return Released([], self._heard(watermark))
-
-    def join(self, source: str, watermark: int, now: int, lease: int = 0) -> int:
-        self.sources.add(source)
-        return watermark
-
-    def waits_for(self) -> set[str]:
-        return set(self.sources)
-
-    def leave(self, source: str, now: int) -> Released:
-        self.sources.discard(source)
-        return Released([], self.watermark)
-
-    fence = leave
-
-    def tick(self, now: int) -> Released:
-        return Released([], self.watermark)
-
-    def _heard(self, watermark: int | None) -> int | None:
-        if watermark is not None and (self.watermark is None or watermark > self.watermark):
-            self.watermark = watermark
-        return self.watermark
 
 
 class Guaranteed:
@@ -166,7 +60,7 @@ class Guaranteed:
         self.fenced: dict[str, int] = {}
         self.waiting: dict[OrderKey, Event] = {}
         self.watermark: int | None = None
-        self.recent = Recent()
+        self.recent = RecentIds()
         # The keys of `waiting`, the least first.
         self._heap: list[OrderKey] = []
 
@@ -290,18 +184,3 @@ class Guaranteed:
             while heap and heap[0][0] <= stable:
                 events.append(waiting.pop(heappop(heap)))
         return Released(events, self.watermark, late or [], duplicates, fenced or [])
-
-
-def detection_policy(name: str) -> DetectionPolicy:
-    """A fresh policy by its name."""
-    policies: dict[str, type[BestEffort] | type[Guaranteed]] = {
-        BestEffort.name: BestEffort,
-        Guaranteed.name: Guaranteed,
-    }
-    if name not in policies:
-        raise DistcedError("unknown detection policy", given=name, allowed=", ".join(policies))
-    return policies[name]()
-
-
-def _order(event: Event) -> OrderKey:
-    return event.key

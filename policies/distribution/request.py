@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from distced.detectors.cutting.graph import DetectorGraph
-from distced.middleware.wire.directory_entries import Hints
-from distced.policies.distribution.choose.hints import NO_HINTS
+from distced.middleware.wire.directory_entries import NO_HINTS, Hints
 from distced.policies.topology.model import Place
 
 

@@ -8,7 +8,7 @@ and servers with the links between them form the overlay (design, section 4).
 
 Everybody at a site reaches its server by a local link, which is free and has only a latency; messages between sites
 travel along links from server to server. That participants have links of their own was rejected: it says nothing that a
-site of their own would not say, and it would make two kinds of link to reckon with.
+site of their own would not say, and it would make two kinds of link.
 
 Times are integer nanoseconds, bandwidths integer bytes per second, costs per byte in a unit of your choice. Each part
 checks itself; what parts have to do with one another is checked by the `Topology` they make up.
@@ -31,10 +31,10 @@ LOCAL_LATENCY: Final = 150 * MICROSECOND
 """ns from a participant to the server of its site, unless the site says otherwise: from client through server to client
 on one machine it is 0.3 ms, half of it on either side."""
 
-Kind: TypeAlias = Literal["site", "node", "publisher", "subscriber"]
-KINDS: Final[tuple[Kind, ...]] = ("site", "node", "publisher", "subscriber")
+PlaceKind: TypeAlias = Literal["site", "node", "publisher", "subscriber"]
+KINDS: Final[tuple[PlaceKind, ...]] = ("site", "node", "publisher", "subscriber")
 
-TABLES: Final[dict[Kind, str]] = {
+TABLES: Final[dict[PlaceKind, str]] = {
     "site": "sites",
     "node": "nodes",
     "publisher": "publishers",
@@ -49,7 +49,7 @@ class Place(NamedTuple):
     Names are told apart by kind, so an application may publish and subscribe under one name.
     """
 
-    kind: Kind
+    kind: PlaceKind
     name: str
 
     def __str__(self) -> str:
@@ -117,7 +117,7 @@ class Publisher:
         site: the name of the site it is at.
         types: the event types it publishes.
         rates: events per second by type, of those whose rate is known. Not to be changed.
-        uncertainty: of its clock: timestamps reach so many ns both ways.
+        uncertainty: of its clock, ns in both directions.
         loss: the share of events that never arrive at the server, for one that publishes at QoS 0. Nothing else may
             lose messages: behind the server MQTT repeats until they are acknowledged.
     """
@@ -192,7 +192,7 @@ class Link:
     Attributes:
         between: the names of the two sites; of a one-way link from the first to the second, of any other in order.
         latency: ns that a message takes at least.
-        jitter: it takes up to so many ns longer, any delay in between being as likely as any other.
+        jitter: additional delay of up to n ns, uniformly distributed.
         bandwidth: bytes per second, in each direction; None for unlimited.
         cost: of a byte.
         one_way: whether messages travel in one direction only.
@@ -237,7 +237,7 @@ class Link:
         return ((one, other),) if self.one_way else ((one, other), (other, one))
 
 
-def _check_name(kind: Kind, name: str) -> str:
+def _check_name(kind: PlaceKind, name: str) -> str:
     """Refuse what is no name; else the place to be named in errors."""
     if not name or not name.isprintable() or name != name.strip():
         raise TopologyError(

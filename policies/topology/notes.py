@@ -56,7 +56,7 @@ def _on_ways(topology: Topology) -> Iterator[str]:
 
 
 def listed(names: Sequence[str], most: int = _LISTED) -> str:
-    """Names in a row, not more than so many; how many more there are."""
+    """Names in a row, up to a limit, and the number of others."""
     if len(names) <= most:
         return ", ".join(names)
     return f"{', '.join(names[:most])} and {len(names) - most} more"

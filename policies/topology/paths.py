@@ -37,7 +37,7 @@ class Hop(NamedTuple):
     link: Link
 
 
-class Route(NamedTuple):
+class ServerRoute(NamedTuple):
     """A way from server to server.
 
     Attributes:
@@ -55,7 +55,7 @@ class Route(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class NetworkPath:
     """The way of a message from one place to another.
 
     Attributes:
@@ -75,7 +75,7 @@ class Path:
 
     @property
     def jitter(self) -> int:
-        """It takes up to so many ns longer."""
+        """Additional delay at most, ns."""
         return sum(hop.link.jitter for hop in self.hops)
 
     @property
@@ -84,11 +84,11 @@ class Path:
         return min((hop.link.bandwidth for hop in self.hops if hop.link.bandwidth is not None), default=None)
 
     def time(self, size: int) -> int:
-        """ns that a message of so many bytes takes at least: a server receives it whole before it passes it on."""
+        """Least delay of a message of n bytes, ns: a server receives it whole before it passes it on."""
         return self.latency + sum(_transfer(size, hop.link.bandwidth) for hop in self.hops)
 
     def bytes_over_links(self, size: int) -> int:
-        """Bytes that all links together carry for a message of so many bytes."""
+        """Bytes over all links for a message of n bytes."""
         return size * len(self.hops)
 
 
@@ -102,7 +102,7 @@ class Tree:
     """
 
     source: Place
-    paths: Mapping[Place, Path]
+    paths: Mapping[Place, NetworkPath]
     hops: tuple[Hop, ...]
 
     @property
@@ -116,17 +116,17 @@ class Tree:
         return sum((hop.link.cost for hop in self.hops), 0.0)
 
     def bytes_over_links(self, size: int) -> int:
-        """Bytes that all links together carry for a message of so many bytes."""
+        """Bytes over all links for a message of n bytes."""
         return size * len(self.hops)
 
 
-def tree_of(source: Place, paths: Iterable[Path]) -> Tree:
+def tree_of(source: Place, paths: Iterable[NetworkPath]) -> Tree:
     """The union of paths from one place."""
     each = {path.target: path for path in paths}
     return Tree(source, each, tuple(dict.fromkeys(hop for path in each.values() for hop in path.hops)))
 
 
-def routes_from(site: str, leaving: Mapping[str, Sequence[Hop]], measure: Measure) -> dict[str, Route]:
+def routes_from(site: str, leaving: Mapping[str, Sequence[Hop]], measure: Measure) -> dict[str, ServerRoute]:
     """The shortest way from a site to each that it reaches, the nearest first.
 
     Every beginning of one of these ways is one of them, too; so together they are a tree.
@@ -134,9 +134,9 @@ def routes_from(site: str, leaving: Mapping[str, Sequence[Hop]], measure: Measur
     Args:
         leaving: the links that leave each site.
     """
-    found: dict[str, Route] = {}
+    found: dict[str, ServerRoute] = {}
     # Compared by rank, then by names, which never are the same for two of them.
-    waiting = [Route((0, 0, 0), (site,), (), 0, 0.0)]
+    waiting = [ServerRoute((0, 0, 0), (site,), (), 0, 0.0)]
     while waiting:
         route = heappop(waiting)
         here = route.sites[-1]
@@ -147,7 +147,7 @@ def routes_from(site: str, leaving: Mapping[str, Sequence[Hop]], measure: Measur
             if hop.target not in found:
                 latency, cost, hops = route.latency + hop.link.latency, route.cost + hop.link.cost, (*route.hops, hop)
                 rank = _rank(measure, latency, cost, len(hops))
-                heappush(waiting, Route(rank, (*route.sites, hop.target), hops, latency, cost))
+                heappush(waiting, ServerRoute(rank, (*route.sites, hop.target), hops, latency, cost))
     return found
 
 
@@ -162,5 +162,5 @@ def _rank(measure: Measure, latency: int, cost: float, hops: int) -> Rank:
 
 
 def _transfer(size: int, bandwidth: int | None) -> int:
-    """ns to send so many bytes, rounded up."""
+    """Time to send n bytes, ns, rounded up."""
     return 0 if bandwidth is None else -(-size * SECOND // bandwidth)

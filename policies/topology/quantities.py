@@ -59,7 +59,7 @@ def show_bandwidth(bytes_per_second: int) -> str:
 
 
 def show_duration(nanoseconds: int) -> str:
-    """A text that `parse_duration` reads back as the same duration; with decimals, `12.5ms`."""
+    """A text that `timestamps.parse_duration` reads back as the same duration; with decimals, `12.5ms`."""
     return _shortest(nanoseconds, _DURATIONS) if nanoseconds else "0s"
 
 

@@ -1,4 +1,4 @@
-"""Topologies made by chance, for experiments: the same seed makes the same.
+"""Random topologies for experiments, repeatable from a seed.
 
 The kinds are those that overlays are usually tried on. What is drawn for a link goes by what it is: latencies of tens
 of milliseconds and ample bandwidth over distance, narrow and dear links at the edge, as the article's wireless one
@@ -69,7 +69,7 @@ def random_topology(
     subscribers: int = 3,
     types: Sequence[str] = TYPES,
 ) -> Topology:
-    """A topology of so many parts.
+    """Random topology with these numbers of parts.
 
     Args:
         kind: `star`, all linked to the first; `ring`; `tree`, each linked to one before it; `geometric`, points in a

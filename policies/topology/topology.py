@@ -1,7 +1,7 @@
 """A topology: everything a deployment consists of, checked, with the ways between its parts.
 
 Distribution policies place detectors by it, a simulated network runs on it, placement is optimised over it. It does not
-change; ways and distances are reckoned once, when they are first asked for.
+change; paths and distances are computed once, on first use.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from distced.policies.topology.model import (
     KINDS,
     TABLES,
     BrokerNode,
-    Kind,
     Link,
     Participant,
     Place,
+    PlaceKind,
     Publisher,
     Site,
     Subscriber,
 )
-from distced.policies.topology.paths import MEASURES, Hop, Measure, Path, Route, Tree, routes_from, tree_of
+from distced.policies.topology.paths import MEASURES, Hop, Measure, NetworkPath, ServerRoute, Tree, routes_from, tree_of
 
 if TYPE_CHECKING:
     import networkx
@@ -68,7 +68,7 @@ class Topology:
         self.links: tuple[Link, ...] = tuple(links)
         self.allow_partitions = allow_partitions
         self._leaving: dict[str, list[Hop]] = {name: [] for name in self.sites}
-        self._routes: dict[tuple[str, Measure], dict[str, Route]] = {}
+        self._routes: dict[tuple[str, Measure], dict[str, ServerRoute]] = {}
         self._distances: dict[Measure, Mapping[str, Mapping[str, float]]] = {}
         if not self.sites:
             raise TopologyError(
@@ -101,7 +101,7 @@ class Topology:
 
     def part(self, place: Place) -> Site | Participant:
         """What stands at a place; a `TopologyError` that lists the names there are, if there is nothing."""
-        tables: dict[Kind, Mapping[str, Site | Participant]] = {
+        tables: dict[PlaceKind, Mapping[str, Site | Participant]] = {
             "site": self.sites,
             "node": self.nodes,
             "publisher": self.publishers,
@@ -200,18 +200,18 @@ class Topology:
 
     # Ways.
 
-    def find_path(self, source: Place, target: Place, by: Measure = "latency") -> Path | None:
+    def find_path(self, source: Place, target: Place, by: Measure = "latency") -> NetworkPath | None:
         """The shortest way of a message between two places, along servers; None if there is none."""
         origin, end = self.site_of(source), self.site_of(target)
         if source == target:
-            return Path(source, target, (origin.name,), (), 0, 0.0)
+            return NetworkPath(source, target, (origin.name,), (), 0, 0.0)
         route = self._routes_from(origin.name, by).get(end.name)
         if route is None:
             return None
         local = sum(site.local_latency for site, place in ((origin, source), (end, target)) if place.kind != "site")
-        return Path(source, target, route.sites, route.hops, local + route.latency, route.cost)
+        return NetworkPath(source, target, route.sites, route.hops, local + route.latency, route.cost)
 
-    def path(self, source: Place, target: Place, by: Measure = "latency") -> Path:
+    def path(self, source: Place, target: Place, by: Measure = "latency") -> NetworkPath:
         """The shortest way of a message between two places, along servers; a `TopologyError` if there is none."""
         found = self.find_path(source, target, by)
         if found is None:
@@ -255,7 +255,7 @@ class Topology:
             )
         return found[0]
 
-    def _nearest_first(self, ways: Iterable[tuple[BrokerNode, Path | None]], by: Measure) -> list[BrokerNode]:
+    def _nearest_first(self, ways: Iterable[tuple[BrokerNode, NetworkPath | None]], by: Measure) -> list[BrokerNode]:
         found = []
         for node, path in ways:
             if path is not None:
@@ -264,7 +264,7 @@ class Topology:
                 found.append((rank, node.name, node))
         return [node for _, _, node in sorted(found, key=lambda each: each[:2])]
 
-    def _routes_from(self, site: str, by: Measure) -> dict[str, Route]:
+    def _routes_from(self, site: str, by: Measure) -> dict[str, ServerRoute]:
         known = self._routes.get((site, by))
         if known is None:
             if by not in MEASURES:
@@ -345,7 +345,7 @@ def _server(url: str) -> str:
         return url
 
 
-def _by_name(kind: Kind, parts: Iterable[_Part]) -> Mapping[str, _Part]:
+def _by_name(kind: PlaceKind, parts: Iterable[_Part]) -> Mapping[str, _Part]:
     found: dict[str, _Part] = {}
     for each in parts:
         if each.name in found:

@@ -66,7 +66,7 @@ _EXAMPLES: Final = {
 """What to do about a value that is of no use for a key."""
 
 
-class _File(msgspec.Struct, forbid_unknown_fields=True):
+class _TopologyFile(msgspec.Struct, forbid_unknown_fields=True):
     sites: dict[str, Any] = {}
     nodes: dict[str, Any] = {}
     publishers: dict[str, Any] = {}
@@ -81,7 +81,7 @@ class _Site(msgspec.Struct, forbid_unknown_fields=True):
     local_latency: str | None = None
 
 
-class _Node(msgspec.Struct, forbid_unknown_fields=True):
+class _NodeTable(msgspec.Struct, forbid_unknown_fields=True):
     site: str
     capacity: float | None = None
 
@@ -123,7 +123,7 @@ def parse_topology(text: str, *, name: str = "topology") -> Topology:
     except tomllib.TOMLDecodeError as error:
         raise TopologyError("not TOML", where=name, advice=str(error)) from None
     with _in(name):
-        whole = _shape(raw, _File, "")
+        whole = _shape(raw, _TopologyFile, "")
         return Topology(
             [_site(key, each) for key, each in whole.sites.items()],
             [_node(key, each) for key, each in whole.nodes.items()],
@@ -142,7 +142,7 @@ def _site(name: str, raw: Any) -> Site:
 
 
 def _node(name: str, raw: Any) -> BrokerNode:
-    spec = _shape(raw, _Node, f"nodes.{name}")
+    spec = _shape(raw, _NodeTable, f"nodes.{name}")
     return BrokerNode(name, spec.site, spec.capacity)
 
 

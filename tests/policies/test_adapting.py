@@ -9,7 +9,7 @@ from msgspec.structs import replace as replace_entry
 
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import DetectorEntry, Hints, LoadEntry, Measured, NodeEntry
-from distced.policies.distribution.choose.reconsider import DWELL, MARGIN, Move, is_better, reconsider
+from distced.policies.distribution.choose.reconsider import DWELL, MARGIN, HostChange, is_better, reconsider
 from distced.policies.distribution.policy import NAMED, Policy, parse_policy
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
@@ -32,7 +32,7 @@ def on(node: str, **more: object) -> Situation:
 
 def asked(
     situation: Situation, policy: Policy = BANDWIDTH, after: int = DWELL, **hints: tuple[str, ...]
-) -> Move | None:
+) -> HostChange | None:
     return reconsider(policy, situation, "d", EAST, Hints(**hints), 0, after)  # type: ignore[arg-type]
 
 
@@ -211,7 +211,7 @@ def test_of_two_at_one_server_one_goes() -> None:
 # It comes to rest.
 
 
-def applied(situation: Situation, detector: str, found: Move) -> None:
+def applied(situation: Situation, detector: str, found: HostChange) -> None:
     entry = situation.detectors[detector]
     match found.kind:
         case "move":

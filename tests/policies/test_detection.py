@@ -12,7 +12,10 @@ from distced.detectors.runtime.detection_policy import Released
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
-from distced.policies.detection.guaranteed import REMEMBERED, BestEffort, Guaranteed, Recent, detection_policy
+from distced.policies.detection import detection_policy
+from distced.policies.detection.best_effort import BestEffort
+from distced.policies.detection.guaranteed import Guaranteed
+from distced.policies.detection.recent_ids import REMEMBERED, RecentIds
 from tests.support.event_streams import END, interleaved, messages, spread
 
 
@@ -276,7 +279,7 @@ def test_the_state_of_best_effort_says_everything() -> None:
 
 
 def test_ids_are_remembered_for_a_while() -> None:
-    recent = Recent(3)
+    recent = RecentIds(3)
     assert [recent.add(("s", number)) for number in (1, 2, 1, 3, 4)] == [True, True, False, True, True]
     assert recent.add(("s", 2)) is False
     assert recent.add(("s", 1)) is True

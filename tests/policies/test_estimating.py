@@ -17,7 +17,7 @@ from distced.middleware.wire.directory_entries import Hints, LoadEntry, Measured
 from distced.policies.distribution.estimate.delays import Input, waited
 from distced.policies.distribution.estimate.detector_estimate import expected
 from distced.policies.distribution.estimate.selectivity import share_of
-from distced.policies.distribution.situation import message_sizes as sizes
+from distced.policies.distribution.situation import message_sizes
 from distced.policies.distribution.situation.situation import Situation
 
 RATES = {"A": 4.0, "B": 2.0, "C": 1.0}
@@ -92,11 +92,11 @@ def test_an_iteration_without_end_has_an_estimate() -> None:
 def test_hints_and_what_is_read_along() -> None:
     assert estimated("[A] ; [B]", Hints(rates=RATES, selectivity=0.5)).rate == 3
     plain, part = estimated("[A] ; [B]"), estimated("[A] ; [B]", records=True, constituents=True)
-    more = sizes.RECORD + 2 * sizes.INSIDE
+    more = message_sizes.RECORD + 2 * message_sizes.INSIDE
     # Two sources, the slower of them heard six times a second; whoever reads it hears of each step.
-    quiet = (2 * (2 + sizes.HEARTBEATS) - sizes.QUIET) * sizes.FRAME
+    quiet = (2 * (2 + message_sizes.HEARTBEATS) - message_sizes.QUIET) * message_sizes.FRAME
     assert part.size - plain.size == pytest.approx(4 * more + quiet)
-    assert estimated("[A]", Hints()).events == sizes.RATE
+    assert estimated("[A]", Hints()).events == message_sizes.RATE
     # What was measured counts before a hint.
     situation = Situation()
     situation.changed("source", "sA", SourceEntry(("A",), 0))

@@ -12,7 +12,7 @@ from distced.detectors.compiler import compile_pattern
 from distced.middleware.wire.directory_entries import Foreseen, HintEntry, LoadEntry, Measured, Told, parts_key
 from distced.policies.distribution.choose.place_all import place
 from distced.policies.distribution.policy import NAMED
-from distced.policies.distribution.situation import message_sizes as sizes
+from distced.policies.distribution.situation import message_sizes
 from distced.policies.distribution.situation.rates import flow_of
 from distced.policies.distribution.situation.readers import Stream
 from tests.policies.test_suggesting import EAST, LINE, WEST
@@ -48,7 +48,7 @@ def test_by_who_listens() -> None:
     alone = place("[A] ; [B]", NAMED["min-bandwidth"], situation, WEST).situation
     stream = Stream("composite", "", part)
     assert alone.measures.of(part).rate == 3.0
-    assert alone.measures.flow(stream) == flow_of(FORESEEN.quiet) == 100.0 + sizes.MESSAGE
+    assert alone.measures.flow(stream) == flow_of(FORESEEN.quiet) == 100.0 + message_sizes.MESSAGE
     assert alone.measures.louder(part) == flow_of(FORESEEN.part) - flow_of(FORESEEN.quiet)
     read = place("[A] ; [B] ; [C]", NAMED["min-load"], alone, EAST).situation
     assert any(part in entry.parts for entry in read.detectors.values())

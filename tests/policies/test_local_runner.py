@@ -10,7 +10,7 @@ from distced.detectors.canonical.form import canonical_form
 from distced.detectors.compiler import Compiled, compile_file, compile_pattern
 from distced.detectors.cutting.candidates import Candidate, candidates
 from distced.detectors.cutting.decomposition import full, none
-from distced.detectors.cutting.graph import Choice, DetectorGraph, cut
+from distced.detectors.cutting.graph import ChosenCut, DetectorGraph, cut
 from distced.detectors.runtime.detector import Detector
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.patterns.printer import format_pattern
@@ -26,7 +26,7 @@ def cut_out(pattern: Compiled, part: str) -> DetectorGraph:
     """The pattern with one sub-pattern cut out of it."""
     form = canonical_form(pattern.plain)
     (wanted,) = [each for each in candidates(form.publication) if format_pattern(each.pattern) == part]
-    once = iter([[Choice(wanted)]])
+    once = iter([[ChosenCut(wanted)]])
     return cut([pattern], lambda _, __: next(once, []))
 
 
@@ -145,7 +145,7 @@ def test_a_prefix_hands_its_gap_upwards() -> None:
     for text in ("[A] ; [B] ; [C]", "[A] ; [B]"):
         inside = form.publication if not chosen else canonical_form(compile_pattern("[A];[B];[C]").plain).publication
         chosen.append([each for each in candidates(inside) if format_pattern(each.pattern) == text])
-    steps = iter([[Choice(each)] for (each,) in chosen])
+    steps = iter([[ChosenCut(each)] for (each,) in chosen])
     graph = cut([pattern], lambda _, __: next(steps, []))
     assert len(graph.plans) == 3
     runner = LocalRunner(graph, Random(1), over_wire=True)
@@ -230,4 +230,4 @@ def test_ids_that_cannot_come_again_are_forgotten() -> None:
         consume(outer, list(detected.events), at + 9, inner.id)
     (unit,) = outer.engine.units
     assert outer.statistics.found == 6000
-    assert len(unit.matcher.findings.reported) < 5000
+    assert len(unit.matcher.composites.reported) < 5000

@@ -23,7 +23,7 @@ from distced.policies.distribution.estimate.delays import STEPS, Input, arrivals
 from distced.policies.distribution.estimate.detector_estimate import Rates, expected, streams_of
 from distced.policies.distribution.policy import NAMED, Policy
 from distced.policies.distribution.request import Request
-from distced.policies.distribution.situation import message_sizes as sizes
+from distced.policies.distribution.situation import message_sizes
 from distced.policies.distribution.situation.readers import Stream, inputs
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
@@ -42,7 +42,9 @@ class Reckoned:
         rates = Rates(situation, request.hints, {})
         streams = streams_of(plan, situation)
         does = expected(plan, situation, request.hints)
-        output = does.size + sizes.MESSAGE * rates.told(streams, read=plan.compiled.automaton.output is not None)
+        output = does.size + message_sizes.MESSAGE * rates.told(
+            streams, read=plan.compiled.automaton.output is not None
+        )
         self.bytes += sum(louder(situation, name) for name in inputs(streams)[1])
         delays: list[list[float]] = []
         for node in nodes:
@@ -118,7 +120,7 @@ def wait(situation: Situation, streams: tuple[Stream, ...], rates: Rates, node: 
     sources, detectors = inputs(streams)
     for source, types in sources:
         rate = rates.of_source(source, types)
-        heard.append(Input(from_source(situation, source, node), rate, sizes.HEARTBEATS + rate))
+        heard.append(Input(from_source(situation, source, node), rate, message_sizes.HEARTBEATS + rate))
     for each in detectors:
         way = from_detector(situation, arrivals(situation, each), node)
         heard.append(Input(way, rates.of_detector(each), rates.heard(each)))
@@ -175,6 +177,7 @@ def rounded(values: Sequence[float]) -> tuple[float, ...]:
     return tuple(float(f"{each:.9g}") for each in values)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(seeds, patterns)
 def test_what_is_suggested_is_best_of_everything_there_is(seed: int, pattern: str) -> None:
@@ -254,7 +257,7 @@ def test_a_detector_that_hears_of_nothing_is_waited_for() -> None:
         assert situation.measures.flow(stream) == situation.copy().measures.flow(stream)
         assert situation.bytes_over_links == situation.copy().bytes_over_links
         told.append(situation.measures.told("whole"))
-    assert told == [sizes.QUIET, 0.0, sizes.QUIET, sizes.QUIET]
+    assert told == [message_sizes.QUIET, 0.0, message_sizes.QUIET, message_sizes.QUIET]
 
 
 # Nodes that were started for one detector.

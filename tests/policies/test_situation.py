@@ -20,7 +20,7 @@ from distced.middleware.wire.directory_entries import (
 )
 from distced.policies.distribution.choose.hints import allowed_nodes, check_hints
 from distced.policies.distribution.estimate.delays import arrivals
-from distced.policies.distribution.situation import message_sizes as sizes
+from distced.policies.distribution.situation import message_sizes
 from distced.policies.distribution.situation.readers import Stream
 from distced.policies.distribution.situation.server_distance import ASSUMED_LATENCY
 from distced.policies.distribution.situation.situation import Situation
@@ -121,8 +121,8 @@ def test_bytes_over_links_by_hand() -> None:
             "f": detector("one", "A", home=""),
         }
     )
-    event = sizes.EVENT + sizes.MESSAGE
-    beats = sizes.HEARTBEATS * (sizes.HEARTBEAT + sizes.MESSAGE)
+    event = message_sizes.EVENT + message_sizes.MESSAGE
+    beats = message_sizes.HEARTBEATS * (message_sizes.HEARTBEAT + message_sizes.MESSAGE)
     output = {name: situation.measures.flow(Stream("composite", "", name)) for name in "def"}
     assert situation.bytes_by_link == {
         # Two detectors on one node read A once; that on the site of the source reads it for nothing, and its home is b.
@@ -162,16 +162,16 @@ def test_what_is_measured_counts_before_what_is_known() -> None:
     situation = three(detectors={"d": detector("two", "A"), "e": detector("two", "A", "B")})
     measures = situation.measures
     assert (measures.rate("p", "A"), measures.rate("p", "B")) == (4, 1)
-    assert measures.of("d").load == 4 * sizes.TOUCHES
+    assert measures.of("d").load == 4 * message_sizes.TOUCHES
     situation.expect("d", Measured(load=7.0))
     assert measures.of("d").load == 7
-    assert situation.load("two") == 7 + 5 * sizes.TOUCHES
+    assert situation.load("two") == 7 + 5 * message_sizes.TOUCHES
     heard = Measured(load=9.0, inputs={"p": 800.0}, events=10)
     situation.changed("load", "two", LoadEntry(12.0, {"d": heard}))
     assert measures.rate("p", "A") == 10
     assert measures.rate("p", "B") == 1
     # Three that it has to do beside its detectors, nine that were measured, and another detector is new.
-    assert situation.load("two") == pytest.approx(3 + 9 + 11 * sizes.TOUCHES)
+    assert situation.load("two") == pytest.approx(3 + 9 + 11 * message_sizes.TOUCHES)
 
 
 def test_a_source_of_several_types_is_shared_out() -> None:

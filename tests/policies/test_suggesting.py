@@ -12,7 +12,7 @@ from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.directory_entries import DetectorEntry, Hints, NodeEntry
 from distced.policies.distribution.choose.suggest import Request, Suggestion, suggest
 from distced.policies.distribution.policy import NAMED, parse_policy
-from distced.policies.distribution.situation import message_sizes as sizes
+from distced.policies.distribution.situation import message_sizes
 from distced.policies.distribution.situation.readers import AT_DIRECTORY, Stream
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
@@ -106,9 +106,9 @@ def test_where_the_named_policies_put_a_detector() -> None:
 
 def test_the_figures_by_hand() -> None:
     found = asked("[A] ; [B]", "min-latency", situation_of(LINE), EAST, nodes=("e",))
-    message = sizes.MESSAGE
-    events = 15 * (sizes.EVENT + message)
-    beats = 2 * sizes.HEARTBEATS * (sizes.HEARTBEAT + message)
+    message = message_sizes.MESSAGE
+    events = 15 * (message_sizes.EVENT + message)
+    beats = 2 * message_sizes.HEARTBEATS * (message_sizes.HEARTBEAT + message)
     # Both sources and their heartbeats cross two links; the subscriber is where the detector is.
     assert found.chosen.bytes == pytest.approx(2 * (events + beats))
     assert found.links == {
@@ -119,7 +119,7 @@ def test_the_figures_by_hand() -> None:
     assert (found.expected.load, found.expected.rate, found.expected.events) == (20.0, 10.0, 15.0)
     assert found.chosen.load == 20.0
     way = 30_000_000 + 4 * 150_000
-    assert way + 150_000 <= found.chosen.delay <= way + 150_000 + 1e9 / sizes.HEARTBEATS
+    assert way + 150_000 <= found.chosen.delay <= way + 150_000 + 1e9 / message_sizes.HEARTBEATS
     assert found.home == "east"
     assert found.homes == ("east",)
     assert "min-latency: a new detector on e" in found.reason
@@ -228,9 +228,11 @@ def test_a_detector_that_is_read_tells_more_to_those_who_listen_already() -> Non
         added[readers] = every[0].bytes
         louder = there.measures.louder(identity)
     # Two sources, the slower one heard nine times a second, instead of once.
-    told = 2 * (5 + sizes.HEARTBEATS) - sizes.QUIET
+    told = 2 * (5 + message_sizes.HEARTBEATS) - message_sizes.QUIET
     rate = there.measures.of(identity).rate
-    assert louder == pytest.approx(told * (sizes.FRAME + sizes.MESSAGE) + rate * (sizes.RECORD + 2 * sizes.INSIDE))
+    assert louder == pytest.approx(
+        told * (message_sizes.FRAME + message_sizes.MESSAGE) + rate * (message_sizes.RECORD + 2 * message_sizes.INSIDE)
+    )
     assert added[3] - added[0] == pytest.approx(3 * 2 * louder)
 
 
@@ -261,7 +263,7 @@ def bytes_by_hand(situation: Situation, request: Request, found: Suggestion, nod
     total = 0.0
     root = request.graphs[0].plans[request.graphs[0].roots[0]]
     types = root.compiled.automaton.type_names() or frozenset()
-    output = found.expected.size + told_by_hand(situation, types) * sizes.MESSAGE
+    output = found.expected.size + told_by_hand(situation, types) * message_sizes.MESSAGE
 
     def links(origin: str, target: str) -> int:
         return len(topology.path(Place("site", origin), Place("site", target)).hops)
@@ -279,11 +281,11 @@ def bytes_by_hand(situation: Situation, request: Request, found: Suggestion, nod
                 if source.home:
                     beats.add((Stream("heartbeat", source.home, source.publisher or name), 1))
                 if Stream("event", each, name) not in read:
-                    flow = topology.publishers[name].rates[each] * (sizes.EVENT + sizes.MESSAGE)
+                    flow = topology.publishers[name].rates[each] * (message_sizes.EVENT + message_sizes.MESSAGE)
                     total += flow * links(situation.site_of_home(source.home), at)
         for stream, publishers in beats:
             if stream not in read:
-                flow = publishers * sizes.HEARTBEATS * (sizes.HEARTBEAT + sizes.MESSAGE)
+                flow = publishers * message_sizes.HEARTBEATS * (message_sizes.HEARTBEAT + message_sizes.MESSAGE)
                 total += flow * links(situation.site_of_home(stream.type), at)
         total += sum(output * links(at, situation.site_of(place)) for place in request.subscribers)
     return total
@@ -292,11 +294,11 @@ def bytes_by_hand(situation: Situation, request: Request, found: Suggestion, nod
 def told_by_hand(situation: Situation, types: frozenset[str]) -> float:
     assert situation.topology is not None
     heard = [
-        sizes.HEARTBEATS + sum(rate for name, rate in each.rates.items() if name in types)
+        message_sizes.HEARTBEATS + sum(rate for name, rate in each.rates.items() if name in types)
         for each in situation.topology.publishers.values()
         if set(each.types) & types
     ]
-    return min(len(heard) * min(heard, default=0.0), sizes.QUIET)
+    return min(len(heard) * min(heard, default=0.0), message_sizes.QUIET)
 
 
 @settings(max_examples=40, deadline=None)

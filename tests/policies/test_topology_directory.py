@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distced.policies.topology.drawing.dot import topology_dot
-from distced.policies.topology.drawing.svg import topology_svg
+from distced.policies.topology.drawing.topology_diagram import topology_diagram
 from distced.policies.topology.drawing.topology_json import topology_as_dict
 from distced.policies.topology.drawing.topology_text import topology_as_text
 from distced.policies.topology.errors import TopologyError
@@ -58,8 +57,8 @@ def test_what_it_cannot_be(top: str, problem: str) -> None:
 def test_it_is_shown() -> None:
     topology = parse_topology(f'directory = "rome"\n{SITES}')
     assert topology_as_dict(topology)["directory"] == "rome"
-    assert "rome\\ndirectory" in topology_dot(topology)
-    assert ">directory<" in topology_svg(topology)
+    nodes = {each.id: [line.text for line in each.lines] for each in topology_diagram(topology).groups[0].nodes}
+    assert nodes["rome"][:2] == ["rome", "directory"]
     from io import StringIO
 
     from rich.console import Console
@@ -71,7 +70,8 @@ def test_it_is_shown() -> None:
     lines = [line.split() for line in console.file.getvalue().splitlines()]
     assert ["rome", "yes", "rome.example:8883", "150us"] in lines
     # Where there is one only, there is nothing to tell.
-    assert "directory" not in topology_dot(Topology([Site("only")]))
+    (only,) = topology_diagram(Topology([Site("only")])).groups[0].nodes
+    assert [line.text for line in only.lines] == ["only"]
 
 
 @pytest.mark.parametrize(

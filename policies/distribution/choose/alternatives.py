@@ -13,20 +13,20 @@ from collections.abc import Collection, Iterable
 from distced.detectors.compiler import Compiled, compile_pattern
 from distced.detectors.cutting import decomposition
 from distced.detectors.cutting.catalogue import Catalogue, Entry
-from distced.detectors.cutting.cover import INLINE, Usable, for_reuse
-from distced.detectors.cutting.graph import Choice, Choose, DetectorGraph, DetectorPlan, cut
+from distced.detectors.cutting.graph import Choose, ChosenCut, DetectorGraph, DetectorPlan, cut
+from distced.detectors.cutting.reuse import INLINE, Usable, for_reuse
 from distced.detectors.language.names import referenced
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.patterns.tree import Publication
-from distced.middleware.wire.directory_entries import DetectorEntry, Hints
-from distced.policies.distribution.choose.hints import NO_HINTS, allowed_nodes
+from distced.middleware.wire.directory_entries import NO_HINTS, DetectorEntry, Hints
+from distced.policies.distribution.choose.hints import allowed_nodes
 from distced.policies.distribution.policy import Policy
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
 
 
-def ways(
+def alternatives(
     compiled: Compiled,
     policy: Policy,
     catalogue: Catalogue,
@@ -46,7 +46,7 @@ def ways(
         whole: leave it whole: by best effort, by epochs, or because a part was refused.
     """
     found = [cut([compiled], decomposition.none, exports=exports)]
-    if whole or compiled.automaton.epochs or policy.decomposition == "none":
+    if whole or compiled.epochs or policy.decomposition == "none":
         return found
     root = found[0].plans[found[0].roots[0]]
     if policy.reuse != "none":
@@ -70,7 +70,7 @@ def running_plan(entry: DetectorEntry, registry: TypeRegistry) -> DetectorPlan |
         graph = cut([compiled], decomposition.none, exports=frozenset(entry.exports))
     except (DistcedError, KeyError):
         return None
-    return None if compiled.thinnings else graph.plans[graph.roots[0]]
+    return None if compiled.throttlings else graph.plans[graph.roots[0]]
 
 
 def may_be_read(
@@ -112,9 +112,9 @@ def _usable(policy: Policy, situation: Situation, subscribers: Collection[Place]
 def _cut(
     compiled: Compiled, whole: DetectorPlan, choose: Choose, catalogue: Catalogue, exports: frozenset[str]
 ) -> list[DetectorGraph]:
-    """The pattern cut as chosen, where anything is. Its parts are cut by whoever hosts them; what is thinned here stays
-    here."""
-    marks = frozenset(each.mark for each in compiled.thinnings)
+    """The pattern cut as chosen, where anything is. Its parts are cut by the nodes that host them; what is throttled
+    here stays here."""
+    marks = frozenset(each.mark for each in compiled.throttlings)
     chosen = [
         each
         for each in choose(whole.compiled.publication, whole.exports)
@@ -124,7 +124,7 @@ def _cut(
         return []
     left = [chosen]
 
-    def at_the_top(publication: Publication, exports: frozenset[str]) -> Iterable[Choice]:
+    def at_the_top(publication: Publication, exports: frozenset[str]) -> Iterable[ChosenCut]:
         return left.pop() if left else ()
 
     return [cut([compiled], at_the_top, running=catalogue.plans, exports=exports)]

@@ -8,14 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
-from typing import Final
 
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.directory_entries import Hints
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.topology import Topology
-
-NO_HINTS: Final = Hints()
 
 
 def check_hints(hints: Hints, known: Topology | Collection[str], *, where: str | None = None) -> Hints:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from msgspec.structs import replace as replace_entry
 
@@ -18,9 +18,8 @@ from distced.detectors.cutting.catalogue import Catalogue
 from distced.detectors.cutting.graph import DetectorPlan
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.patterns.printer import format_publication
-from distced.middleware.wire.directory_entries import DetectorEntry, Hints
-from distced.policies.distribution.choose.alternatives import running_plan, ways
-from distced.policies.distribution.choose.hints import NO_HINTS
+from distced.middleware.wire.directory_entries import NO_HINTS, DetectorEntry, Hints
+from distced.policies.distribution.choose.alternatives import alternatives, running_plan
 from distced.policies.distribution.choose.suggest import Suggestion, suggest
 from distced.policies.distribution.policy import Policy
 from distced.policies.distribution.request import Request
@@ -91,7 +90,7 @@ def place(
     placing.place(compiled, frozenset(), "", tuple(subscribers), constituents=constituents)
     while placing.waiting:
         plan, reader, node = placing.waiting.popleft()
-        part = replace(plan.compiled, publication=plan.compiled.plain)
+        part = plan.compiled.written_as(plan.compiled.plain)
         placing.place(part, plan.exports, reader, (Place("node", node),), constituents=True)
     return Placement(tuple(placing.placed), placing.situation)
 
@@ -133,7 +132,7 @@ class _Placing:
     ) -> None:
         """Place one detector, and note its parts."""
         hints = self.hints if not reader else replace_entry(self.hints, selectivity=None)
-        graphs = ways(
+        graphs = alternatives(
             compiled,
             self.policy,
             self.catalogue,

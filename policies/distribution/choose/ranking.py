@@ -1,4 +1,4 @@
-"""The candidates for one request, with their figures, and how they compare.
+"""The candidates for one request, with their costs, and how they compare.
 
 All that may be done is laid out: each way to detect the pattern on each node, listening to the detector there is,
 copies of it. Nothing is tried out: a hundred nodes with two ways are two hundred candidates. Sets of nodes, for
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from hashlib import blake2b
 from itertools import combinations
 from math import comb, inf
 from typing import Final, NamedTuple, TypeAlias
@@ -20,21 +21,20 @@ from distced.middleware.model.errors import DistcedError
 from distced.policies.distribution.candidate import Action, Candidate, Rank
 from distced.policies.distribution.choose.alternatives import may_be_read
 from distced.policies.distribution.choose.hints import allowed_nodes
-from distced.policies.distribution.estimate.costs import Assumed, Figures
+from distced.policies.distribution.estimate.costs import Assumed, CostEstimate
 from distced.policies.distribution.estimate.delays import mean
 from distced.policies.distribution.estimate.detector_estimate import Part
 from distced.policies.distribution.policy import Policy
 from distced.policies.distribution.request import Request
 from distced.policies.distribution.situation.readers import Stream
 from distced.policies.distribution.situation.situation import Situation
-from distced.policies.distribution.ties import lot
 from distced.policies.topology.model import Place
 
 MOST_SETS: Final = 1000
-"""So many sets of nodes are looked at one by one."""
+"""Number of node sets that are examined one by one."""
 
 NEAR: Final = 40
-"""Where there are more sets, of the nodes so many are looked at that are the best by themselves."""
+"""Number of best single nodes that are combined where there are more sets."""
 
 Key: TypeAlias = tuple[bool, Rank, int, int, tuple[int, ...]]
 """What candidates are sorted by: whether a node has too much to do, what the policy says, what is to be done, which way
@@ -44,11 +44,20 @@ _ORDER: Final[dict[Action, int]] = {"reuse": 1, "create": 2, "copy": 3}
 """What is there already is best left alone."""
 
 
-class Choice:
+def lot(name: str, node: str) -> int:
+    """The lot of a node for what has this name; of nodes that are equally good the one with the least wins.
+
+    Rendezvous hashing, as where no policy has a say: it is random, and the same everywhere. The node that is first by
+    name would get everything.
+    """
+    return int.from_bytes(blake2b(f"{name}\0{node}".encode(), digest_size=8).digest(), "big")
+
+
+class Ranking:
     """The candidates for one request.
 
     Attributes:
-        figures: of each way; of a detector that is there its own, once.
+        costs: of each way; of a detector that is there its own, once.
     """
 
     def __init__(
@@ -58,26 +67,26 @@ class Choice:
         request: Request,
         nodes: tuple[str, ...],
         running: Mapping[str, str],
-        figures: Sequence[Figures] | None = None,
+        costs: Sequence[CostEstimate] | None = None,
     ) -> None:
         """
         Args:
             nodes: those it may stand on, at least one.
             running: the nodes that host it already, the primary first, and the home servers they publish at.
-            figures: of each way, where they are known already.
+            costs: of each way, where they are known already.
         """
         self.policy = policy
         self.situation = situation
         self.request = request
         self.nodes = nodes
         self.running = running
-        self.figures: Sequence[Figures]
-        if figures is not None:
-            self.figures = figures
+        self.costs: Sequence[CostEstimate]
+        if costs is not None:
+            self.costs = costs
         elif running:
-            self.figures = [Figures.of_running(situation, request.id)]
+            self.costs = [CostEstimate.of_running(situation, request.id)]
         else:
-            self.figures = [self._figures(graph) for graph in request.graphs]
+            self.costs = [self._costs(graph) for graph in request.graphs]
         self._bytes_before = situation.bytes_over_links
         self._peak_before = situation.busiest[1]
         self._limited = situation.knows_capacity
@@ -93,7 +102,7 @@ class Choice:
         """It is not there yet: each way on each node, or set of nodes."""
         if len(self.nodes) < self.policy.replicas:
             raise too_few(self.policy, self.nodes)
-        for way in range(len(self.figures)):
+        for way in range(len(self.costs)):
             yield from self._sets(way, "create", self.nodes, self.policy.replicas, {})
 
     def of_running(self) -> Iterable[Candidate]:
@@ -152,10 +161,10 @@ class Choice:
         return made(chosen)
 
     def candidate(self, action: Action, way: int, chosen: tuple[str, ...], there: Mapping[str, str]) -> Candidate:
-        """The figures of one way on these nodes, beside those that host it already."""
-        figures, assumed = self.figures[way], self.figures[way].assumed
+        """The costs of one way on these nodes, beside those that host it already."""
+        costs, assumed = self.costs[way], self.costs[way].assumed
         new = [self._on(way, node, "") for node in chosen]
-        amount, cost = assumed.bytes + figures.louder[0], assumed.cost + figures.louder[1]
+        amount, cost = assumed.bytes + costs.louder[0], assumed.cost + costs.louder[1]
         for each in new:
             amount, cost = amount + each.read, cost + each.read_cost
         if len(new) == 1 and not there:
@@ -174,7 +183,7 @@ class Choice:
                     amount, cost = amount + listener.told, cost + listener.told_cost
         added = dict(assumed.loads)
         for node in chosen:
-            added[node] = added.get(node, 0.0) + figures.load
+            added[node] = added.get(node, 0.0) + costs.load
         uses = {node: self._uses[node] + load / self._capacity(node) for node, load in added.items()}
         nodes = chosen or (min(every, key=lambda each: (each.delay, each.node)).node,)
         replicas = self.policy.replicas
@@ -220,13 +229,13 @@ class Choice:
             self._keys[name] = known
         return known
 
-    # Figures, each reckoned once.
+    # Costs, each computed once.
 
-    def _figures(self, graph: DetectorGraph) -> Figures:
+    def _costs(self, graph: DetectorGraph) -> CostEstimate:
         request = self.request
         root = graph.roots[0]
         assumed = self._assumed(graph, graph.plans[root].parts)
-        return Figures.of_new(
+        return CostEstimate.of_new(
             self.situation,
             graph,
             root,
@@ -243,35 +252,35 @@ class Choice:
         for part in parts:
             if self.situation.hosts(part):
                 continue
-            figures = Figures.of_new(
+            costs = CostEstimate.of_new(
                 self.situation, graph, part, self.request.hints, records=True, constituents=True, guaranteed=True
             )
             # Beside those that were put somewhere before.
-            figures.assumed = Assumed(loads=assumed.loads, reads=assumed.reads)
+            costs.assumed = Assumed(loads=assumed.loads, reads=assumed.reads)
             request = replace(self.request, id=part, graphs=(graph,))
-            choice = Choice(self.policy, self.situation, request, self.nodes, {}, [figures])
+            choice = Ranking(self.policy, self.situation, request, self.nodes, {}, [costs])
             best = min((choice.candidate("create", 0, (each,), {}) for each in self.nodes), key=choice.key)
-            node, load = best.node, figures.load
+            node, load = best.node, costs.load
             assumed.homes[part] = self.situation.home_of_node(node)
-            assumed.arrived[part] = figures.wait(node) + self.situation.to_node(assumed.homes[part], node)
-            assumed.parts[part] = Part(figures.does, figures.told)
+            assumed.arrived[part] = costs.wait(node) + self.situation.to_node(assumed.homes[part], node)
+            assumed.parts[part] = Part(costs.does, costs.told)
             assumed.loads[node] = assumed.loads.get(node, 0.0) + load
-            read, read_cost = figures.reading(node)
-            assumed.bytes += read + figures.louder[0]
-            assumed.cost += read_cost + figures.louder[1]
-            assumed.reads.setdefault(node, set()).update(figures.streams)
+            read, read_cost = costs.reading(node)
+            assumed.bytes += read + costs.louder[0]
+            assumed.cost += read_cost + costs.louder[1]
+            assumed.reads.setdefault(node, set()).update(costs.streams)
         return assumed
 
     def _on(self, way: int, node: str, home: str) -> _Alone:
         """A detector on a node by itself, whose topic is at a home server; at the node's own unless it is there."""
         known = self._alone.get((way, node))
         if known is None:
-            situation, figures = self.situation, self.figures[way]
+            situation, costs = self.situation, self.costs[way]
             home = home if node in self.running else situation.home_of_node(node)
-            arrived = figures.wait(node) + situation.to_node(home, node)
+            arrived = costs.wait(node) + situation.to_node(home, node)
             listeners = self._listening(way, home)
             delays = [arrived + each.way for each in listeners]
-            read, read_cost = figures.reading(node)
+            read, read_cost = costs.reading(node)
             known = _Alone(node, home, situation.site_of_node(node), mean(delays), read, read_cost, delays, listeners)
             self._alone[way, node] = known
         return known
@@ -292,7 +301,7 @@ class Choice:
         if self.running and place.kind == "node" and own in self.situation.reading.at(place.name):
             # Its connection carries that already.
             return 0.0, 0.0
-        return self.figures[way].telling(home, place)
+        return self.costs[way].telling(home, place)
 
 
 class _Listener(NamedTuple):

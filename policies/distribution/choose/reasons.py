@@ -23,11 +23,11 @@ def reason_of(
         said += f", reading {_count(len(reused), 'running detector')} as part of it"
     if new:
         said += f", with {_count(len(new), 'new part')}"
-    said += f": {figures(best)}"
+    said += f": {costs_in_words(best)}"
     elsewhere = next((each for each in others if (each.nodes, each.action) != (best.nodes, best.action)), None)
     if elsewhere is None:
         return f"{said}; there was no other choice"
-    return f"{said}; next best of {len(others) + 1}: {what(elsewhere)}: {figures(elsewhere)}"
+    return f"{said}; next best of {len(others) + 1}: {what(elsewhere)}: {costs_in_words(elsewhere)}"
 
 
 def what(candidate: Candidate) -> str:
@@ -42,7 +42,7 @@ def what(candidate: Candidate) -> str:
             return f"a copy on {nodes}" if not candidate.copies else f"copies on {nodes}"
 
 
-def figures(candidate: Candidate) -> str:
+def costs_in_words(candidate: Candidate) -> str:
     """The figures of a candidate in a row."""
     return (
         f"{show_time(candidate.delay)} to subscribers, {show_rate(candidate.bytes)} more over links "

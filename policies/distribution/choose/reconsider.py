@@ -5,7 +5,7 @@ migrate where that pays. Design, section 3.
 
 *It has to be worth it.* A move has a price: its state travels to the other node, both nodes read what the detector
 reads for a while, and what happens meanwhile is found later. The price is spread over a `HORIZON` and added to the
-figures of the other node; it has to be better nevertheless, by the policy's own rank, and by a `MARGIN` in the first
+costs of the other node; it has to be better nevertheless, by the policy's own rank, and by a `MARGIN` in the first
 figure that differs. So policies need not know what moves are, and each pays in its own coin.
 
 *It has to be quiet.* Estimates waver with what is measured, so a detector that has come stays for `DWELL`; and margins
@@ -29,14 +29,13 @@ from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.middleware.wire.directory_entries import Hints
 from distced.policies.distribution.candidate import Candidate, Rank
 from distced.policies.distribution.choose.hints import allowed_nodes
-from distced.policies.distribution.choose.reasons import figures as figures_in_words
-from distced.policies.distribution.choose.reasons import show_rate, show_time, show_use
-from distced.policies.distribution.estimate.costs import Figures
+from distced.policies.distribution.choose.ranking import lot
+from distced.policies.distribution.choose.reasons import costs_in_words, show_rate, show_time, show_use
+from distced.policies.distribution.estimate.costs import CostEstimate
 from distced.policies.distribution.estimate.delays import mean
 from distced.policies.distribution.policy import Policy
 from distced.policies.distribution.situation.readers import Stream
 from distced.policies.distribution.situation.situation import Situation
-from distced.policies.distribution.ties import lot
 from distced.policies.topology.model import Place
 
 MARGIN: Final = 0.1
@@ -51,21 +50,21 @@ DWELL: Final = 30 * SECOND
 HANDOVER: Final = 500 * MILLISECOND
 """How long a move takes beside the transfer of the state, ns: both nodes read what the detector reads."""
 
-Kind: TypeAlias = Literal["move", "copy", "drop"]
+HostChangeKind: TypeAlias = Literal["move", "copy", "drop"]
 """Have the detector moved, have it copied to a further node, or have a copy given up."""
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class HostChange:
     """Something that should change about a running detector.
 
     Attributes:
         node: where it is to be, or the copy is to be, or the copy is that is to be given up.
-        reason: why, in a sentence with the figures.
-        before, after: the figures of both; the same where a copy has nobody to serve.
+        reason: why, in a sentence with the costs.
+        before, after: the costs of both; the same where a copy has nobody to serve.
     """
 
-    kind: Kind
+    kind: HostChangeKind
     node: str
     reason: str
     before: Candidate
@@ -80,7 +79,7 @@ def reconsider(
     hints: Hints,
     since: int,
     now: int,
-) -> Move | None:
+) -> HostChange | None:
     """What should change about a detector; None where nothing should.
 
     Args:
@@ -107,7 +106,7 @@ class _Standing:
     """A running detector, as it is and as it might be.
 
     Attributes:
-        figures: as if it were not at its primary node.
+        costs: as if it were not at its primary node.
     """
 
     def __init__(
@@ -127,14 +126,14 @@ class _Standing:
         self.primary = primary
         read = situation.reading.at(primary)
         alone: set[Stream] = {each for each in situation.reading.streams_of(detector) if read.get(each, 0) <= 1}
-        self.figures = Figures.of_running(situation, detector, gone={primary: alone})
+        self.costs = CostEstimate.of_running(situation, detector, gone={primary: alone})
         self._uses = {node: situation.use(node) for node in situation.nodes}
-        self._uses[primary] -= self.figures.does.load / situation.capacity(primary)
+        self._uses[primary] -= self.costs.does.load / situation.capacity(primary)
         # The two nodes that are used the most tell the busiest of all but one.
         self._busiest = sorted(self._uses.items(), key=lambda each: -each[1])[:2]
         self._before = situation.bytes_over_links - self._bytes(primary)[0]
 
-    def copy_missing(self, free: Sequence[str]) -> Move | None:
+    def copy_missing(self, free: Sequence[str]) -> HostChange | None:
         """A further node, where there are fewer than wanted and some are free."""
         if len(self.hosts) >= self.policy.replicas or not free:
             return None
@@ -149,11 +148,11 @@ class _Standing:
         node, after = best
         reason = (
             f"{self.policy.name} wants {self.policy.replicas} replicas, and there "
-            f"{'is' if len(self.hosts) == 1 else 'are'} {len(self.hosts)}: a copy on {node}: {figures_in_words(after)}"
+            f"{'is' if len(self.hosts) == 1 else 'are'} {len(self.hosts)}: a copy on {node}: {costs_in_words(after)}"
         )
-        return Move("copy", node, reason, now, after)
+        return HostChange("copy", node, reason, now, after)
 
-    def copy_too_many(self) -> Move | None:
+    def copy_too_many(self) -> HostChange | None:
         """A copy that nobody needs: replicas beyond their number, else one that is nearest to no subscriber."""
         copies = [node for node in self.hosts if node != self.primary]
         if not copies:
@@ -168,7 +167,7 @@ class _Standing:
                 return None
             node, after = best
             reason = f"{self.policy.name} wants {self.policy.replicas} replicas, and there are {len(self.hosts)}"
-            return Move("drop", node, f"{reason}: the copy on {node} goes: {figures_in_words(after)}", now, after)
+            return HostChange("drop", node, f"{reason}: the copy on {node} goes: {costs_in_words(after)}", now, after)
         heard = {self._nearest(self.hosts, place) for place in self.subscribers}
         homes = list(self.hosts.values())
         for node in sorted(copies):
@@ -181,10 +180,10 @@ class _Standing:
             after = self._candidate(rest)
             if after.delay <= now.delay:
                 reason = f"the copy on {node} has no subscriber that others are not as near to"
-                return Move("drop", node, reason, now, after)
+                return HostChange("drop", node, reason, now, after)
         return None
 
-    def better_place(self, free: Sequence[str], *, forced: bool) -> Move | None:
+    def better_place(self, free: Sequence[str], *, forced: bool) -> HostChange | None:
         """Another node, where that is better and pays; any other where it may not stay."""
         now = self._candidate(self.hosts)
         candidates = {node: self._candidate(self._hosts_at(node)) for node in free}
@@ -207,18 +206,18 @@ class _Standing:
             f"{self.policy.name}: {node} instead of {self.primary}, {why}: {_words(after)} instead of {_words(now)}; "
             f"the move takes {show_time(pause)} and {size:,.0f} bytes of state, to be paid within {HORIZON // SECOND} s"
         )
-        return Move("move", node, reason, now, after)
+        return HostChange("move", node, reason, now, after)
 
     # Figures.
 
     def _candidate(self, hosts: dict[str, str], added: str = "") -> Candidate:
-        """The figures with these hosts. The first one is the primary; `added` is one that would be new beside it."""
-        situation, figures = self.situation, self.figures
+        """The costs with these hosts. The first one is the primary; `added` is one that would be new beside it."""
+        situation, costs = self.situation, self.costs
         node = added or next(iter(hosts))
         amount, cost = self._bytes(node)
         uses = dict(self._uses)
         for each in {next(iter(hosts)), node}:
-            uses[each] += figures.does.load / situation.capacity(each)
+            uses[each] += costs.does.load / situation.capacity(each)
         delays = [self._delay(hosts, place) for place in self.subscribers]
         return Candidate(
             "copy" if added else "create",
@@ -229,7 +228,7 @@ class _Standing:
             farthest=max(delays),
             bytes=amount,
             cost=cost,
-            load=figures.does.load,
+            load=costs.does.load,
             own=uses[node],
             peak=max(uses[node], *(use for each, use in self._busiest if each != node), 0.0),
             bytes_before=self._before,
@@ -246,10 +245,10 @@ class _Standing:
     def _bytes(self, node: str) -> tuple[float, float]:
         """Bytes a second over links, and their cost, that the detector makes on a node: what it reads, what it sends to
         its home. What goes from there to subscribers is the same wherever it is."""
-        figures = self.figures
-        read, cost = figures.reading(node)
+        costs = self.costs
+        read, cost = costs.reading(node)
         home = self.hosts.get(node, self.hosts[self.primary])
-        sent, sent_cost = figures.sending(node, home)
+        sent, sent_cost = costs.sending(node, home)
         return read + sent, cost + sent_cost
 
     def _delay(self, hosts: dict[str, str], place: Place) -> float:
@@ -259,7 +258,7 @@ class _Standing:
             nearest = self._nearest(hosts, place)
             heard = {node: home for node, home in hosts.items() if home == nearest}.items()
         return min(
-            self.figures.wait(node) + situation.to_node(home, node) + situation.to_place(home, place)
+            self.costs.wait(node) + situation.to_node(home, node) + situation.to_place(home, place)
             for node, home in heard
         )
 
@@ -269,11 +268,11 @@ class _Standing:
     # The price of a move.
 
     def _priced(self, after: Candidate, node: str) -> Candidate:
-        """The figures of another node with the price of the move, spread over the horizon."""
+        """The costs of another node with the price of the move, spread over the horizon."""
         pause, size = self._pause(node), self._state()
         way = self.situation.network.way(self.situation.site_of_node(self.primary), self.situation.site_of_node(node))
         hops, cost = (0, 0.0) if way is None else (way.hops, way.cost)
-        twice, twice_cost = self.figures.reading(node)
+        twice, twice_cost = self.costs.reading(node)
         share = pause / HORIZON
         load = after.load * share
         use = load / self.situation.capacity(node)
@@ -296,7 +295,7 @@ class _Standing:
         return HANDOVER + network.transfer(origin, target, self._state())
 
     def _state(self) -> int:
-        return max(self.figures.does.state, 0)
+        return max(self.costs.does.state, 0)
 
     def _best(self, candidates: dict[str, Candidate]) -> tuple[str, Candidate] | None:
         return min(

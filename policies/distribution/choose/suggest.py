@@ -17,10 +17,10 @@ from math import inf
 
 from distced.detectors.cutting.graph import DetectorGraph
 from distced.middleware.model.errors import DistcedError
-from distced.middleware.wire.directory_entries import Hints, Measured
+from distced.middleware.wire.directory_entries import NO_HINTS, Hints, Measured
 from distced.policies.distribution.candidate import Action, Candidate
-from distced.policies.distribution.choose.hints import NO_HINTS, allowed_nodes
-from distced.policies.distribution.choose.ranking import Choice
+from distced.policies.distribution.choose.hints import allowed_nodes
+from distced.policies.distribution.choose.ranking import Ranking
 from distced.policies.distribution.choose.reasons import reason_of
 from distced.policies.distribution.policy import Policy
 from distced.policies.distribution.request import Request
@@ -43,9 +43,9 @@ class Suggestion:
         links: bytes a second it adds to each link, by (from site, to site).
         expected: what the detector is expected to do until that is measured, for `Situation.expect`; of one that is
             there, what it does.
-        chosen: the figures.
+        chosen: the costs.
         alternatives: the other candidates, the best first.
-        reason: why, in a sentence with the figures.
+        reason: why, in a sentence with the costs.
     """
 
     action: Action
@@ -70,7 +70,7 @@ def suggest(policy: Policy, situation: Situation, request: Request) -> Suggestio
     """
     nodes = _nodes(situation, request.hints)
     running = situation.hosts(request.id)
-    choice = Choice(policy, situation, request, nodes, running)
+    choice = Ranking(policy, situation, request, nodes, running)
     candidates = choice.of_running() if running else choice.of_new()
     ranked = sorted((each for each in candidates if each.delay < inf), key=choice.key)
     if not ranked:
@@ -100,20 +100,20 @@ def _nodes(situation: Situation, hints: Hints) -> tuple[str, ...]:
     )
 
 
-def _suggestion(choice: Choice, best: Candidate, others: tuple[Candidate, ...]) -> Suggestion:
+def _suggestion(choice: Ranking, best: Candidate, others: tuple[Candidate, ...]) -> Suggestion:
     """The best, with everything that is to be known of it."""
-    situation, figures = choice.situation, choice.figures[best.way]
+    situation, costs = choice.situation, choice.costs[best.way]
     new = {} if best.action == "reuse" else {node: situation.home_of_node(node) for node in best.nodes}
     hosts = {**choice.running, **new}
     links: dict[tuple[str, str], float] = {}
     homes: dict[str, None] = {}
     for node in new:
-        _add(links, figures.links(node))
+        _add(links, costs.links(node))
     for place in choice.request.subscribers:
         for node in choice.heard(hosts, place):
             homes[hosts[node]] = None
             if any(choice.telling(best.way, hosts[node], place)):
-                _add(links, figures.links_to(hosts[node], place))
+                _add(links, costs.links_to(hosts[node], place))
     return Suggestion(
         best.action,
         choice.request.graphs[best.way],
@@ -122,29 +122,27 @@ def _suggestion(choice: Choice, best: Candidate, others: tuple[Candidate, ...]) 
         hosts[best.node],
         tuple(homes),
         links,
-        figures.does,
+        costs.does,
         best,
         others,
         reason_of(choice.policy.name, best, others, _parts(choice, best)),
     )
 
 
-def _sites_read(choice: Choice) -> list[str]:
+def _sites_read(choice: Ranking) -> list[str]:
     """The sites of the sources."""
     situation = choice.situation
-    homes = {
-        home for figures in choice.figures for stream in figures.streams for home in situation.homes_of(stream, "")
-    }
+    homes = {home for costs in choice.costs for stream in costs.streams for home in situation.homes_of(stream, "")}
     return sorted({situation.site_of_home(home) for home in homes}) or ["no site"]
 
 
-def _parts(choice: Choice, candidate: Candidate) -> tuple[list[str], list[str]]:
+def _parts(choice: Ranking, candidate: Candidate) -> tuple[list[str], list[str]]:
     """The parts that are read from running detectors, and those that are to be made."""
     if choice.running:
         return [], []
     graph = choice.request.graphs[candidate.way]
     parts = graph.plans[graph.roots[0]].parts
-    new = choice.figures[candidate.way].assumed.homes
+    new = choice.costs[candidate.way].assumed.homes
     return [each for each in parts if each not in new], [each for each in parts if each in new]
 
 

@@ -1,8 +1,8 @@
 """The figures of a detector on each node: how long it waits, what it adds to links, what it adds to nodes.
 
-One `Figures` is for one way to detect a pattern, in one situation. What a site has in common is reckoned once for all
-its nodes. Parts that are yet to be made are put where the policy would put them by themselves (`assumed`): where they
-end up is decided when somebody asks for them, and this detector then has a place.
+One `CostEstimate` is for one alternative to detect a pattern, in one situation. What the nodes of a site have in common
+is computed once for all of them. Parts that are yet to be made are put where the policy would put them by themselves
+(`assumed`): their nodes are decided when they are asked for, and this detector then has a place.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from distced.policies.distribution.estimate.delays import (
     waited,
 )
 from distced.policies.distribution.estimate.detector_estimate import Part, Rates, expected, is_read_by_type, streams_of
-from distced.policies.distribution.situation import message_sizes as sizes
+from distced.policies.distribution.situation import message_sizes
 from distced.policies.distribution.situation.readers import Stream, inputs
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
@@ -64,7 +64,7 @@ class _Read(NamedTuple):
     flow: float
 
 
-class Figures:
+class CostEstimate:
     """The figures of one detector.
 
     Attributes:
@@ -123,7 +123,7 @@ class Figures:
         # heard.
         periods: dict[str, list[float]] = {}
         for source, rate in self._sources.items():
-            periods.setdefault(situation.sources[source].home, []).append(SECOND / (sizes.HEARTBEATS + rate))
+            periods.setdefault(situation.sources[source].home, []).append(SECOND / (message_sizes.HEARTBEATS + rate))
         self._homes = tuple(periods)
         self._periods = [
             (float(situation.network.local(situation.site_of_home(home))), each) for home, each in periods.items()
@@ -143,7 +143,7 @@ class Figures:
         constituents: bool,
         guaranteed: bool,
         assumed: Assumed | None = None,
-    ) -> Figures:
+    ) -> CostEstimate:
         """Of a detector that is yet to be made: a plan of a graph."""
         plan = graph.plans[detector]
         parts = assumed.parts if assumed is not None else {}
@@ -163,7 +163,7 @@ class Figures:
     @classmethod
     def of_running(
         cls, situation: Situation, detector: str, *, gone: Mapping[str, Collection[Stream]] | None = None
-    ) -> Figures:
+    ) -> CostEstimate:
         """Of a detector that is there."""
         guaranteed = situation.detectors[detector].policy == "guaranteed"
         rates = Rates(situation, Hints(), {})
@@ -211,7 +211,7 @@ class Figures:
                 spans.append((way + period, way, period))
             return until_all_heard(spans)
         heard = [
-            Input(from_source(situation, source, node), rate, sizes.HEARTBEATS + rate)
+            Input(from_source(situation, source, node), rate, message_sizes.HEARTBEATS + rate)
             for source, rate in self._sources.items()
         ]
         heard += [Input(from_detector(situation, arrived, node), rate, told) for arrived, rate, told in self._detectors]

@@ -19,7 +19,7 @@ from math import inf
 from typing import Final, NamedTuple
 
 from distced.middleware.model.timestamps import SECOND
-from distced.policies.distribution.situation import message_sizes as sizes
+from distced.policies.distribution.situation import message_sizes
 from distced.policies.distribution.situation.rates import DEEPEST
 from distced.policies.distribution.situation.situation import Situation
 
@@ -122,10 +122,10 @@ def _inputs(situation: Situation, detector: str, node: str, depth: int) -> list[
     found = []
     for source, types in sources:
         rate = sum(measures.rate(source, each) for each in types)
-        found.append(Input(from_source(situation, source, node), rate, sizes.HEARTBEATS + rate))
+        found.append(Input(from_source(situation, source, node), rate, message_sizes.HEARTBEATS + rate))
     for other in others:
         way = from_detector(situation, _arrivals(situation, other, depth - 1), node)
-        found.append(Input(way, measures.of(other).rate, measures.told(other, read=True) or sizes.HEARTBEATS))
+        found.append(Input(way, measures.of(other).rate, measures.told(other, read=True) or message_sizes.HEARTBEATS))
     return found
 
 

@@ -1,6 +1,6 @@
 """What a detector that does not run yet may be expected to do.
 
-Reckoned over its automaton, as a flow of instances: how many arrive in each state a second, how many of the events they
+Computed over its automaton, as a flow of instances: how many arrive in each state a second, how many of the events they
 wait for match, and where they go on. In the model of the design, section 1, an instance leaves its state with the first
 event of the state's domain, so of the instances that arrive somewhere a share goes on that is the rate of what the
 state's moves match, by the rate of its domain; and each is touched by as many events as come, of the types in the
@@ -33,14 +33,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton, State, Timer
+from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton, AutomatonState, AutomatonTimer
 from distced.detectors.cutting.candidates import size_of
 from distced.detectors.cutting.graph import DetectorPlan
 from distced.middleware.model.timestamps import DAY, SECOND
 from distced.middleware.patterns.tree import Delegated, Relative
 from distced.middleware.wire.directory_entries import Hints, Measured
 from distced.policies.distribution.estimate.selectivity import share_of, shares
-from distced.policies.distribution.situation import message_sizes as sizes
+from distced.policies.distribution.situation import message_sizes
 from distced.policies.distribution.situation.readers import Stream, inputs
 from distced.policies.distribution.situation.situation import Situation
 
@@ -108,7 +108,7 @@ def expected(
     foreseen = situation.measures.unmeasured(plan.id)
     if foreseen is not None:
         told = foreseen.told(part=records, read=is_read_by_type(plan, situation))
-        inside = foreseen.rate * sizes.INSIDE * plan_length(plan) if constituents and not records else 0.0
+        inside = foreseen.rate * message_sizes.INSIDE * plan_length(plan) if constituents and not records else 0.0
         load = foreseen.load(plan.parts)
         load = flow_of(automaton, rates).touched if load is None else load
         return Measured(load=load, rate=foreseen.rate, size=told.size + inside, inputs=heard, events=events)
@@ -118,11 +118,11 @@ def expected(
         rate *= share_of(automaton.output.condition)
     if hints.selectivity is not None and not records:
         rate = events * hints.selectivity
-    each = sizes.COMPOSITE + sizes.ID * flow.length
-    each += sizes.RECORD if records else 0.0
-    each += sizes.INSIDE * flow.length if constituents else 0.0
+    each = message_sizes.COMPOSITE + message_sizes.ID * flow.length
+    each += message_sizes.RECORD if records else 0.0
+    each += message_sizes.INSIDE * flow.length if constituents else 0.0
     read = records or automaton.output is not None
-    size = rate * each + rates.told(streams, read=read) * sizes.FRAME
+    size = rate * each + rates.told(streams, read=read) * message_sizes.FRAME
     return Measured(load=flow.touched, rate=rate, size=size, inputs=heard, events=events)
 
 
@@ -187,14 +187,14 @@ class Rates:
     def heard(self, detector: str) -> float:
         """How often a second a detector says how far it is."""
         if detector in self.parts:
-            return self.parts[detector].told or sizes.HEARTBEATS
-        return self.situation.measures.told(detector, read=True) or sizes.HEARTBEATS
+            return self.parts[detector].told or message_sizes.HEARTBEATS
+        return self.situation.measures.told(detector, read=True) or message_sizes.HEARTBEATS
 
     def told(self, streams: Iterable[Stream], *, read: bool) -> float:
         """How often a second a detector says how far it is that reads these, and is read by others or not."""
         sources, detectors = inputs(streams)
-        heard = [sizes.HEARTBEATS + self.of_source(*each) for each in sources]
-        return sizes.told(heard + [self.heard(each) for each in detectors], read=read)
+        heard = [message_sizes.HEARTBEATS + self.of_source(*each) for each in sources]
+        return message_sizes.told(heard + [self.heard(each) for each in detectors], read=read)
 
     def of_source(self, source: str, types: Iterable[str]) -> float:
         """Events a second of some types from a source."""
@@ -288,7 +288,7 @@ class _Waiting:
 
     @classmethod
     def of(
-        cls, automaton: Automaton, state: State, own: Mapping[str, float], types: frozenset[str],
+        cls, automaton: Automaton, state: AutomatonState, own: Mapping[str, float], types: frozenset[str],
         lengths: Mapping[str, float], *, begins: bool,
     ) -> _Waiting:  # fmt: skip
         inside: dict[str, float] = {}
@@ -313,7 +313,7 @@ class _Waiting:
         return cls(seen, domain, touches, tuple(onward), state.accepting)
 
 
-def _survive(automaton: Automaton, state: State, domain: float) -> float:
+def _survive(automaton: Automaton, state: AutomatonState, domain: float) -> float:
     """The share of instances that are still in their windows when the next event of the domain comes."""
     windows = [automaton.windows[each] for each in state.windows]
     if automaton.whole_window is not None:
@@ -351,6 +351,6 @@ def _rates(automaton: Automaton, rates: Rates) -> tuple[dict[str, float], float,
     return own, touched, lengths
 
 
-def _timer_rate(timer: Timer) -> float:
+def _timer_rate(timer: AutomatonTimer) -> float:
     delay = timer.when.delay if isinstance(timer.when, Relative) else DAY
     return SECOND / max(delay, 1)

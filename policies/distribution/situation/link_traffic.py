@@ -1,4 +1,4 @@
-"""What links carry: of each stream, how many links all its copies cross together.
+"""Traffic of links: of each stream, how many links it crosses on the way to all its readers.
 
 How much there is of a stream changes all the time; which ways it takes changes only when detectors, nodes or sources
 come, go or move. So ways are kept by stream, those of a stream are looked up again when something about it has changed,
@@ -13,25 +13,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from math import fsum
-from typing import TYPE_CHECKING, Final
 
 from distced.middleware.wire.directory_entries import DetectorEntry
-from distced.policies.distribution.situation.readers import Stream
-
-if TYPE_CHECKING:
-    from distced.policies.distribution.situation.situation import Situation
-
-_NOWHERE: Final[Counter[tuple[str, str]]] = Counter()
+from distced.policies.distribution.situation.locations import Locations
+from distced.policies.distribution.situation.rates import StreamRates
+from distced.policies.distribution.situation.readers import Stream, StreamReaders
 
 
-class Carried:
-    """The ways that streams take, in one situation.
+class LinkTraffic:
+    """The ways that streams take through the network, and the bytes a second on each link.
 
-    Whoever keeps the situation up to date says what has changed; what follows is reckoned when somebody asks.
+    Changes of entries are only noted; the traffic is computed when it is asked for.
     """
 
-    def __init__(self, situation: Situation) -> None:
-        self._situation = situation
+    def __init__(self, locations: Locations, reading: StreamReaders, measures: StreamRates) -> None:
+        self._locations = locations
+        self._reading = reading
+        self._measures = measures
         self.forget()
 
     def forget(self) -> None:
@@ -50,7 +48,7 @@ class Carried:
     @property
     def bytes_over_links(self) -> float:
         """Bytes a second that all links together carry."""
-        flow = self._situation.measures.flow
+        flow = self._measures.flow
         return fsum([times * flow(stream) for stream, times in self._all().items()])
 
     @property
@@ -58,9 +56,9 @@ class Carried:
         """Bytes a second that each link carries, by (from site, to site)."""
         found: dict[tuple[str, str], float] = {}
         for stream in self._all():
-            amount = self._situation.measures.flow(stream)
+            amount = self._measures.flow(stream)
             for (origin, target), times in self._ways(stream).items():
-                way = self._situation.network.way(origin, target)
+                way = self._locations.network.way(origin, target)
                 for link in () if way is None else way.links:
                     found[link] = found.get(link, 0.0) + amount * times
         return found
@@ -70,7 +68,7 @@ class Carried:
         """Bytes a second that are sent from a site for another one, whatever ways they take, by (from, to)."""
         found: dict[tuple[str, str], float] = {}
         for stream in self._all():
-            amount = self._situation.measures.flow(stream)
+            amount = self._measures.flow(stream)
             for (origin, target), times in self._ways(stream).items():
                 if origin != target and times * amount:
                     found[origin, target] = found.get((origin, target), 0.0) + amount * times
@@ -78,12 +76,12 @@ class Carried:
 
     def _all(self) -> dict[Stream, int]:
         """By stream that crosses any, how many links it crosses."""
-        reading = self._situation.reading
+        reading = self._reading
         readers = reading.readers()
         stale: Iterable[Stream]
         if self._crossed is None:
             self._crossed = {}
-            own = (Stream("composite", "", name) for name in self._situation.detectors)
+            own = (Stream("composite", "", name) for name in self._locations.detectors)
             stale = dict.fromkeys((*readers, *own))
         else:
             stale = self._stale | reading.changed
@@ -98,7 +96,7 @@ class Carried:
         return self._crossed
 
     def _links(self, stream: Stream) -> int:
-        network, found = self._situation.network, 0
+        network, found = self._locations.network, 0
         for (origin, target), times in self._ways(stream).items():
             way = network.way(origin, target)
             found += 0 if way is None else times * way.hops
@@ -106,33 +104,33 @@ class Carried:
 
     def _ways(self, stream: Stream) -> Counter[tuple[str, str]]:
         """How often a stream is sent from site to site, by (from site, to site)."""
-        situation = self._situation
+        locations = self._locations
         found: Counter[tuple[str, str]] = Counter()
-        site_of_node, site_of_home = situation.site_of_node, situation.site_of_home
+        site_of_node, site_of_home = locations.site_of_node, locations.site_of_home
         sites = Counter(
-            site_of_node(each) for each in situation.reading.readers().get(stream, ()) if each in situation.nodes
+            site_of_node(each) for each in self._reading.readers().get(stream, ()) if each in locations.nodes
         )
         for site, times in sites.items():
-            for home in situation.homes_of(stream, site):
+            for home in locations.homes_of(stream, site):
                 found[site_of_home(home), site] += times
-        if stream.kind == "composite" and stream.name in situation.detectors:
+        if stream.kind == "composite" and stream.name in locations.detectors:
             self._add_own(stream.name, found)
         return found
 
     def _add_own(self, name: str, found: Counter[tuple[str, str]]) -> None:
         """From the nodes of a detector to its home servers, and from there to clients."""
-        situation = self._situation
-        hosts = situation.hosts(name)
+        locations = self._locations
+        hosts = locations.hosts(name)
         for node, home in hosts.items():
-            found[situation.site_of_node(node), situation.site_of_home(home)] += 1
+            found[locations.site_of_node(node), locations.site_of_home(home)] += 1
         if not hosts:
             return
         # Nodes that read it as a part were counted with what they read.
-        nodes = Counter(map(situation.home_of_node, situation.reading.reading_part(name)))
-        for listener, count in situation.detectors[name].readers.items():
+        nodes = Counter(map(locations.home_of_node, self._reading.reading_part(name)))
+        for listener, count in locations.detectors[name].readers.items():
             clients = max(count - nodes[listener], 0)
             if clients:
-                site = situation.site_of_home(listener)
-                for home in situation.homes_heard(name, site):
+                site = locations.site_of_home(listener)
+                for home in locations.homes_heard(name, site):
                     if home != listener:
-                        found[situation.site_of_home(home), site] += clients
+                        found[locations.site_of_home(home), site] += clients

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from math import fsum
 
 from distced.middleware.wire.directory_entries import DetectorEntry, LoadEntry, Measured
-from distced.policies.distribution.situation import message_sizes as sizes
-from distced.policies.distribution.situation.readers import Reading, Stream
+from distced.policies.distribution.situation import message_sizes
+from distced.policies.distribution.situation.readers import Stream, StreamReaders
 from distced.policies.topology.topology import Topology
 
 
@@ -23,7 +23,7 @@ class Reports:
         loads: entries of the directory, by node; whoever changes them, or what is read, says so.
     """
 
-    def __init__(self, reading: Reading, loads: Mapping[str, LoadEntry], topology: Topology | None) -> None:
+    def __init__(self, reading: StreamReaders, loads: Mapping[str, LoadEntry], topology: Topology | None) -> None:
         self.loads = loads
         self._reading = reading
         self._topology = topology
@@ -159,7 +159,7 @@ class Reports:
                 if amount is None:
                     continue
                 announced = announced_rates(self._topology, source) if len(types) > 1 else {}
-                weights = [announced.get(each, sizes.RATE) for each in types]
+                weights = [announced.get(each, message_sizes.RATE) for each in types]
                 total = sum(weights)
                 for each, weight in zip(types, weights, strict=True):
                     stream = Stream("event", each, source)

@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from math import fsum
 
 from distced.middleware.wire.directory_entries import DetectorEntry, LoadEntry, NodeEntry
-from distced.policies.distribution.situation.rates import Measures, hosting, load_of_entry
+from distced.policies.distribution.situation.rates import StreamRates, hosting, load_of_entry
 from distced.policies.topology.topology import Topology
 
 
-class Work:
+class NodeLoad:
     """Loads, capacities and uses of nodes.
 
-    Whoever changes the entries says so; what follows is reckoned when somebody asks.
+    Changes of entries are announced; what follows is computed on demand.
 
     Attributes:
         nodes, detectors, loads: entries of the directory, by name.
@@ -29,7 +29,7 @@ class Work:
         nodes: Mapping[str, NodeEntry],
         detectors: Mapping[str, DetectorEntry],
         loads: Mapping[str, LoadEntry],
-        measures: Measures,
+        measures: StreamRates,
         topology: Topology | None,
     ) -> None:
         self.nodes = nodes

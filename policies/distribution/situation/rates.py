@@ -16,9 +16,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from distced.middleware.wire.directory_entries import DetectorEntry, Foreseen, LoadEntry, Measured, Told
-from distced.policies.distribution.situation import message_sizes as sizes
+from distced.policies.distribution.situation import message_sizes
 from distced.policies.distribution.situation.load_reports import Reports, announced_rates
-from distced.policies.distribution.situation.readers import Reading, Stream
+from distced.policies.distribution.situation.readers import Stream, StreamReaders
 from distced.policies.topology.topology import Topology
 
 DEEPEST: Final = 50
@@ -31,10 +31,10 @@ FARTHEST_OFF: Final = 10.0
 """By what factor an estimate counts as wrong at the most."""
 
 DOUBT: Final = 2.0
-"""As if of so many more detectors estimates had been right."""
+"""Weight of the prior: number of detectors whose estimate counts as exact."""
 
 
-class Measures:
+class StreamRates:
     """Rates, bytes and loads.
 
     Attributes:
@@ -44,7 +44,7 @@ class Measures:
         streams: the same of streams of primitive events and heartbeats.
     """
 
-    def __init__(self, reading: Reading, loads: dict[str, LoadEntry], topology: Topology | None) -> None:
+    def __init__(self, reading: StreamReaders, loads: dict[str, LoadEntry], topology: Topology | None) -> None:
         self.reading = reading
         self.loads = loads
         self.topology = topology
@@ -145,7 +145,7 @@ class Measures:
             elif Stream("event", type_name, source) in self.streams:
                 known = self.streams[Stream("event", type_name, source)].often
             else:
-                known = announced_rates(self.topology, source).get(type_name, sizes.RATE)
+                known = announced_rates(self.topology, source).get(type_name, message_sizes.RATE)
             self._rates[source, type_name] = known
         return known
 
@@ -161,7 +161,7 @@ class Measures:
         if known is None:
             if stream.kind == "heartbeat" and stream not in self.streams:
                 publishers = 1 if stream.name else self._publishers_at_directory()
-                known = publishers * sizes.HEARTBEATS * (sizes.HEARTBEAT + sizes.MESSAGE)
+                known = publishers * message_sizes.HEARTBEATS * (message_sizes.HEARTBEAT + message_sizes.MESSAGE)
             elif stream.kind == "composite" and (foreseen := self.unmeasured(stream.name)) is not None:
                 known = flow_of(self._told_now(stream.name, foreseen))
             elif stream in self.streams and not self.is_measured(stream):
@@ -169,7 +169,7 @@ class Measures:
             elif stream.kind == "composite":
                 told = self.told(stream.name)
                 known = self.output(self.of(stream.name), told)
-                if told == sizes.QUIET and self._stays(stream.name):
+                if told == message_sizes.QUIET and self._stays(stream.name):
                     self._kept[stream] = known
             else:
                 known = self.bytes_of(self.rate(stream.name, stream.type))
@@ -177,18 +177,18 @@ class Measures:
         return known
 
     def bytes_of(self, events: float) -> float:
-        """Bytes a second on a link for so many primitive events a second."""
-        return events * (self.payload + sizes.MESSAGE)
+        """Bytes a second on a link for n primitive events a second."""
+        return events * (self.payload + message_sizes.MESSAGE)
 
     def output(self, does: Measured, told: float) -> float:
-        """Bytes a second on a link for what a detector tells, so many times a second."""
-        return does.size + told * sizes.MESSAGE
+        """Bytes a second on a link for the messages of a detector, n a second."""
+        return does.size + told * message_sizes.MESSAGE
 
     @property
     def payload(self) -> float:
         """Bytes of the frame of a primitive event, as measured by all detectors that read nothing else."""
         if self._payload is None:
-            self._payload = self._reports.payload() or sizes.EVENT
+            self._payload = self._reports.payload() or message_sizes.EVENT
         return self._payload
 
     # How often something is heard.
@@ -206,8 +206,8 @@ class Measures:
         if read or detector not in self.reading.detectors or self.reading.is_read(detector):
             return self._telling(detector, DEEPEST)
         if self._hears_enough(detector):
-            return sizes.QUIET
-        return sizes.told(self._heard(detector, DEEPEST), read=False)
+            return message_sizes.QUIET
+        return message_sizes.told(self._heard(detector, DEEPEST), read=False)
 
     def louder(self, detector: str) -> float:
         """Bytes a second more of it on a link once another detector reads it as a part: it says at every step how far
@@ -221,7 +221,9 @@ class Measures:
         if self.reading.is_read(detector):
             return 0.0
         more = max(self.told(detector, read=True) - self.told(detector), 0.0)
-        return more * (sizes.FRAME + sizes.MESSAGE) + self.of(detector).rate * (sizes.RECORD + 2 * sizes.INSIDE)
+        return more * (message_sizes.FRAME + message_sizes.MESSAGE) + self.of(detector).rate * (
+            message_sizes.RECORD + 2 * message_sizes.INSIDE
+        )
 
     def _told_now(self, detector: str, foreseen: Foreseen) -> Told:
         """What a detector of the directory tells, by who reads it at present."""
@@ -234,8 +236,8 @@ class Measures:
         known = self._told.get(detector)
         if known is None:
             if not depth or detector not in self.reading.detectors:
-                return sizes.HEARTBEATS
-            known = self._told[detector] = sizes.told(self._heard(detector, depth), read=True)
+                return message_sizes.HEARTBEATS
+            known = self._told[detector] = message_sizes.told(self._heard(detector, depth), read=True)
         return known
 
     def _heard(self, detector: str, depth: int) -> list[float]:
@@ -260,7 +262,7 @@ class Measures:
                     return False
                 ahead += [part for part in parts if part not in seen]
                 seen.update(parts)
-        return sizes.HEARTBEATS >= sizes.QUIET
+        return message_sizes.HEARTBEATS >= message_sizes.QUIET
 
     def _stays(self, detector: str) -> bool:
         """Whether what it tells follows from nothing but the report of its host."""
@@ -282,7 +284,7 @@ class Measures:
         """How often a second each of the sources is heard that somebody reads, by their numbers."""
         paces = self._paces
         for source, types in list(self.reading.pairs)[len(paces) :]:
-            paces.append(sizes.HEARTBEATS + sum(self.rate(source, each) for each in types))
+            paces.append(message_sizes.HEARTBEATS + sum(self.rate(source, each) for each in types))
 
     def _publishers_at_directory(self) -> int:
         """How many publishers have the server of the directory for their home."""
@@ -294,18 +296,18 @@ class Measures:
     def _roughly(self, detector: str) -> Measured:
         """What a detector may do of which nothing is known but what it reads."""
         rates = [
-            self.rate(each.name, each.type) if each.kind == "event" else sizes.RATE
+            self.rate(each.name, each.type) if each.kind == "event" else message_sizes.RATE
             for each in self.reading.streams_of(detector)
             if each.kind != "heartbeat"
         ]
         rate = min(rates, default=0.0)
-        size = rate * (sizes.COMPOSITE + 2 * sizes.ID) + self.told(detector) * sizes.FRAME
-        return Measured(load=sum(rates) * sizes.TOUCHES, rate=rate, size=size, events=sum(rates))
+        size = rate * (message_sizes.COMPOSITE + 2 * message_sizes.ID) + self.told(detector) * message_sizes.FRAME
+        return Measured(load=sum(rates) * message_sizes.TOUCHES, rate=rate, size=size, events=sum(rates))
 
 
 def flow_of(told: Told) -> float:
     """Bytes a second on a link."""
-    return told.size + told.often * sizes.MESSAGE
+    return told.size + told.often * message_sizes.MESSAGE
 
 
 def load_of_entry(entry: LoadEntry | None) -> float:

@@ -16,7 +16,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from distced.middleware.wire.directory_entries import DetectorEntry, SourceEntry
 
-Kind: TypeAlias = Literal["event", "composite", "heartbeat"]
+StreamKind: TypeAlias = Literal["event", "composite", "heartbeat"]
 
 
 class Stream(NamedTuple):
@@ -27,7 +27,7 @@ class Stream(NamedTuple):
         name: the source; of composite events the detector; of heartbeats the publisher, or empty for all at the server.
     """
 
-    kind: Kind
+    kind: StreamKind
     type: str
     name: str
 
@@ -43,7 +43,7 @@ AT_DIRECTORY: Final = Stream("heartbeat", "", "")
 """All heartbeats at the server of the directory."""
 
 
-class Reading:
+class StreamReaders:
     """What the detectors of a directory read.
 
     Attributes:

@@ -27,7 +27,7 @@ DIRECTORY_SITE: Final = "directory"
 """What the site of the directory's server is called where no topology names it."""
 
 
-class Way(NamedTuple):
+class ServerDistance(NamedTuple):
     """The way from the server of one site to that of another.
 
     Attributes:
@@ -46,7 +46,7 @@ class Way(NamedTuple):
         return len(self.links)
 
 
-_NO_WAY: Final = Way(0.0, (), 0.0)
+_NO_WAY: Final = ServerDistance(0.0, (), 0.0)
 
 
 class Network:
@@ -60,7 +60,7 @@ class Network:
     def __init__(self, topology: Topology | None) -> None:
         self.topology = topology
         self.directory = DIRECTORY_SITE if topology is None else topology.directory
-        self._ways: dict[tuple[str, str], Way | None] = {}
+        self._ways: dict[tuple[str, str], ServerDistance | None] = {}
         self._homes: dict[str, str] = {"": self.directory}
 
     def site_of_home(self, home: str) -> str:
@@ -80,7 +80,7 @@ class Network:
             )
         return self.topology.site_of(place).name
 
-    def way(self, origin: str, target: str) -> Way | None:
+    def way(self, origin: str, target: str) -> ServerDistance | None:
         """The way from the server of one site to that of another; None where there is none."""
         try:
             return self._ways[origin, target]
@@ -89,7 +89,7 @@ class Network:
             return found
 
     def transfer(self, origin: str, target: str, size: int) -> float:
-        """ns that so many bytes take from the server of one site to that of another; 0 where there is no way."""
+        """Delay of n bytes between the servers of two sites, ns; 0 without a path."""
         topology = self.topology
         if topology is not None and origin in topology.sites and target in topology.sites:
             path = topology.find_path(Place("site", origin), Place("site", target))
@@ -112,13 +112,13 @@ class Network:
         except TopologyError:
             return home
 
-    def _way(self, origin: str, target: str) -> Way | None:
+    def _way(self, origin: str, target: str) -> ServerDistance | None:
         if origin == target:
             return _NO_WAY
         topology = self.topology
         if topology is None or origin not in topology.sites or target not in topology.sites:
-            return Way(float(ASSUMED_LATENCY), ((origin, target),), 1.0)
+            return ServerDistance(float(ASSUMED_LATENCY), ((origin, target),), 1.0)
         path = topology.find_path(Place("site", origin), Place("site", target))
         if path is None:
             return None
-        return Way(float(path.latency), tuple((hop.origin, hop.target) for hop in path.hops), path.cost)
+        return ServerDistance(float(path.latency), tuple((hop.origin, hop.target) for hop in path.hops), path.cost)

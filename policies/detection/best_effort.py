@@ -1,0 +1,82 @@
+"""Best-effort detection: events are consumed on arrival, so that a late one may make a detection wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from distced.detectors.runtime.detection_policy import Released, delivery_id
+from distced.detectors.snapshot_format import unpack_id
+from distced.middleware.model.events import Event, OrderKey
+from distced.policies.detection.recent_ids import RecentIds
+
+
+class BestEffort:
+    """Consume on arrival; what arrives together in the order of consumption.
+
+    Attributes:
+        sources: whose watermarks count. Those of others may tell of another time, of a recording for example.
+        watermark: the farthest that any source has been heard; time events fire by it. None before the first.
+        recent: what tells redelivered events.
+    """
+
+    name = "best-effort"
+
+    def __init__(self) -> None:
+        self.sources: set[str] = set()
+        self.watermark: int | None = None
+        self.recent = RecentIds()
+
+    @property
+    def held(self) -> int:
+        """How many ids it remembers."""
+        return len(self.recent)
+
+    def state(self) -> Any:
+        """Everything to remember, as plain values."""
+        return [self.watermark, sorted(self.sources), self.recent.ids()]
+
+    def resume(self, state: Any) -> None:
+        """Go on from what `state` gave."""
+        self.watermark, sources, ids = state
+        self.sources = set(sources)
+        for each in ids:
+            self.recent.add(unpack_id(each))
+
+    def receive(self, source: str, events: Sequence[Event], watermark: int | None, now: int) -> Released:
+        self.sources.add(source)
+        recent = self.recent
+        kept = [event for event in events if recent.add(delivery_id(event))]
+        if len(kept) > 1:
+            kept.sort(key=_order)
+        return Released(kept, self._heard(watermark), duplicates=len(events) - len(kept))
+
+    def heartbeat(self, sources: Iterable[str], watermark: int, now: int) -> Released:
+        if self.sources.isdisjoint(sources):
+            return Released([], self.watermark)
+        return Released([], self._heard(watermark))
+
+    def join(self, source: str, watermark: int, now: int, lease: int = 0) -> int:
+        self.sources.add(source)
+        return watermark
+
+    def waits_for(self) -> set[str]:
+        return set(self.sources)
+
+    def leave(self, source: str, now: int) -> Released:
+        self.sources.discard(source)
+        return Released([], self.watermark)
+
+    fence = leave
+
+    def tick(self, now: int) -> Released:
+        return Released([], self.watermark)
+
+    def _heard(self, watermark: int | None) -> int | None:
+        if watermark is not None and (self.watermark is None or watermark > self.watermark):
+            self.watermark = watermark
+        return self.watermark
+
+
+def _order(event: Event) -> OrderKey:
+    return event.key
