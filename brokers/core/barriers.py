@@ -1,13 +1,13 @@
-"""The servers a node is connected to, and what waits until one of them has taken what was sent to it.
+"""Barriers at the servers of a node, which order actions on two servers.
 
 Topics have home servers, and a node speaks to each server over a connection of its own (design, section 4). Within a
-connection everything keeps its order; between two nothing is promised. Where one thing has to follow another on two
-servers, the node *flushes*: it publishes a marker to itself behind the first, and does the second when the marker comes
-back. By then the server has taken the subscriptions and messages that were sent before the marker, and has handed on
-all that was published before it got there. What goes through the server of the directory needs no marker, since
-whatever depends on it goes through that server, too.
+connection messages keep their order; between two there is no order. Where one action must follow another on two
+servers, the node *flushes*: it publishes a barrier to itself behind the first, and takes the second when the barrier
+comes back. By then the server has taken the subscriptions and messages sent before the barrier, and has delivered all
+that was published before it arrived. Messages through the server of the directory need no barrier, since all that
+depends on them goes through that server, too.
 
-The way of a marker is also how long messages take to a server. Acknowledged subscriptions were rejected as the signal:
+The delay of a barrier is also that of messages to a server. Acknowledged subscriptions were rejected as the signal:
 they say nothing of the messages that are still on their way.
 """
 
@@ -23,37 +23,37 @@ from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.topics import administration_topic
 
 ASK_EVERY: Final = SECOND // 2
-"""How often a server is asked for a marker that has not come back, ns."""
+"""Interval of further barriers at a server whose barrier has not come back, ns."""
 
 SILENT: Final = 3 * SECOND
-"""After how long it is said that a server does not answer, ns."""
+"""Age from which a barrier counts as delayed, ns."""
 
 MEASURE_EVERY: Final = 30 * SECOND
-"""How often the way to a server is measured where nothing else is asked of it, ns."""
+"""Interval of delay measurements to a server without other barriers, ns."""
 
 SMOOTHING: Final = 0.3
-"""The weight of a new measurement of the way to a server."""
+"""Weight of a new delay measurement."""
 
 Then: TypeAlias = Callable[[int], list[Effect]]
-"""What is to be done then; it is told the time."""
+"""Continuation behind a barrier; takes the time, ns."""
 
 
 @dataclass(slots=True)
 class _Flush:
-    """Something that waits for markers.
+    """Continuation waiting for barriers.
 
     Attributes:
-        markers: by home, the number of the marker that has to come back.
+        barriers: by home, the number of the barrier that has to come back.
         then: what is done when all have.
     """
 
-    markers: dict[str, int]
+    barriers: dict[str, int]
     then: Then
 
 
 @dataclass(slots=True)
 class _Asked:
-    """Markers on their way to a home and back.
+    """Barriers on their way to a home and back.
 
     Attributes:
         last: the number of the last one.
@@ -67,18 +67,22 @@ class _Asked:
 
 
 class Homes:
-    """The servers of a node.
+    """Home servers of a node.
 
     Attributes:
         latencies: how long a message takes to each and back, halved, ns; smoothed.
     """
 
-    def __init__(self, name: str, root: str, first: int = 0) -> None:
+    def __init__(
+        self, name: str, root: str, first: int = 0, *, continued: Callable[[Then], Then] = lambda then: then
+    ) -> None:
         """
         Args:
-            first: markers have numbers beyond this; of those before, some may still come that an earlier life has sent.
+            continued: wraps a continuation, so that its cause is known when the barrier ends.
+            first: numbers of barriers begin beyond this; lower ones, sent by an earlier life, may still arrive.
         """
         self._first = first
+        self._continued = continued
         self.topic = administration_topic("known", name, root=root)
         self.latencies: dict[str, int] = {}
         self._asked: dict[str, _Asked] = {}
@@ -89,24 +93,26 @@ class Homes:
 
     @property
     def awaited(self) -> set[str]:
-        """The servers from which a marker is to come back that something waits for."""
-        return {home for flush in self._waiting for home in flush.markers}
+        """Servers whose barrier a continuation waits for."""
+        return {home for flush in self._waiting for home in flush.barriers}
 
     def flush(self, homes: Iterable[str], then: Then, now: int) -> list[Effect]:
-        """Do something when these servers have taken what was sent to them; at once for that of the directory."""
+        """Continue when these servers have taken all messages sent to them; at once for that of the directory."""
         others = sorted({home for home in homes if home})
         if not others:
             return then(now)
         effects: list[Effect] = [self._ask(home, now) for home in others]
-        self._waiting.append(_Flush({home: self._asked[home].last for home in others}, then))
+        self._waiting.append(_Flush({home: self._asked[home].last for home in others}, self._continued(then)))
         return effects
 
     def answered(self, home: str, payload: bytes, now: int) -> list[Effect]:
-        """A marker has come back."""
+        """A barrier has come back."""
         try:
             number = int(payload)
         except ValueError:
-            raise FrameError("no marker", given=bytes(payload[:80]), allowed="a number", where=self.topic) from None
+            raise FrameError(
+                "malformed barrier", given=bytes(payload[:80]), allowed="a number", where=self.topic
+            ) from None
         asked = self._asked.get(home)
         if asked is None or number not in asked.sent:
             return []
@@ -115,16 +121,16 @@ class Homes:
         effects: list[Effect] = []
         waiting, self._waiting = self._waiting, []
         for flush in waiting:
-            if flush.markers.get(home, number + 1) <= number:
-                del flush.markers[home]
-            if flush.markers:
+            if flush.barriers.get(home, number + 1) <= number:
+                del flush.barriers[home]
+            if flush.barriers:
                 self._waiting.append(flush)
             else:
                 effects += flush.then(now)
         return effects
 
     def linked(self, home: str, now: int) -> list[Effect]:
-        """A connection stands, perhaps again: what was asked over the one before does not come back."""
+        """A connection is established, perhaps again: barriers sent over the one before do not come back."""
         asked = self._asked.get(home)
         if asked is None or not asked.sent:
             return []
@@ -133,7 +139,7 @@ class Homes:
         return [self._again(home, now)]
 
     def tick(self, homes: Iterable[str], now: int) -> list[Effect]:
-        """Time has passed: ask again, and measure the ways to the servers that are in use."""
+        """Effects of the time: repeat barriers, and measure the delays to the servers in use."""
         effects: list[Effect] = []
         for home, asked in self._asked.items():
             if not asked.sent:
@@ -142,8 +148,8 @@ class Homes:
                 effects.append(self._again(home, now))
                 if now - min(asked.sent.values()) > SILENT and home not in self._silent:
                     self._silent.add(home)
-                    waiting = sum(home in each.markers for each in self._waiting)
-                    effects.append(Note("warning", "a server does not answer", {"home": home, "waiting": waiting}))
+                    waiting = sum(home in each.barriers for each in self._waiting)
+                    effects.append(Note("warning", "barrier delayed", {"home": home, "waiting": waiting}))
         for home in sorted(set(homes)):
             if home and now - self._measured.get(home, now - MEASURE_EVERY) >= MEASURE_EVERY:
                 self._measured[home] = now
@@ -157,7 +163,7 @@ class Homes:
         return Publish(self.topic, b"%d" % asked.last, home=home)
 
     def _again(self, home: str, now: int) -> Publish:
-        """The last marker once more: it stands for all before it."""
+        """Repeat the last barrier, which covers all before it."""
         asked = self._asked[home]
         asked.at = now
         return Publish(self.topic, b"%d" % asked.last, home=home)

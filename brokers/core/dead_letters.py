@@ -1,4 +1,4 @@
-"""Dead letters: what could not be used goes to a topic of its own, with the reason, and is counted."""
+"""Dead letters: unusable messages and events, published with the reason to a topic of their own, and counted."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from typing import Final
 
 from distced.brokers.core.effects import Effect, Publish
 from distced.middleware.model.events import Event
-from distced.middleware.wire.directory_entries import DeadLetter, encode
+from distced.middleware.wire.administration import DeadLetter
+from distced.middleware.wire.codec import encode
 from distced.middleware.wire.frames import Rejected
 from distced.middleware.wire.topics import ROOT, dead_letter_topic
 
 LONGEST: Final = 4096
+"""Bytes of the payload in a dead letter at most."""
 
 
 class DeadLetters:
-    """Makes dead letters and counts them.
+    """Maker and counter of dead letters.
 
     Attributes:
-        node: who sends them.
-        counts: how many there were by reason.
+        node: name of the sender.
+        counts: number by reason.
     """
 
     def __init__(self, node: str, root: str = ROOT) -> None:
@@ -28,15 +30,15 @@ class DeadLetters:
         self.counts: Counter[str] = Counter()
 
     def message(self, reason: str, problem: str, topic: str, payload: bytes) -> Effect:
-        """A message that could not be used as a whole."""
+        """Dead letter of a message that is unusable as a whole."""
         return self._letter(reason, problem, topic, None, payload)
 
     def row(self, rejected: Rejected, topic: str) -> Effect:
-        """An event in a frame that is none."""
+        """Dead letter of a malformed event of a frame."""
         return self._letter("malformed", rejected.reason, topic, rejected.row, rejected.raw)
 
     def event(self, reason: str, problem: str, event: Event, topic: str) -> Effect:
-        """An event that was read, and cannot be used."""
+        """Dead letter of an event that was read, and is unusable."""
         content = encode([event.lo, event.hi, event.source, str(event.seq), event.attributes])
         return self._letter(reason, problem, topic, None, content)
 

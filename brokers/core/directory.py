@@ -1,4 +1,4 @@
-"""The directory as a broker node sees it, with what it has to say about a pattern that is to be detected."""
+"""Directory of a broker node: entries, types that patterns may read, and checks of a pattern to be detected."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["KINDS", "Change", "Directory"]
 
 
 class Directory(Entries):
-    """What is known, by kind and name, as in `Entries`."""
+    """Entries by kind and name, as in `Entries`, with the types that detectors publish."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -21,16 +21,16 @@ class Directory(Entries):
 
     @property
     def expected_nodes(self) -> set[str]:
-        """The nodes that are there, or may be back in a moment."""
+        """Nodes that are present, or may return in a moment."""
         return self.nodes.keys() | self.missing.keys()
 
     @property
     def common_nodes(self) -> list[str]:
-        """The nodes that are not reserved for one detector: those that decide, and that detectors are placed on."""
+        """Nodes not reserved for one detector: those that decide, and that host any detector."""
         return [name for name, entry in self.nodes.items() if not entry.reserved]
 
     def registry(self) -> TypeRegistry:
-        """The types that patterns may read: those that are registered, and those that detectors publish."""
+        """Types that patterns may read: registered ones, and those that detectors publish."""
         registry = super().registry()
         for entry in self.detectors.values():
             if entry.publishes and entry.publishes not in registry:
@@ -39,9 +39,9 @@ class Directory(Entries):
         return registry
 
     def publishers(self, type_name: str, policy: str = "") -> list[str]:
-        """The detectors whose composite events are of this type; those that a detector of this policy may read.
+        """Detectors whose composite events are of this type, as far as a detector of this policy may read them.
 
-        Guaranteed detection does not read what was found by best effort: nobody says when that is complete.
+        Guaranteed detection does not read composite events of best effort: they are never known to be complete.
         """
         return [
             name
@@ -50,7 +50,7 @@ class Directory(Entries):
         ]
 
     def check_published(self, additional: EventType, reads: frozenset[str]) -> None:
-        """Whether a detector that reads these types may publish this one.
+        """Check that a detector that reads these types may publish this one.
 
         Raises:
             TypeRegistryError: where the type is known with other attributes.
@@ -82,7 +82,7 @@ class Directory(Entries):
                 ways += [(*way, name) for names in sources for name in names]
 
     def check_read(self, reads: frozenset[str], policy: str) -> None:
-        """Raise `DistcedError` where a pattern reads what this policy does not, and nobody else publishes."""
+        """Raise `DistcedError` where a pattern reads a type that only detectors of another policy publish."""
         for name in sorted(reads):
             if name not in self.types and self.publishers(name) and not self.publishers(name, policy):
                 raise DistcedError(

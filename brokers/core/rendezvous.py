@@ -1,4 +1,4 @@
-"""Which node hosts a detector: a choice every node makes alike, without asking the others.
+"""Rendezvous hashing: the node of a detector, computed alike by every node without messages.
 
 composite-event-framework-2004, "Implementation using JMS": a simple choice function of the hash of the type's name.
 Here it is rendezvous hashing over the nodes that are alive, so that the loss of a node moves nothing but what it
@@ -12,7 +12,7 @@ from hashlib import blake2b
 
 
 def chosen(name: str, nodes: Iterable[str]) -> str | None:
-    """The node that hosts what has this name; None without nodes."""
+    """Node chosen for a name; None without nodes."""
     return max(nodes, key=lambda node: (_weight(name, node), node), default=None)
 
 

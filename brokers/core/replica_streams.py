@@ -1,13 +1,13 @@
-"""What a detector says that is read by another: at one home or at several, and how far it is complete.
+"""Streams of a detector that another reads, at one home or at several, with the combined watermark.
 
-A detector with copies publishes at the home of each (`brokers.node.replicas`). They say the same, but not at the same
-time; so who begins to listen to one of them, beside another or in its place, has missed what it had said before, and
-its watermark covers that, too. Such a stream is *trusted* when those that are trusted already have come to the first
-watermark it was heard with: up to there they have told everything, and from there on it does. What an untrusted stream
-tells counts, its watermarks do not. A home that is to be left is listened to until one that is wanted is trusted.
+A detector with replicas publishes at the home of each (`brokers.node.replication`): the same events at different times.
+A reader that subscribes to one of them, beside another or in its place, has missed its earlier events, and its
+watermark covers those, too. Such a stream is *trusted* when the trusted ones have reached its first received watermark:
+up to there they are complete, and from there on it is. Events of an untrusted stream count, its watermarks do not. A
+home no longer wanted is unsubscribed from once a wanted one is trusted.
 
-That a reader listens to one home only, and changes at once, was tried first: what one copy had said too early and the
-other said too late was heard from neither.
+A reader that subscribes to one home only, and changes at once, was tried first: events that one replica had published
+too early and the other published too late were received from neither.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from collections.abc import Iterable
 
 
 class Streams:
-    """The homes at which a detector is listened to, for one that reads it.
+    """Homes at which a reader receives a detector's stream.
 
     Attributes:
-        wanted: where it is to be listened to.
+        wanted: the homes to subscribe at.
         trusted: the homes whose watermarks count.
-        left: whether a home is not listened to any more since somebody looked.
+        left: whether a home was left since the last look.
     """
 
     def __init__(self, homes: Iterable[str] = ()) -> None:
         self.wanted: tuple[str, ...] = tuple(homes)
         self.trusted: set[str] = set(self.wanted)
         self.left = False
-        # The others, with the first watermark heard there; None for none yet.
+        # The others, with the first watermark received there; None for none yet.
         self._first: dict[str, int | None] = {}
         # How far the trusted ones have come, ns; None for nowhere.
         self._watermark: int | None = None
 
     @property
     def homes(self) -> set[str]:
-        """Where it is listened to."""
+        """Homes subscribed to."""
         return self.trusted | self._first.keys()
 
     def want(self, homes: Iterable[str]) -> None:
-        """Listen at these homes from now on."""
+        """Subscribe at these homes from now on."""
         self.wanted = tuple(homes)
         for home in self.wanted:
             if home not in self.trusted and home not in self._first:
@@ -47,7 +47,7 @@ class Streams:
         self._settle()
 
     def hear(self, home: str, watermark: int | None) -> int | None:
-        """A message has come from a home; the watermark that counts, None for none."""
+        """Take a message from a home; the combined watermark, None for none."""
         if home in self._first and watermark is not None:
             if self._first[home] is None:
                 self._first[home] = watermark
@@ -60,7 +60,7 @@ class Streams:
         return watermark
 
     def lost(self, home: str) -> None:
-        """Nothing will come from a home any more, and what it had has come."""
+        """A home is gone, and all its messages have arrived."""
         self.wanted = tuple(each for each in self.wanted if each != home)
         self._first.pop(home, None)
         self.trusted.discard(home)

@@ -1,12 +1,22 @@
-"""What reaches a node's detectors: events checked against their types, and to whom they go."""
+"""Routes of event topics: the type of the events on a topic, its readers, and the checks of frames against it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
 
+from distced.brokers.core.dead_letters import DeadLetters
+from distced.brokers.core.directory import Directory
+from distced.brokers.core.effects import Effect
 from distced.middleware.model.errors import EventError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Attribute, Event
+from distced.middleware.wire.frames import Frame
+from distced.middleware.wire.topics import Area
+
+ROUTES: Final = 100_000
+"""Topics remembered."""
 
 _NUMBER = (int, float, type(None))
 _STRING = (str, type(None))
@@ -16,8 +26,110 @@ _CLASSES = {"number": _NUMBER, "string": _STRING, "boolean": _BOOLEAN}
 Fits = Callable[[dict[str, Attribute]], bool]
 
 
+def _anything(attributes: dict[str, Attribute]) -> bool:
+    return True
+
+
+@dataclass(slots=True)
+class TopicRoute:
+    """Route of a topic of events.
+
+    Attributes:
+        type_name: the type that events on it must have.
+        source: their source, as the topic says.
+        kind: "e" for primitive events, "c" for composite ones.
+        type: the type itself; None where events on this topic cannot be used, for the reason in `problem`.
+        problem: the reason; empty where there is none.
+        fits: quick test of their attributes.
+        readers: readers of the events, as the participant calls them.
+    """
+
+    type_name: str
+    source: str
+    kind: str
+    type: EventType | None
+    problem: str = ""
+    fits: Fits = _anything
+    readers: list[Any] = field(default_factory=list)
+
+    def usable(
+        self, frame: Frame, topic: str, payload: bytes, dead_letters: DeadLetters
+    ) -> tuple[list[Event] | None, list[Effect]]:
+        """Usable events of a frame, None where the whole frame is unusable; and dead letters."""
+        effects: list[Effect] = [dead_letters.row(each, topic) for each in frame.rejected]
+        events = frame.events
+        if frame.type != self.type_name or frame.kind != self.kind:
+            carried = "composite" if frame.kind == "c" else "primitive"
+            problem = f"a frame of {carried} events {frame.type!r} on the topic of {self.type_name!r}"
+            return None, [*effects, dead_letters.message("malformed", problem, topic, payload)]
+        if self.type is None:
+            effects += [dead_letters.event("unknown-type", self.problem, each, topic) for each in events]
+            return None, effects
+        fits = self.fits
+        usable = [event for event in events if fits(event.attributes)]
+        if len(usable) < len(events):
+            for event in events:
+                if not fits(event.attributes):
+                    problem = mismatch(event, self.type, topic)
+                    effects.append(dead_letters.event("mistyped", problem, event, topic))
+        return usable, effects
+
+
+class TopicRoutes:
+    """Routes by topic, remembered until types or detectors change.
+
+    Attributes:
+        known: those found so far.
+    """
+
+    def __init__(
+        self,
+        directory: Directory,
+        published: Callable[[str], str],
+        *,
+        readers_of_type: Callable[[str], list[Any]] = lambda name: [],
+        readers_of_detector: Callable[[str], list[Any]] = lambda detector: [],
+    ) -> None:
+        """
+        Args:
+            published: the type under which a detector publishes; empty for an unknown detector.
+        """
+        self.known: dict[str, TopicRoute] = {}
+        self._directory = directory
+        self._published = published
+        self._readers_of_type = readers_of_type
+        self._readers_of_detector = readers_of_detector
+
+    def find(self, topic: str, area: Area, levels: tuple[str, ...]) -> TopicRoute:
+        """Route of a topic, remembered from now on."""
+        made = self._primitive(*levels) if area is Area.EVENTS else self._composite(*levels)
+        # A topic may hold any text; only those that can be used are worth remembering.
+        if made.type is not None and len(self.known) < ROUTES:
+            self.known[topic] = made
+        return made
+
+    def forget(self) -> None:
+        """Forget routes, as a type, a detector or a reader has changed."""
+        self.known.clear()
+
+    def _primitive(self, name: str, source: str) -> TopicRoute:
+        known = self._directory.types.get(name)
+        if known is None:
+            return TopicRoute(name, source, "e", None, f"no event type {name!r} is registered")
+        if known.derived is not None:
+            problem = f"the type {name!r} is derived: events of {known.derived.base!r} are published"
+            return TopicRoute(name, source, "e", None, problem)
+        return TopicRoute(name, source, "e", known, "", fitting(known), self._readers_of_type(name))
+
+    def _composite(self, detector: str) -> TopicRoute:
+        name = self._published(detector)
+        if not name:
+            return TopicRoute(detector, detector, "c", None, f"no detector {detector!r} is known")
+        return TopicRoute(name, detector, "c", EventType(name, {}), readers=self._readers_of_detector(detector))
+
+
 def fitting(event_type: EventType) -> Fits:
-    """A quick test whether attributes are those of a type; what is wrong with others `EventType.check` tells."""
+    """Quick test of attributes against a type; `EventType.check` names the fault of others."""
     wanted = [(name, _CLASSES[kind]) for name, kind in event_type.attributes.items()]
     count = len(wanted)
 
@@ -35,8 +147,8 @@ def fitting(event_type: EventType) -> Fits:
     return fits
 
 
-def what_is_wrong(event: Event, event_type: EventType, topic: str) -> str:
-    """Why an event is none of a type."""
+def mismatch(event: Event, event_type: EventType, topic: str) -> str:
+    """Reason why an event is not of a type."""
     try:
         event_type.check(event, where=topic)
     except EventError as error:

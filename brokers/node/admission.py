@@ -1,21 +1,21 @@
-"""Which node serves a subscription: found out by a few nodes, told to one.
+"""Admission of subscriptions: coordinators determine the node that serves each.
 
 composite-event-framework-2004, "Mobile Composite Event Detectors" (construction). Every node reads every subscription
 in the directory; so that not every one of them has to understand every pattern, and two never decide the same thing,
-there are three parts to play, and one node may play them all:
+there are three roles, and one node may have them all:
 
-* The *doorkeeper* of a subscription is chosen by the text of its pattern. It compiles the pattern, refuses what cannot
-  be, and tells the node that has to deal with it. It says so again until it hears that the subscription is served, and
-  when the node that serves it is lost.
+* The *coordinator of a subscription* is chosen by the text of its pattern. It compiles the pattern, refuses what cannot
+  be, and notifies the node responsible for it: repeatedly until the subscription is served, and again when the serving
+  node is lost.
 * The *host* of the detector serves the subscription. A detector stays where it is until it is moved.
-* The *registrar* of a detector is chosen by its canonical id, so patterns that are written differently and mean the
-  same come to the same node. It decides where a detector that is not there yet is to stand (`brokers.node.placement`),
-  and tells that node.
+* The *coordinator of a detector* is chosen by its canonical id, so patterns that are written differently and mean the
+  same come to the same node. It decides where a detector that does not exist yet is placed (`brokers.node.placement`),
+  and notifies that node.
 
-Nodes are chosen by rendezvous hashing over those that are alive (`brokers.core.rendezvous`), which all work out alike.
-Messages between nodes may meet a node that is not concerned any more, or not yet; it drops them, and the doorkeeper
-tries again. That the registrar hosts whatever falls to it was rejected: it knows nothing of the network. That any node
-decides for itself was rejected, too: several would create one detector.
+Coordinators are chosen by rendezvous hashing over the nodes that are alive (`brokers.core.rendezvous`), alike on all of
+them. Messages between nodes may meet a node that is not concerned any more, or not yet; it drops them, and the
+coordinator of the subscription tries again. That the coordinator of a detector hosts it was rejected: placement would
+know nothing of the network. That any node decides for itself was rejected, too: several would create one detector.
 """
 
 from __future__ import annotations
@@ -27,40 +27,35 @@ from typing import Final
 from distced.brokers.core.directory import Change, Directory
 from distced.brokers.core.effects import Effect, Note, Publish
 from distced.brokers.core.rendezvous import chosen
-from distced.brokers.node.hosting import Serving
-from distced.brokers.node.hosting_messages import cut_of, delegated_of
-from distced.brokers.node.isolation import Isolating
-from distced.brokers.node.placement import Deciding, Decision
-from distced.brokers.node.planning import Found
+from distced.brokers.node.hosting import DetectorHosting
+from distced.brokers.node.isolation import Isolation
+from distced.brokers.node.placement import Decision, Placement
+from distced.brokers.node.planning import Found, cut_of, delegated_of
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import SECOND
-from distced.middleware.wire.directory_entries import (
-    Answer,
-    DetectorEntry,
-    Hosting,
-    Served,
-    SubscriptionEntry,
-    decode,
-    encode,
-)
+from distced.middleware.wire.administration import Answer
+from distced.middleware.wire.codec import decode, encode
+from distced.middleware.wire.directory_entries import DetectorEntry, SubscriptionEntry
+from distced.middleware.wire.node_messages import Hosting, Served
 from distced.middleware.wire.topics import administration_topic, directory_topic
 
 RETRY: Final = 2 * SECOND
-"""How long a doorkeeper waits until it tells a node again, ns."""
+"""Interval of notifications by the coordinator of a subscription to an unresponsive node, ns."""
 
 PATIENCE: Final = 15 * SECOND
-"""How long a registrar waits for a node to host what it was told to, ns."""
+"""Time for a node to host a detector that its coordinator has placed there, ns."""
 
 
 _NEW: Final = b"new"
 _AGAIN: Final = b"again"
-"""What is told along with a subscription: whether it is new, and may be refused for want of nodes; one that was served
-before is served as well as can be."""
+"""Flag of a notification about a subscription: whether it is new, and may be refused for want of nodes; one that was
+served before is served as well as possible.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class _Assigned:
-    """A detector that a node was told to host.
+    """Detector placed on a node that does not host it yet.
 
     Attributes:
         at: when, ns.
@@ -72,11 +67,11 @@ class _Assigned:
     subscriptions: set[str]
 
 
-class Routing:
-    """The doorkeeper and the registrar in a node.
+class Admission:
+    """A node as coordinator of subscriptions, coordinator of detectors, and host.
 
     Attributes:
-        served: of the subscriptions that this node keeps the door for, the node that serves each, and the detector.
+        served: of the subscriptions that this node coordinates, the node that serves each, and the detector.
     """
 
     def __init__(
@@ -85,75 +80,75 @@ class Routing:
         root: str,
         reserved: str,
         directory: Directory,
-        serving: Serving,
-        deciding: Deciding,
-        isolating: Isolating,
+        hosting: DetectorHosting,
+        placement: Placement,
+        isolation: Isolation,
     ) -> None:
         self.name = name
         self.reserved = reserved
-        self.isolating = isolating
+        self.isolation = isolation
         self.root = root
         self.directory = directory
-        self.serving = serving
-        self.detecting = serving.detecting
-        self.delegating = serving.delegating
-        self.deciding = deciding
+        self.hosting = hosting
+        self.event_path = hosting.event_path
+        self.planner = hosting.planner
+        self.placement = placement
         self.served: dict[str, tuple[str, str]] = {}
-        # Of those that are not served yet when somebody was told, who, and whether they were served before.
-        self._told: dict[str, tuple[int, str, bytes]] = {}
+        # Subscriptions not served yet: time of the notification, node notified, and whether they were served before.
+        self._notified: dict[str, tuple[int, str, bytes]] = {}
         self._assigned: dict[str, _Assigned] = {}
-        # Why subscriptions wait that were served before, by name.
+        # Reasons why subscriptions that were served before wait, by name.
         self._held: dict[str, str] = {}
         # Subscriptions to detectors in motion.
         self._parked: dict[str, set[str]] = {}
 
-    # The doorkeeper.
+    # Coordinator of subscriptions.
 
     def changed(self, name: str, entry: SubscriptionEntry | None, now: int) -> list[Effect]:
-        """A subscription has come, changed, or gone."""
+        """A subscription was added, changed, or removed."""
         self.served.pop(name, None)
-        self._told.pop(name, None)
+        self._notified.pop(name, None)
         self._held.pop(name, None)
         if entry is None:
-            return self.serving.withdrawn(name, now)
+            return self.hosting.withdrawn(name, now)
         effects = self._asks_for_something_else(name, entry, now)
         return [*effects, *self._admit(name, entry, _NEW, now)]
 
     def take_up(self, now: int) -> list[Effect]:
-        """Nodes have come or gone: see to what nobody serves any more."""
-        # Others have to know first that what is left over is nowhere.
+        """Nodes were added or lost: admit the subscriptions without a serving node."""
+        # Entries left over are cleared first, so that other nodes know those detectors have no host.
         effects: list[Effect] = [
             Publish(directory_topic("detector", identity, root=self.root), b"", retain=True)
             for identity in self.directory.detectors
             if self._left_over(identity)
         ]
         for name, entry in list(self.directory.subscriptions.items()):
-            if name not in self.served and name not in self._told:
+            if name not in self.served and name not in self._notified:
                 effects += self._admit(name, entry, _AGAIN, now)
         return effects
 
     def node_lost(self, node: str, now: int) -> list[Effect]:
-        """A node is gone, with all that it served, and all that it was told to host."""
+        """A node is lost, with all that it served and all that was placed on it."""
         self.served = {name: each for name, each in self.served.items() if each[0] != node}
-        self._told = {name: each for name, each in self._told.items() if each[1] != node}
+        self._notified = {name: each for name, each in self._notified.items() if each[1] != node}
         waiting = [name for each in self._assigned.values() if each.node == node for name in sorted(each.subscriptions)]
         self._assigned = {name: each for name, each in self._assigned.items() if each.node != node}
-        return [effect for name in waiting for effect in self.told("serve", name, _AGAIN, now, "")]
+        return [effect for name in waiting for effect in self.message("serve", name, _AGAIN, now, "")]
 
     def tick(self, now: int) -> list[Effect]:
-        """Time has passed: tell again what nobody has heard."""
+        """Effects of the time: repeat notifications that no node has confirmed."""
         effects: list[Effect] = []
-        for name, (at, _, how) in list(self._told.items()):
+        for name, (at, _, how) in list(self._notified.items()):
             entry = self.directory.subscriptions.get(name)
             if entry is None:
-                del self._told[name]
+                del self._notified[name]
             elif now - at >= RETRY:
                 effects += self._admit(name, entry, how, now)
         self._assigned = {name: each for name, each in self._assigned.items() if now - each.at < PATIENCE}
         return effects
 
     def detector_changed(self, change: Change, now: int) -> list[Effect]:
-        """A detector has another host, or none: whoever it serves is to be known there."""
+        """A detector has another host, or none: notify it of the subscriptions."""
         entry = change.entry
         effects: list[Effect] = []
         if entry is not None and entry.node == self.name and self._left_over(change.name):
@@ -170,69 +165,71 @@ class Routing:
 
     def _admit(self, name: str, entry: SubscriptionEntry, how: bytes, now: int) -> list[Effect]:
         if chosen(entry.pattern, self.directory.common_nodes) != self.name:
-            self._told.pop(name, None)
+            self._notified.pop(name, None)
             return []
         try:
-            found = self.delegating.identify(entry, self.directory.registry())
+            found = self.planner.identify(entry, self.directory.registry())
         except DistcedError as error:
             return self._refuse(name, entry, error, now)
-        self._told[name] = (now, self._concerned(found.id), how)
+        concerned = self._concerned(found.id)
+        self._notified[name] = (now, concerned, how)
+        self.hosting.happened("subscription", name, f"coordinated here: {found.id}, for {concerned} to see to")
         return self._pass_on(name, entry, found, how, now)
 
     def _pass_on(self, name: str, entry: SubscriptionEntry, found: Found, how: bytes, now: int) -> list[Effect]:
         concerned = self._concerned(found.id)
         if concerned == self.name:
             return self._deal_with(name, entry, found, how, now)
-        return [self._tell(concerned, "serve", name, how)]
+        return [self._send(concerned, "serve", name, how)]
 
     def _refuse(self, name: str, entry: SubscriptionEntry, error: DistcedError, now: int) -> list[Effect]:
-        self._told.pop(name, None)
+        self._notified.pop(name, None)
         self.served[name] = (self.name, "")
         answer = Answer(name, "refused", node=self.name, error=error.as_dict(), message=str(error))
         topic = administration_topic("answer", entry.client, root=self.root)
-        return [*self.serving.withdrawn(name, now), Publish(topic, encode(answer))]
+        return [*self.hosting.withdrawn(name, now), Publish(topic, encode(answer))]
 
     def _wait(self, name: str, error: DistcedError) -> list[Effect]:
-        """What was served cannot be served for now; its doorkeeper asks again."""
+        """Defer a served subscription that cannot be served for now; its coordinator asks again."""
         if self._held.get(name) == str(error):
             return []
         self._held[name] = str(error)
-        return [Note("warning", "a subscription waits for better times", {"subscription": name, "reason": str(error)})]
+        return [Note("warning", "subscription deferred", {"subscription": name, "reason": str(error)})]
 
-    # Host and registrar.
+    # Host, and coordinator of detectors.
 
-    def told(self, kind: str, name: str, payload: bytes, now: int, where: str) -> list[Effect]:
-        """Another node says something of a subscription."""
+    def message(self, kind: str, name: str, payload: bytes, now: int, where: str) -> list[Effect]:
+        """Effects of another node's message about a subscription."""
         entry = self.directory.subscriptions.get(name)
         match kind:
             case "served":
                 served = decode(payload, Served, where=where)
                 if entry is not None:
                     self.served[name] = (served.node, served.detector)
-                    self._told.pop(name, None)
+                    self._notified.pop(name, None)
                 return []
             case "host":
                 return self._host(name, entry, decode(payload, Hosting, where=where), now)
             case "serve" if entry is not None:
                 try:
-                    found = self.delegating.identify(entry, self.directory.registry())
+                    found = self.planner.identify(entry, self.directory.registry())
                 except DistcedError as error:
                     return self._refuse(name, entry, error, now)
                 return self._pass_on(name, entry, found, payload, now) if self._concerns(found.id) else []
         return []
 
     def settled(self, identity: str, now: int) -> list[Effect]:
-        """A detector in motion has come to rest: whoever has asked for it meanwhile is dealt with."""
+        """A move of a detector has ended: serve the subscriptions deferred meanwhile."""
         effects: list[Effect] = []
         for name in sorted(self._parked.pop(identity, ())):
             entry = self.directory.subscriptions.get(name)
-            if entry is not None and name not in self.serving.by_subscription:
-                effects += self.told("serve", name, _AGAIN, now, "")
+            if entry is not None and name not in self.hosting.by_subscription:
+                effects += self.message("serve", name, _AGAIN, now, "")
         return effects
 
     def _deal_with(self, name: str, entry: SubscriptionEntry, found: Found, how: bytes, now: int) -> list[Effect]:
-        """Serve a subscription, or have a detector made for it."""
-        if found.id in self.detecting.moving:
+        """Serve a subscription, or have its detector created."""
+        if found.id in self.event_path.moving:
             self._parked.setdefault(found.id, set()).add(name)
             return []
         if self._serves(found.id):
@@ -240,9 +237,9 @@ class Routing:
         assigned = self._assigned.get(found.id)
         if assigned is not None and assigned.node in self.directory.nodes and now - assigned.at < PATIENCE:
             assigned.subscriptions.add(name)
-            return [self._tell(assigned.node, "serve", name, how)]
+            return [self._send(assigned.node, "serve", name, how)]
         try:
-            decision = self.deciding.decide(found, entry, self.directory.registry(), again=how == _AGAIN)
+            decision = self.placement.decide(found, entry, self.directory.registry(), again=how == _AGAIN)
         except DistcedError as error:
             return self._wait(name, error) if how == _AGAIN else self._refuse(name, entry, error, now)
         self._held.pop(name, None)
@@ -255,73 +252,69 @@ class Routing:
         cuts = tuple(cut_of(place, each) for place, each in decision.planned.places)
         hosting = Hosting(entry, cuts, decision.planned.parts, decision.home, decision.expected)
         if decision.node == self.name:
-            return [*effects, *self.isolating.hand_on(found.id, name, encode(hosting))]
-        return [*effects, self._tell(decision.node, "host", name, encode(hosting))]
+            return [*effects, *self.isolation.hand_on(found.id, name, encode(hosting))]
+        return [*effects, self._send(decision.node, "host", name, encode(hosting))]
 
     def _host(self, name: str, entry: SubscriptionEntry | None, hosting: Hosting, now: int) -> list[Effect]:
-        """The registrar has decided that a detector is to stand here."""
+        """Host a detector that its coordinator has placed here."""
         if entry is None:
             return []
         places = dict(map(delegated_of, hosting.cuts))
         try:
-            planned = self.delegating.plan_again(entry, self.directory.registry(), places, hosting.parts)
+            planned = self.planner.plan_again(entry, self.directory.registry(), places, hosting.parts)
         except (DistcedError, LookupError) as error:
-            # A type that is not known here yet, perhaps; the doorkeeper tries again.
-            return [Note("warning", "a detector cannot be hosted", {"subscription": name, "reason": str(error)})]
-        if planned.id in self.detecting.moving:
+            # A type that is not known here yet, perhaps; the coordinator of the subscription tries again.
+            return [Note("warning", "hosting refused", {"subscription": name, "reason": str(error)})]
+        if planned.id in self.event_path.moving:
             self._parked.setdefault(planned.id, set()).add(name)
             return []
         if entry.hints.isolated and not self.reserved:
-            return self.isolating.hand_on(planned.id, name, encode(hosting))
+            return self.isolation.hand_on(planned.id, name, encode(hosting))
         found = Found(planned.id, planned.compiled, planned.policy)
         return self._create(name, entry, found, Decision(self.name, hosting.home, planned, "", hosting.expected), now)
 
     def _create(self, name: str, entry: SubscriptionEntry, found: Found, decision: Decision, now: int) -> list[Effect]:
-        effects = self.serving.host(decision.planned, decision.home, name, decision.expected)
+        effects = self.hosting.host(decision.planned, decision.home, name, decision.expected)
         return [*effects, *self._serve(name, entry, found, _AGAIN, now)]
 
     def _serve(self, name: str, entry: SubscriptionEntry, found: Found, how: bytes, now: int) -> list[Effect]:
         effects: list[Effect] = []
         identity = found.id
-        hosted = self.detecting.hosted[identity]
+        hosted = self.event_path.hosted[identity]
         if name not in hosted.subscriptions:
             try:
-                near = self.deciding.near(hosted, found, entry, again=how == _AGAIN)
+                near = self.placement.near(hosted, found, entry, again=how == _AGAIN)
             except DistcedError as error:
                 if how != _AGAIN:
                     return self._refuse(name, entry, error, now)
                 near = ""
-            if near in hosted.copies:
-                hosted.near[name] = near
-            elif near:
-                hosted.waiting[name] = near
-            self.serving.by_subscription[name] = identity
-            effects = self.serving.serve(name, entry)
-        doorkeeper = chosen(entry.pattern, self.directory.common_nodes)
-        if doorkeeper == self.name:
+            self.hosting.by_subscription[name] = identity
+            effects = self.hosting.serve(name, entry, near)
+        coordinator = chosen(entry.pattern, self.directory.common_nodes)
+        if coordinator == self.name:
             self.served[name] = (self.name, identity)
-            self._told.pop(name, None)
-        elif doorkeeper is not None:
-            effects.append(self._tell(doorkeeper, "served", name, encode(Served(self.name, identity))))
+            self._notified.pop(name, None)
+        elif coordinator is not None:
+            effects.append(self._send(coordinator, "served", name, encode(Served(self.name, identity))))
         return effects
 
     def _asks_for_something_else(self, name: str, entry: SubscriptionEntry, now: int) -> list[Effect]:
-        """An entry that this node serves has changed."""
-        before = self.serving.by_subscription.get(name)
+        """The entry of a subscription served here has changed."""
+        before = self.hosting.by_subscription.get(name)
         if before is None:
             return []
         try:
-            same = self.delegating.identify(entry, self.directory.registry()).id == before
+            same = self.planner.identify(entry, self.directory.registry()).id == before
         except DistcedError:
             same = False
         # What it has matched so far stays.
-        return self.serving.serve(name, entry) if same else self.serving.withdrawn(name, now)
+        return self.hosting.serve(name, entry) if same else self.hosting.withdrawn(name, now)
 
     # Who is concerned.
 
     def _concerned(self, identity: str) -> str:
-        """The node that deals with a detector: its host while that lives, else its registrar."""
-        if self._serves(identity) or identity in self.detecting.moving:
+        """Node responsible for a detector: its host while that lives, else its coordinator."""
+        if self._serves(identity) or identity in self.event_path.moving:
             return self.name
         known = self.directory.detectors.get(identity)
         host = None if known is None else serving_host(known, self.directory.expected_nodes)
@@ -330,18 +323,18 @@ class Routing:
         return chosen(identity, self.directory.common_nodes) or self.name
 
     def _concerns(self, identity: str) -> bool:
-        """Whether this node has to deal with a detector, or to say who does."""
-        here = self._serves(identity) or identity in self.detecting.moving
+        """Whether this node hosts a detector or coordinates it."""
+        here = self._serves(identity) or identity in self.event_path.moving
         return here or chosen(identity, self.directory.common_nodes) == self.name
 
     def _serves(self, identity: str) -> bool:
-        """Whether a detector is here, and is no copy of one elsewhere."""
-        hosted = self.detecting.hosted.get(identity)
+        """Whether a detector is here, and is no replica of one elsewhere."""
+        hosted = self.event_path.hosted.get(identity)
         return hosted is not None and hosted.primary
 
     def _left_over(self, identity: str) -> bool:
-        """Whether an entry is that of a detector that is nowhere, and for this node to clear."""
-        if identity in self.detecting.hosted or identity in self.detecting.moving:
+        """Whether an entry is of a detector without a host, and for this node to clear."""
+        if identity in self.event_path.hosted or identity in self.event_path.moving:
             return False
         known = self.directory.detectors[identity]
         if known.node == self.name:
@@ -352,12 +345,12 @@ class Routing:
             and chosen(identity, self.directory.common_nodes) == self.name
         )
 
-    def _tell(self, node: str, kind: str, name: str, payload: bytes) -> Publish:
+    def _send(self, node: str, kind: str, name: str, payload: bytes) -> Publish:
         return Publish(administration_topic("node", node, kind, name, root=self.root), payload)
 
 
 def serving_host(entry: DetectorEntry, nodes: Container[str]) -> str | None:
-    """The node that serves a detector's subscriptions: its own, else the first of those with a copy that live."""
+    """Node that serves a detector's subscriptions: its own, else the first live one with a replica."""
     if entry.node in nodes:
         return entry.node
     return min((each for each in entry.copies if each in nodes), default=None)

@@ -1,4 +1,4 @@
-"""What a node tells of its detectors: their entries in the directory, and answers to those who subscribe."""
+"""Announcements of a node about its detectors: entries of the directory, and answers to subscribers."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from collections import Counter
 
 from distced.brokers.core.directory import Directory
 from distced.brokers.core.effects import Publish
-from distced.brokers.node.event_path import Hosted
+from distced.brokers.node.hosted import HostedDetector
 from distced.brokers.node.planning import home_of
 from distced.brokers.node.policy_settings import PolicySettings
 from distced.middleware.model.errors import DistcedError
-from distced.middleware.wire.directory_entries import Answer, DetectorEntry, SubscriptionEntry, encode
+from distced.middleware.wire.administration import Answer
+from distced.middleware.wire.codec import encode
+from distced.middleware.wire.directory_entries import DetectorEntry, SubscriptionEntry
 from distced.middleware.wire.topics import administration_topic, directory_topic
 
 
-class Telling:
-    """Makes the messages of a node about its detectors."""
+class Announcements:
+    """Maker of a node's messages about its detectors."""
 
     def __init__(self, name: str, root: str, directory: Directory, policies: PolicySettings) -> None:
         self.name = name
@@ -23,8 +25,8 @@ class Telling:
         self.directory = directory
         self.policies = policies
 
-    def entry(self, hosted: Hosted) -> Publish:
-        """What a detector here is."""
+    def entry(self, hosted: HostedDetector) -> Publish:
+        """Entry of a detector here."""
         detector = hosted.detector
         entry = DetectorEntry(
             self.name,
@@ -45,42 +47,43 @@ class Telling:
         return self.publish(detector.id, entry)
 
     def publish(self, identity: str, entry: DetectorEntry) -> Publish:
-        """An entry of a detector, as a message."""
+        """Message with the entry of a detector."""
         return Publish(directory_topic("detector", identity, root=self.root), encode(entry), retain=True)
 
-    def _distribution(self, hosted: Hosted) -> str:
+    def _distribution(self, hosted: HostedDetector) -> str:
         try:
             return self.policies.of(hosted.planned.asked, hosted.detector.id).text
         except DistcedError:
             return ""
 
-    def _readers(self, hosted: Hosted) -> dict[str, int]:
-        """How many listen, by the home of who does."""
+    def _readers(self, hosted: HostedDetector) -> dict[str, int]:
+        """Number of subscribed connections, by home."""
         entries = [self.directory.subscriptions.get(name) for name in hosted.subscriptions]
-        # Whoever subscribes several times, as a node for several detectors, has one connection.
+        # A client with several subscriptions, as a node for several detectors, has one connection.
         clients = dict.fromkeys(each.client for each in entries if each is not None)
         return dict(Counter(home_of(client, self.directory) for client in clients))
 
     def clear(self, kind: str, name: str) -> Publish:
-        """An entry is to go."""
+        """Message that clears an entry."""
         return Publish(directory_topic(kind, name, root=self.root), b"", retain=True)
 
-    def offer(self, name: str, entry: SubscriptionEntry, hosted: Hosted) -> Publish:
-        """A subscription is offered its detector."""
-        return self.answer(entry.client, self.told(name, "offered", hosted))
+    def offer(self, name: str, entry: SubscriptionEntry, hosted: HostedDetector) -> Publish:
+        """Offer of its detector to a subscription."""
+        return self.answer(entry.client, self.answer_for(name, "offered", hosted))
 
-    def told(self, name: str, state: str, hosted: Hosted) -> Answer:
-        """What a subscription is told of its detector."""
+    def answer_for(self, name: str, state: str, hosted: HostedDetector) -> Answer:
+        """Answer to a subscription about its detector."""
         return Answer(name, state, hosted.detector.id, self.name, hosted.publishes, homes=self._homes_for(name, hosted))
 
-    def _homes_for(self, name: str, hosted: Hosted) -> tuple[str, ...]:
-        """Where a subscription listens: at a copy near it, at all where it wants several, or at the primary."""
-        near = hosted.copies.get(hosted.near.get(name, ""))
+    def _homes_for(self, name: str, hosted: HostedDetector) -> tuple[str, ...]:
+        """Homes for a subscription: that of a replica near it, all where it wants several, or that of the primary."""
+        served = hosted.subscriptions.get(name)
+        near = None if served is None else hosted.copies.get(served.near)
         if near is not None:
             return (near,)
         several = self.policies.replicas(self.directory.subscriptions.get(name), hosted.detector.id) > 1
         return tuple(sorted({hosted.home, *hosted.copies.values()})) if several else (hosted.home,)
 
     def answer(self, client: str, answer: Answer) -> Publish:
-        """An answer to who subscribes."""
+        """Message with an answer to a subscriber."""
         return Publish(administration_topic("answer", client, root=self.root), encode(answer))

@@ -1,4 +1,4 @@
-"""Detectors that want a process of their own: a node is started for each, and ends with it.
+"""Isolation of detectors in processes of their own: a node is started for each, and ends with it.
 
 Design, section 4: a broker node hosts many detectors, and one that asks for isolation is given an actor of its own.
 That is a node like any other, which hosts nothing else and decides nothing; so detectors, moves and the directory know
@@ -15,11 +15,11 @@ from distced.brokers.core.effects import Effect, Isolate, Publish, Release
 from distced.middleware.wire.topics import administration_topic
 
 _BETWEEN: Final = "+"
-"""Between the name of a node and the detector, in the names of nodes that were started for one."""
+"""Separator of node and detector in the names of nodes started for one."""
 
 
-class Isolating:
-    """The nodes that were started for detectors, on behalf of one node.
+class Isolation:
+    """Nodes started for detectors, on behalf of one node.
 
     Attributes:
         started: by detector, the node that was started for it.
@@ -36,7 +36,7 @@ class Isolating:
         self._arrived: set[str] = set()
 
     def hand_on(self, detector: str, subscription: str, hosting: bytes) -> list[Effect]:
-        """A detector was placed here that is to be isolated: have it hosted by a node of its own.
+        """Have a detector that was placed here hosted by a node of its own.
 
         Args:
             hosting: what that node is told, a `Hosting`.
@@ -46,16 +46,16 @@ class Isolating:
         if node is None:
             node = self.started[detector] = f"{self.name}{_BETWEEN}{detector}"
             return [Isolate(node, detector)]
-        return [self._tell(node, subscription, hosting)] if node in self.directory.nodes else []
+        return [self._send(node, subscription, hosting)] if node in self.directory.nodes else []
 
     def node_up(self, node: str) -> list[Effect]:
-        """A node has come up, perhaps again, and then without what it hosted."""
+        """A node has come up, perhaps again, and then without its detectors."""
         asked = [self._asked[detector] for detector, each in self.started.items() if each == node]
         known = self.directory.subscriptions
-        return [self._tell(node, name, hosting) for each in asked for name, hosting in each.items() if name in known]
+        return [self._send(node, name, hosting) for each in asked for name, hosting in each.items() if name in known]
 
     def tidy(self) -> list[Effect]:
-        """Detectors or subscriptions have come or gone: end the nodes that nobody needs any more."""
+        """End the nodes that are no longer needed, as detectors or subscriptions were added or removed."""
         effects: list[Effect] = []
         for detector, node in list(self.started.items()):
             entry = self.directory.detectors.get(detector)
@@ -67,5 +67,5 @@ class Isolating:
                 effects.append(Release(node))
         return effects
 
-    def _tell(self, node: str, subscription: str, hosting: bytes) -> Publish:
+    def _send(self, node: str, subscription: str, hosting: bytes) -> Publish:
         return Publish(administration_topic("node", node, "host", subscription, root=self.root), hosting)

@@ -1,57 +1,128 @@
-"""Other broker nodes, as they come and go.
+"""Membership of nodes: the claim of a node to its name, and other nodes as they come and go.
 
-A node that is lost shows by its last will. What it hosts in copies goes on elsewhere at once (`brokers.node.replicas`);
-the rest is taken over after a moment, for it may be back: a server that ends tells the wills of all its clients, and
-they come back when it does. One that comes back under its name with another beginning has lost its memory.
+Of two nodes of one name the later one goes on, and the earlier one ends. Ray may start a node again elsewhere while the
+one before still runs, cut off from Ray but not from MQTT. A server lets in one client of a name and sends the other
+away, which comes back and has the first sent away, and so on. So a node claims its name by a retained message that says
+since when it is up, and one that comes back and finds a later claim than its own gives up. The directory cannot say so,
+because the last will of each clears the entry of the other. A node that starts is later than whatever it finds, also
+where its clock is behind: it then claims to be up since a moment after.
+
+A node that is lost shows by its last will. What it hosts in replicas goes on elsewhere at once
+(`brokers.node.replication`); the rest is taken over after a moment, for it may be back: a server that ends tells the
+wills of all its clients, and they come back when it does. One that comes back under its name with another beginning has
+lost its memory.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from distced.brokers.core.directory import Change, Directory
-from distced.brokers.core.effects import Effect, Publish
+from distced.brokers.core.effects import Effect, Note, Publish
 from distced.brokers.core.rendezvous import chosen
-from distced.brokers.node.admission import Routing
-from distced.brokers.node.hosting import Serving
-from distced.brokers.node.migration import Migrating
+from distced.brokers.node.admission import Admission
+from distced.brokers.node.migration import Migration
+from distced.brokers.node.replication import Replication
 from distced.middleware.model.timestamps import SECOND
-from distced.middleware.wire.topics import directory_topic
+from distced.middleware.wire.codec import decode, encode
+from distced.middleware.wire.topics import administration_topic, directory_topic
 
 TAKE_OVER_AFTER: Final = SECOND
-"""How long a node is missed before others host what it did, ns: a server that ends tells the wills of all nodes."""
+"""Absence of a node after which others host its detectors, ns: a server that ends sends the wills of all nodes."""
 
 COMING_BACK: Final = 10 * SECOND
-"""How much longer where this node has lost its connection, too, ns."""
+"""Additional absence where this node has lost its connection, too, ns."""
 
 
-class Peers:
-    """What becomes of detectors and subscriptions when nodes come and go."""
+class Claimed(msgspec.Struct, frozen=True):
+    """Claim of a node to a name.
+
+    Attributes:
+        since: when, ns.
+    """
+
+    since: int
+
+
+class NameClaim:
+    """Claim of this node to its name.
+
+    Attributes:
+        since: when it came up, ns; may be put off until it is made.
+        made: whether it was made.
+        lost: whether a later node has made one; then the node is to do nothing any more.
+    """
+
+    def __init__(self, name: str, root: str, since: int) -> None:
+        self.topic = administration_topic("node", name, "since", root=root)
+        self.since = since
+        self.made = False
+        self.lost = False
+        # What the server has retained, as far as is known.
+        self._found: int | None = None
+
+    def connected(self) -> None:
+        """A connection is established, perhaps again: retained claims follow."""
+        self._found = None
+
+    def found(self, payload: bytes) -> list[Effect]:
+        """Take a claim to this name: retained, or just made by another node."""
+        self._found = decode(payload, Claimed, where=self.topic).since if payload else None
+        if self._found is None:
+            return []
+        if not self.made:
+            self.since = max(self.since, self._found + 1)
+            return []
+        if self._found == self.since:
+            return []
+        if self._found > self.since:
+            self.lost = True
+            fields: dict[str, object] = {"since": self.since, "later": self._found}
+            return [Note("warning", "node superseded", fields)]
+        return self.make()
+
+    def make(self) -> list[Effect]:
+        """Make the claim, unless it is in force, once all retained claims have arrived."""
+        self.made = True
+        if self._found == self.since:
+            return []
+        self._found = self.since
+        return [Publish(self.topic, encode(Claimed(self.since)), retain=True)]
+
+    def give_up(self) -> Publish:
+        """Withdraw the claim as the node ends."""
+        return Publish(self.topic, b"", retain=True)
+
+
+class Membership:
+    """Takeover of detectors and subscriptions of lost nodes."""
 
     def __init__(
         self,
         name: str,
         root: str,
         directory: Directory,
-        serving: Serving,
-        migrating: Migrating,
-        routing: Routing,
+        migration: Migration,
+        admission: Admission,
+        replication: Replication,
     ) -> None:
         self.name = name
         self.root = root
         self.directory = directory
-        self.serving = serving
-        self.migrating = migrating
-        self.routing = routing
+        self.migration = migration
+        self.admission = admission
+        self.replication = replication
         # When each came up, as of its last entry, ns.
         self._lives: dict[str, int] = {}
 
     def connected(self, now: int) -> None:
-        """This node has lost its connection, and is back."""
+        """This node has lost its connection, and is connected again."""
         self.directory.missing = dict.fromkeys(self.directory.missing, now + COMING_BACK)
 
     def changed(self, change: Change, now: int) -> list[Effect]:
-        """A node has come or gone, or says something else of itself."""
+        """The entry of a node was added, changed or removed."""
         entry, before = change.entry, change.before
         if entry is None:
             return self._gone(change.name, now)
@@ -61,34 +132,34 @@ class Peers:
         effects: list[Effect] = []
         if life != entry.since:
             # It does not know what it has hosted.
-            effects += [*self.serving.copies.lost(change.name), *self.migrating.node_lost(change.name, now)]
-            effects += self.routing.node_lost(change.name, now)
+            effects += [*self.replication.lost(change.name), *self.migration.node_lost(change.name, now)]
+            effects += self.admission.node_lost(change.name, now)
         elif before is not None:
             return []
         # Of what this node keeps the door for, some may be a new one's from now on, and the other way round.
-        return [*effects, *self.routing.take_up(now)]
+        return [*effects, *self.admission.take_up(now)]
 
     def tick(self, now: int) -> list[Effect]:
-        """Time has passed: what nodes hosted that have not come back is taken over."""
+        """Effects of the time: take over from nodes that have not come back."""
         gone = [name for name, at in self.directory.missing.items() if now - at >= TAKE_OVER_AFTER]
         if not gone:
             return []
         effects: list[Effect] = []
         for name in gone:
             del self.directory.missing[name]
-            effects += self.routing.node_lost(name, now)
-        return [*effects, *self.routing.take_up(now)]
+            effects += self.admission.node_lost(name, now)
+        return [*effects, *self.admission.take_up(now)]
 
     def _gone(self, node: str, now: int) -> list[Effect]:
-        effects = [*self._clear_load(node), *self.serving.copies.lost(node), *self.migrating.node_lost(node, now)]
+        effects = [*self._clear_load(node), *self.replication.lost(node), *self.migration.node_lost(node, now)]
         if any(each.node == node for each in self.directory.detectors.values()):
             self.directory.missing[node] = now
             return effects
         # It has given up what it hosted, or hosted nothing.
-        return [*effects, *self.routing.node_lost(node, now), *self.routing.take_up(now)]
+        return [*effects, *self.admission.node_lost(node, now), *self.admission.take_up(now)]
 
     def _clear_load(self, node: str) -> list[Effect]:
-        """What a node had to do is forgotten with it."""
+        """Clear the load entry of a node with its own."""
         if node not in self.directory.loads or chosen(node, self.directory.common_nodes) != self.name:
             return []
         return [Publish(directory_topic("load", node, root=self.root), b"", retain=True)]

@@ -1,4 +1,4 @@
-"""What detectors do of late, as the node that hosts them sees it: rates, sizes, load, delays.
+"""Metering of detectors by their node: rates, sizes, load, recent delays.
 
 Distribution policies place detectors by this (design, section 3: "they watch rates, load and latencies"). A rate is an
 exponentially decayed mean over about `TIME_CONSTANT`: what was counted t seconds ago weighs exp(-t / time constant),
@@ -23,28 +23,29 @@ from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.middleware.wire.directory_entries import LoadEntry, Measured
 
 TIME_CONSTANT: Final = 30 * SECOND
-"""How fast what was counted is forgotten, ns: after this long it weighs 1/e. Of a detector that touches a few instances
-a second, what is counted in ten seconds is as often half as twice as much, and others are placed by it."""
+"""Time constant of the decay of counts, ns: after this long, a count weighs 1/e. Of a detector that touches a few
+instances a second, the count of ten seconds is as often half as twice as much, and others are placed by it.
+"""
 
 WARM_UP: Final = 2 * SECOND
-"""How long a detector is watched before something is said of it, ns."""
+"""Time of measurement before the first figures of a detector are published, ns."""
 
 READ_EVERY: Final = SECOND
-"""How often what was counted is read, ns."""
+"""Interval of readings, ns."""
 
-TELL_EVERY: Final = 30 * SECOND
-"""After how long an entry is told again though nothing has changed, ns."""
+PUBLISH_EVERY: Final = 30 * SECOND
+"""Interval of publications of an entry without changes, ns."""
 
 CHANGE: Final = 0.2
-"""Which share of a figure counts as a change."""
+"""Least relative difference of a figure that counts as a change."""
 
 _LEAST_FOUND: Final = 1e-3
-"""Below this many composite events, decayed, there is no delay to speak of: one is forgotten after some minutes."""
+"""Decayed number of composite events below which no delay is given: one is forgotten after some minutes."""
 
 _LEAST_INPUT: Final = 1e-2
-"""Below this many bytes, decayed, an input is gone."""
+"""Decayed bytes below which an input counts as gone."""
 
-# What a figure has to change by at the least, so that a single event more or less is no news.
+# Least changes of figures, so that a single event more or less is no change.
 _LEAST_LOAD: Final = 10.0
 _LEAST_RATE: Final = 1.0
 _LEAST_BYTES: Final = 200.0
@@ -53,11 +54,11 @@ _LEAST_TIME: Final = float(2 * MILLISECOND)
 
 
 class DetectorMeter:
-    """Counts what one detector does.
+    """Meter of one detector.
 
     Attributes:
         since: when counting began, ns.
-        state: bytes of its state when somebody looked last; 0 for not yet.
+        state: bytes of its state at the last measurement; 0 before the first.
         engine: the one it ran on then.
     """
 
@@ -108,14 +109,14 @@ class DetectorMeter:
         self._size = 0.0
         self._delays = 0.0
 
-    def came(self, source: str, size: int, events: int) -> None:
-        """A frame has come in, of so many bytes and events: from a source, or from another detector by its id."""
+    def received(self, source: str, size: int, events: int) -> None:
+        """Count a frame of `size` bytes and n `events`, from a source, or from another detector by its id."""
         heard = self._heard
         heard[source] = heard.get(source, 0) + size
         self._events += events
 
-    def went(self, size: int, found: Sequence[Event], now: int) -> None:
-        """A frame has gone out, of so many bytes, with these composite events; a heartbeat has none."""
+    def sent(self, size: int, found: Sequence[Event], now: int) -> None:
+        """Count a published frame of `size` bytes, with these composite events; a heartbeat has none."""
         self._sent += size
         if found:
             self._found += len(found)
@@ -123,10 +124,10 @@ class DetectorMeter:
             self._delay += sum(now - each.hi for each in found if each.hi < now)
 
     def read(self, now: int, touched: int) -> None:
-        """Take stock.
+        """Read the meter.
 
         Args:
-            touched: instances its engine has touched so far; less than before where the engine began anew.
+            touched: instances its engine has touched so far; less than before where the engine began from nothing.
         """
         seconds = (now - self._at) / SECOND
         if seconds <= 0:
@@ -152,7 +153,7 @@ class DetectorMeter:
         self._events = self._found = self._sent = self._delay = 0
 
     def measured(self) -> Measured | None:
-        """What it did of late, as of the last reading; None while it is too early to say."""
+        """Figures of the last reading; None during warm-up."""
         if self._at - self.since < WARM_UP:
             return None
         weight = self._weight
@@ -169,30 +170,30 @@ class DetectorMeter:
 
 
 class Meter:
-    """The meters of a node's detectors, and what the node tells of them.
+    """Meters of a node's detectors, and the entry of its load.
 
     Attributes:
         detectors: by id. Who handles frames keeps hold of them, so that a frame costs no look-up.
-        told: the entry told last; None for none.
+        published: the entry published last; None for none.
     """
 
     def __init__(self) -> None:
         self.detectors: dict[str, DetectorMeter] = {}
-        self.told: LoadEntry | None = None
-        self._told_at = 0
+        self.published: LoadEntry | None = None
+        self._published_at = 0
         self._read_at: int | None = None
 
     def begin(self, detector: str, now: int, touched: int = 0) -> DetectorMeter:
-        """A detector is at work here from now on; its meter. One that was here before is measured anew."""
+        """Meter of a detector that runs here from now on; one that ran here before is measured from the start."""
         made = self.detectors[detector] = DetectorMeter(now, touched)
         return made
 
     def end(self, detector: str) -> None:
-        """A detector is not here any more."""
+        """Remove the meter of a detector."""
         self.detectors.pop(detector, None)
 
     def tick(self, now: int, touched: Callable[[str], int]) -> bool:
-        """Time has passed; whether the meters were read, which is once a second.
+        """Effects of the time; True where the meters were read, which is once a second.
 
         Args:
             touched: gives the number of instances that a detector's engine has touched so far.
@@ -205,7 +206,7 @@ class Meter:
         return True
 
     def entry(self, latencies: Mapping[str, int]) -> LoadEntry:
-        """What the node has to do, as of the last reading.
+        """Load of the node at the last reading.
 
         Args:
             latencies: how long a message takes to a server, ns, by home server.
@@ -215,22 +216,17 @@ class Meter:
         return LoadEntry(_rounded(sum(each.load for each in known.values())), known, dict(latencies))
 
     def news(self, now: int, latencies: Mapping[str, int]) -> LoadEntry | None:
-        """The entry, where it is to be told (again); None where it says what was told already."""
+        """Entry, where it is due; None where it equals the published one."""
         entry = self.entry(latencies)
-        told = self.told
-        if told is not None and 0 <= now - self._told_at < TELL_EVERY and not changed(told, entry):
+        published = self.published
+        if published is not None and 0 <= now - self._published_at < PUBLISH_EVERY and not changed(published, entry):
             return None
-        self.told, self._told_at = entry, now
+        self.published, self._published_at = entry, now
         return entry
-
-    def forget_told(self) -> None:
-        """Tell the entry again in any case: the directory may have dropped it."""
-        self.told = None
 
 
 def changed(before: LoadEntry, entry: LoadEntry) -> bool:
-    """Whether an entry says something else than the one before: a figure by more than `CHANGE`, other detectors or
-    engines."""
+    """Whether an entry differs from the one before: in a figure by more than `CHANGE`, in detectors or engines."""
     if before.detectors.keys() != entry.detectors.keys() or before.latencies.keys() != entry.latencies.keys():
         return True
     # Each detector's load is looked at below; many small changes may add up to one of the whole.
@@ -241,7 +237,7 @@ def changed(before: LoadEntry, entry: LoadEntry) -> bool:
 
 
 def _figures(before: Measured, after: Measured) -> Iterable[tuple[float, float, float]]:
-    """Pairs of figures, and what each has to change by at the least."""
+    """Pairs of figures, each with its least change."""
     yield before.load, after.load, _LEAST_LOAD
     yield before.rate, after.rate, _LEAST_RATE
     yield before.size, after.size, _LEAST_BYTES
@@ -257,5 +253,5 @@ def _differ(figures: Iterable[tuple[float, float, float]]) -> bool:
 
 
 def _rounded(value: float) -> float:
-    """Four digits: more would be noise, and make entries long."""
+    """Figure rounded to four digits: more would be noise, and make entries long."""
     return float(f"{value:.4g}")

@@ -1,8 +1,8 @@
-"""Where a detector is to stand, and what of its pattern is left to others: policies suggest it, a node decides.
+"""Placement of a detector and the cut of its pattern: policies suggest, a node decides.
 
-composite-event-framework-2004, "Distribution Policies"; design, section 3. Decided is what a policy suggests, as long
-as it can be done; the node says why in its log. That nodes weigh suggestions of several policies against one another
-was rejected: a subscription has one policy, and what is good for everybody is a policy of its own.
+composite-event-framework-2004, "Distribution Policies"; design, section 3. The node decides as the policy
+suggests, where that is possible, and logs the reason. Weighing the suggestions of several policies against one another
+was rejected: a subscription has one policy, and the common good is a policy of its own.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from msgspec.structs import replace as replace_hints
 
 from distced.brokers.core.directory import Change, Directory
 from distced.brokers.core.effects import Effect, Note
-from distced.brokers.node.event_path import Hosted
-from distced.brokers.node.planning import Delegating, Found, Planned
+from distced.brokers.node.hosted import HostedDetector
+from distced.brokers.node.planning import Found, Planned, Planner
 from distced.brokers.node.policy_settings import PolicySettings
 from distced.detectors.cutting import decomposition
 from distced.detectors.cutting.catalogue import Catalogue
@@ -22,9 +22,9 @@ from distced.detectors.cutting.graph import DetectorGraph, cut
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.wire.directory_entries import Hints, Measured, SubscriptionEntry
-from distced.policies.distribution.choose.alternatives import ways
+from distced.policies.distribution.choose.alternatives import alternatives
 from distced.policies.distribution.choose.hints import check_hints
-from distced.policies.distribution.choose.reconsider import Move, reconsider
+from distced.policies.distribution.choose.reconsider import HostChange, reconsider
 from distced.policies.distribution.choose.suggest import suggest
 from distced.policies.distribution.policy import DistributionPolicy, Policy
 from distced.policies.distribution.request import Request
@@ -36,7 +36,7 @@ from distced.policies.topology.topology_file import parse_topology
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is to be done for a subscription.
+    """Placement of a detector for a subscription.
 
     Attributes:
         node: the node that is to host the detector.
@@ -53,16 +53,16 @@ class Decision:
     expected: Measured | None
 
 
-class Deciding:
-    """Decides for a node, as the registrar of detectors and as their host.
+class Placement:
+    """Decisions of a node, as the coordinator of detectors and as their host.
 
     Attributes:
         situation: what policies look at; kept up to date with the directory.
     """
 
-    def __init__(self, directory: Directory, delegating: Delegating, policies: PolicySettings) -> None:
+    def __init__(self, directory: Directory, planner: Planner, policies: PolicySettings) -> None:
         self.directory = directory
-        self.delegating = delegating
+        self.planner = planner
         self.policies = policies
         self.situation = Situation()
         self._topologies: dict[str, Topology] = {}
@@ -72,7 +72,7 @@ class Deciding:
         if change.kind != "topology":
             self.situation.changed(change.kind, change.name, change.entry)
             if change.kind == "detector" and change.entry is not None and change.before is None:
-                # Somebody else has placed it, who knows its pattern.
+                # Placed by another node, which knows its pattern.
                 self.situation.expect(change.name, change.entry.expected)
             return []
         if change.entry is None:
@@ -87,12 +87,12 @@ class Deciding:
         # What was expected of detectors was expected in another network.
         first = min(self._topologies, default="")
         self.situation = Situation.of(self.directory, self._topologies.get(first))
-        return [Note("info", "topology", {"name": change.name, "known": change.entry is not None})]
+        return [Note("info", "topology changed", {"name": change.name, "known": change.entry is not None})]
 
     def decide(
         self, found: Found, entry: SubscriptionEntry, registry: TypeRegistry, *, again: bool = False
     ) -> Decision:
-        """Where the detector that a subscription asks for is to stand; `DistcedError` where it cannot be.
+        """Node for the detector of a subscription. Raises `DistcedError` where there can be none.
 
         Args:
             again: whether the subscription was served before; then as many replicas as there are nodes will do.
@@ -105,11 +105,11 @@ class Deciding:
         request = self._request(found, entry, self._graphs(found, entry, policy, registry), policy)
         suggestion = suggest(policy, self.situation, request)
         self.situation.expect(found.id, suggestion.expected)
-        planned = self.delegating.planned(found, suggestion.graph, entry)
+        planned = self.planner.planned(found, suggestion.graph, entry)
         return Decision(suggestion.node, suggestion.home, planned, suggestion.reason, suggestion.expected)
 
-    def near(self, hosted: Hosted, found: Found, entry: SubscriptionEntry, *, again: bool = False) -> str:
-        """The node that has a copy for a subscription to a detector that is here, or is to have one; empty for none.
+    def near(self, hosted: HostedDetector, found: Found, entry: SubscriptionEntry, *, again: bool = False) -> str:
+        """Node with a present or future replica near a subscription to a detector here; empty for none.
 
         Args:
             again: whether the subscription was served before.
@@ -125,16 +125,18 @@ class Deciding:
         if found.id not in self.situation.detectors:
             return ""
         suggestion = suggest(policy, self.situation, self._request(found, entry, self._whole(found, entry), policy))
-        # Of the copies that are there already it listens to the one from which it hears the soonest.
+        # Of existing replicas it reads the one with the least delay.
         return suggestion.node if suggestion.action == "copy" or suggestion.node in hosted.copies else ""
 
-    def reconsider(self, hosted: Hosted, now: int, *, copies_only: bool = False) -> Move | None:
-        """What should change about a detector that is here; None where nothing should.
+    def reconsider(self, hosted: HostedDetector, now: int, *, copies_only: bool = False) -> HostChange | None:
+        """Change that its policy suggests for a detector here; None for none.
 
         Args:
-            copies_only: whether it is asked for copies that are missing, and not for a better place.
+            copies_only: whether only missing replicas are wanted, not a better place.
         """
-        entries = [self.directory.subscriptions.get(name) for name in hosted.subscriptions if name not in hosted.near]
+        entries = [
+            self.directory.subscriptions.get(name) for name, each in hosted.subscriptions.items() if not each.near
+        ]
         known = [each for each in entries if each is not None]
         if not known:
             return None
@@ -157,10 +159,10 @@ class Deciding:
     def _graphs(
         self, found: Found, entry: SubscriptionEntry, policy: Policy, registry: TypeRegistry
     ) -> tuple[DetectorGraph, ...]:
-        # What is found by best effort is complete at no time, so it is no part of anything.
-        whole = found.policy.name != "guaranteed" or found.id in self.delegating.whole
-        catalogue = Catalogue() if whole or policy.reuse == "none" else self.delegating.catalogue(registry)
-        graphs = ways(
+        # Composite events of best effort are never complete, so no detector reads them as parts.
+        whole = found.policy.name != "guaranteed" or found.id in self.planner.whole
+        catalogue = Catalogue() if whole or policy.reuse == "none" else self.planner.catalogue(registry)
+        graphs = alternatives(
             found.compiled,
             policy,
             catalogue,
@@ -186,9 +188,9 @@ class Deciding:
         entry: SubscriptionEntry,
         catalogue: Catalogue,
     ) -> tuple[DetectorGraph, ...]:
-        """The ways that read these parts; all the policy has where there is none, for a part may be yet to come."""
+        """Decompositions that read the hinted parts; all of the policy without one, for a part may be yet to come."""
         widest = DistributionPolicy("hinted", "full", "maximum", "none")
-        more = ways(
+        more = alternatives(
             found.compiled,
             widest,
             catalogue,
@@ -217,8 +219,9 @@ class Deciding:
         )
 
     def _hints(self, hints: Hints, detector: str, policy: Policy) -> Hints:
-        """The hints; with the nodes of placement analysis, where the application names none and they are all there; for
-        a detector that is to be isolated with the nodes that can do that."""
+        """Hints, with the nodes of placement analysis where the application names none and all of them exist; for a
+        detector to be isolated, with the nodes that can isolate it.
+        """
         known = self.situation.hints.get(detector)
         if known is not None and not hints.nodes and len(known.nodes) >= policy.replicas:
             common = self.directory.common_nodes

@@ -1,24 +1,25 @@
-"""What a subscription asks for, planned: one detector, and what of its pattern is left to others.
+"""Plans of detectors: the pattern of a subscription, cut into one detector here and parts elsewhere.
 
 composite-event-framework-2004, "Mobile Composite Event Detectors": a detector decomposes its expression and delegates
-the detection of subexpressions to other detectors, existing ones or new ones, with whom it speaks through the
-publish/subscribe system and in no other way. So a node subscribes to a part for its detector as a client would, in
-canonical form, and whoever hosts the part cuts it further in its turn.
+the detection of subexpressions to other detectors, existing or new ones, and communicates with them through the
+publish/subscribe system only. So a node subscribes to a part for its detector as a client would, in
+canonical form, and the host of the part cuts it further in its turn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, get_args
 
 from msgspec.structs import replace as replace_entry
 
 from distced.brokers.core.directory import Directory
+from distced.brokers.node.pattern_cache import PatternCache
 from distced.detectors.canonical.form import canonical_id
-from distced.detectors.compiler import Compiled, compile_pattern
+from distced.detectors.compiler import Compiled, Consumption
 from distced.detectors.cutting.catalogue import Catalogue
-from distced.detectors.cutting.graph import DetectorGraph, DetectorPlan, Place, cut_at
+from distced.detectors.cutting.graph import CutPlace, DetectorGraph, DetectorPlan, cut_at
 from distced.detectors.language.names import all_registers, all_variables
 from distced.detectors.runtime.detection_policy import DetectionPolicy
 from distced.detectors.runtime.detector import detector_id
@@ -26,17 +27,21 @@ from distced.middleware.client.quality import Decomposition
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.patterns.printer import format_publication
-from distced.middleware.patterns.tree import Delegated
+from distced.middleware.patterns.tree import Atom, Delegated
+from distced.middleware.sets.describable import Union
 from distced.middleware.wire.directory_entries import NODE_CLIENT, Hints, SubscriptionEntry
-from distced.policies.detection.guaranteed import detection_policy
+from distced.middleware.wire.node_messages import Cut
+from distced.policies.detection import detection_policy
 from distced.policies.distribution.choose.alternatives import running_plan
 
 DECOMPOSITIONS: Final = get_args(Decomposition)
 
+_UNKNOWN: Final = Atom(Union(()))
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a subscription asks for.
+    """Detector that a subscription asks for, whole.
 
     Attributes:
         id: the name of the detector in the directory.
@@ -50,7 +55,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A detector that a subscription asks for.
+    """Detector that a subscription asks for, cut.
 
     Attributes:
         id: its name in the directory.
@@ -67,32 +72,34 @@ class Planned:
     parts: dict[str, SubscriptionEntry]
     exports: tuple[str, ...]
     asked: SubscriptionEntry
-    places: tuple[tuple[Place, Delegated], ...] = ()
+    places: tuple[tuple[CutPlace, Delegated], ...] = ()
 
 
-class Delegating:
-    """Plans subscriptions of a node.
+class Planner:
+    """Planner of a node's subscriptions.
 
     Attributes:
         client: the node as a client of other nodes.
         whole: the ids of detectors whose patterns are not to be cut: a part of theirs was refused.
+        patterns: what it has compiled of late.
     """
 
     def __init__(self, name: str, directory: Directory) -> None:
         self.client = node_client(name)
         self.directory = directory
         self.whole: set[str] = set()
+        self.patterns = PatternCache()
         self._reusable = Catalogue()
         # What the directory has said of the detectors that were looked at.
         self._known: dict[str, tuple[str, str, tuple[str, ...]]] = {}
 
     def identify(self, entry: SubscriptionEntry, registry: TypeRegistry) -> Found:
-        """What a subscription asks for; raises `DistcedError` where that cannot be."""
+        """Detector that a subscription asks for. Raises `DistcedError` where there can be none."""
         if entry.decomposition and entry.decomposition not in DECOMPOSITIONS:
             raise DistcedError("unknown decomposition", given=entry.decomposition, allowed=", ".join(DECOMPOSITIONS))
         compiled = self._compiled(entry, registry)
         policy = detection_policy(entry.policy)
-        if entry.exports and (compiled.automaton.epochs or policy.name != "guaranteed"):
+        if entry.exports and (compiled.epochs or policy.name != "guaranteed"):
             raise DistcedError(
                 "a part that is found by epochs or by best effort hands nothing on",
                 given=", ".join(entry.exports),
@@ -107,7 +114,7 @@ class Delegating:
         return Found(identity, compiled, policy)
 
     def planned(self, found: Found, graph: DetectorGraph, entry: SubscriptionEntry) -> Planned:
-        """The detector, cut at the top as a way of detecting it has it."""
+        """Detector cut at the top by a decomposition."""
         root = graph.plans[graph.roots[0]]
         cut_here = bool(root.parts) and root.id not in graph.reused
         if not entry.exports and not cut_here:
@@ -115,7 +122,7 @@ class Delegating:
             return Planned(found.id, found.compiled, found.policy, {}, (), entry)
         parts = {part: self._wanted(graph.plans[part], entry) for part in (root.parts if cut_here else ())}
         # To people it is the pattern as it was written.
-        shown = replace(root.compiled, publication=found.compiled.publication)
+        shown = root.compiled.written_as(found.compiled.publication)
         places = root.places if cut_here else ()
         return Planned(root.id, shown, found.policy, parts, tuple(sorted(root.exports)), entry, places)
 
@@ -123,28 +130,24 @@ class Delegating:
         self,
         entry: SubscriptionEntry,
         registry: TypeRegistry,
-        places: Mapping[Place, Delegated],
+        places: Mapping[CutPlace, Delegated],
         parts: dict[str, SubscriptionEntry],
     ) -> Planned:
-        """A detector that is on its way here, cut as it was where it comes from."""
+        """Detector on its way here, cut as on its origin."""
         compiled = self._compiled(entry, registry)
         policy = detection_policy(entry.policy)
         own = {part: replace_entry(wanted, client=self.client) for part, wanted in parts.items()}
         if not places and not entry.exports:
             return Planned(detector_id(compiled, policy.name), compiled, policy, {}, (), entry)
         plan = cut_at(compiled, places, frozenset(entry.exports))
-        shown = replace(plan.compiled, publication=compiled.publication)
+        shown = plan.compiled.written_as(compiled.publication)
         return Planned(plan.id, shown, policy, own, tuple(sorted(plan.exports)), entry, plan.places)
 
     def _compiled(self, entry: SubscriptionEntry, registry: TypeRegistry) -> Compiled:
         if entry.consumption not in ("ordered", "epoch"):
             raise DistcedError("unknown kind of consumption", given=entry.consumption, allowed="ordered, epoch")
-        compiled = compile_pattern(
-            entry.pattern,
-            registry,
-            definitions=entry.definitions,
-            consumption="epoch" if entry.consumption == "epoch" else "ordered",
-        )
+        consumption: Consumption = "epoch" if entry.consumption == "epoch" else "ordered"
+        compiled = self.patterns.compile(entry.pattern, entry.definitions, consumption, registry)
         made = {*all_variables(compiled.plain.pattern), *all_registers(compiled.plain.pattern)}
         if not made.issuperset(entry.exports):
             raise DistcedError(
@@ -168,7 +171,7 @@ class Delegating:
         )
 
     def catalogue(self, registry: TypeRegistry) -> Catalogue:
-        """The detectors of the directory that may be read as parts."""
+        """Detectors of the directory that may be read as parts."""
         detectors = self.directory.detectors
         for name in [each for each in self._known if each not in detectors]:
             del self._known[name]
@@ -184,19 +187,19 @@ class Delegating:
 
 
 def node_client(name: str) -> str:
-    """A node as a client of other nodes."""
+    """Client id of a node at other nodes."""
     return NODE_CLIENT + name
 
 
 def is_there(client: str, directory: Directory) -> bool:
-    """Whether who subscribes is there."""
+    """Whether a subscriber is present."""
     if client.startswith(NODE_CLIENT):
         return client.removeprefix(NODE_CLIENT) in directory.nodes
     return client in directory.clients
 
 
 def home_of(client: str, directory: Directory) -> str:
-    """The server of the site of who subscribes; that of the directory where nobody knows."""
+    """Home server of a subscriber's site; that of the directory where it is not known."""
     if client.startswith(NODE_CLIENT):
         node = directory.nodes.get(client.removeprefix(NODE_CLIENT))
         return "" if node is None else node.home
@@ -205,5 +208,29 @@ def home_of(client: str, directory: Directory) -> str:
 
 
 def _for_parts(hints: Hints) -> Hints:
-    """What hints for a pattern say of its parts: nothing of how often they are found."""
+    """Hints for the parts of a pattern: without its selectivity."""
     return replace_entry(hints, selectivity=None)
+
+
+# A cut pattern as a message to another node.
+
+
+def cut_of(place: CutPlace, delegated: Delegated) -> Cut:
+    """Message form of a cut of a pattern."""
+    path, run = place
+    return Cut(
+        path,
+        run,
+        delegated.detector,
+        delegated.source,
+        delegated.key,
+        delegated.bound,
+        delegated.counted,
+        delegated.repeats,
+    )
+
+
+def delegated_of(cut: Cut) -> tuple[CutPlace, Delegated]:
+    """Cut read from its message form; the sub-pattern itself is looked up at its position."""
+    delegated = Delegated(_UNKNOWN, cut.detector, cut.source, cut.key, cut.bound, cut.counted, cut.repeats)
+    return (cut.path, cut.run), delegated

@@ -1,8 +1,8 @@
-"""Which distribution policy a detector has: by what the administration says, and by what subscriptions ask for.
+"""Distribution policies of detectors: set by the administration, or requested by subscriptions.
 
 composite-event-framework-2004, "Distribution Policies": policies are changed while detectors run, by messages on an
-administration topic. These are retained, so that nodes which come later know them. What is set for one detector counts
-before what its subscriptions ask for, and what is set for everybody counts for those that ask for nothing.
+administration topic. These are retained, so that later nodes receive them. The policy set for one detector
+overrides the one its subscriptions request; the one set for all applies to those that request none.
 """
 
 from __future__ import annotations
@@ -10,15 +10,17 @@ from __future__ import annotations
 from typing import Final
 
 from distced.middleware.model.errors import DistcedError
-from distced.middleware.wire.directory_entries import SetPolicy, SubscriptionEntry, decode
+from distced.middleware.wire.administration import SetPolicy
+from distced.middleware.wire.codec import decode
+from distced.middleware.wire.directory_entries import SubscriptionEntry
 from distced.policies.distribution.policy import DEFAULT, Policy, parse_policy
 
 EVERYBODY: Final = "default"
-"""What the policy for everybody is called; detectors go by their ids."""
+"""Key of the policy for all detectors; single ones go by their ids."""
 
 
 class PolicySettings:
-    """The policies that are set.
+    """Policies set by the administration.
 
     Attributes:
         set: by detector, or `EVERYBODY`.
@@ -28,7 +30,7 @@ class PolicySettings:
         self.set: dict[str, Policy] = {}
 
     def read(self, key: str, payload: bytes, where: str) -> bool:
-        """Take in what the administration says, an empty payload for nothing any more; whether that is news.
+        """Take a setting, an empty payload for its end; True where it changes a policy.
 
         Raises:
             DistcedError: for what is no policy; what was set before stays.
@@ -41,7 +43,7 @@ class PolicySettings:
         return self.set.get(key) != before
 
     def of(self, entry: SubscriptionEntry, detector: str) -> Policy:
-        """The policy of a subscription to a detector; `DistcedError` where it asks for one that does not exist."""
+        """Policy of a subscription to a detector. Raises `DistcedError` where it asks for an unknown one."""
         special = self.set.get(detector)
         if special is not None:
             return special
@@ -50,7 +52,7 @@ class PolicySettings:
         return self.set.get(EVERYBODY, DEFAULT)
 
     def replicas(self, entry: SubscriptionEntry | None, detector: str) -> int:
-        """On how many nodes a subscription wants its detector."""
+        """Number of nodes on which a subscription wants its detector."""
         if entry is None:
             return 1
         try:

@@ -1,66 +1,151 @@
-"""Copies of detectors: who needs one, and who does not any more.
+"""Replication of a node's detectors: roles, and maintenance of the number of replicas.
 
 composite-event-framework-2004, "Distribution Policies": several detectors of one pattern for reliability, and detectors
-near their subscribers for latency. A copy has the state of the detector it is a copy of (`brokers.node.migration`), so
-it finds the same, and ids make it harmless that both publish it. One node, the primary, serves the subscriptions and
-says who has copies; when it is lost the first of these takes its place (`brokers.node.hosting`). Detectors of one
-pattern that begin afresh and know nothing of one another were rejected: what they find differs by when they began.
+near their subscribers for latency. A replica has the state of the detector it was copied from
+(`brokers.node.migration`), so it finds the same, and ids make it harmless that both publish it. One node, the primary,
+serves the subscriptions of a detector and names the replicas in the directory. A replica publishes what it finds, at
+its own site, and serves no subscription; when the directory names its node as that of the detector it is the primary
+from then on. So roles change by one retained message, and a node that was away reads its role there
+(`brokers.node.hosting`); when the primary is lost the first of the replicas takes its place. Detectors of one pattern
+that begin from nothing, independently, were rejected: what they find differs by when they began.
 """
 
 from __future__ import annotations
 
-from distced.brokers.core.directory import Directory
+from collections.abc import Callable, Container
+from typing import Final, TypeAlias
+
+from msgspec.structs import replace
+
 from distced.brokers.core.effects import Effect, Note
-from distced.brokers.node.event_path import Hosted
-from distced.brokers.node.hosting import Serving
-from distced.brokers.node.migration import Migrating
-from distced.brokers.node.placement import Deciding
+from distced.brokers.node.hosted import HostedDetector
+from distced.brokers.node.hosting import DetectorHosting
+from distced.brokers.node.placement import Placement
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.codec import decode
+from distced.middleware.wire.directory_entries import DetectorEntry
+
+UNLISTED: Final = 20 * SECOND
+"""Time for a replica here to be named by the directory, ns."""
+
+Replicate: TypeAlias = Callable[[str, str, int], list[Effect]]
+"""Creation of a replica of a detector on a node: detector, node, now."""
 
 
-class Copying:
-    """Sees to it that the detectors of a node have the copies they are to have."""
+class Replication:
+    """Maintenance of the replicas of a node's detectors."""
 
-    def __init__(self, directory: Directory, serving: Serving, deciding: Deciding, migrating: Migrating) -> None:
-        self.directory = directory
-        self.serving = serving
-        self.deciding = deciding
-        self.migrating = migrating
-        # Of which it was said that no node is left for a copy.
+    def __init__(self, name: str, hosting: DetectorHosting, placement: Placement) -> None:
+        self.name = name
+        self.hosting = hosting
+        self.placement = placement
+        self.directory = hosting.directory
+        self.event_path = hosting.event_path
+        # Detectors for which the lack of a node for a replica was logged.
         self._lacking: set[str] = set()
 
-    def tick(self, now: int) -> list[Effect]:
-        """Time has passed; call it every few seconds, and when a subscription has come."""
+    # Roles.
+
+    def copied(self, identity: str, node: str) -> list[Effect]:
+        """A node has a replica: offer it to the subscriptions that wait for it, and to those that want several."""
+        hosted = self.event_path.hosted.get(identity)
+        if hosted is None or node not in self.directory.nodes:
+            return []
+        waiting = hosted.add_replica(node, self.directory.nodes[node].home)
+        several = [
+            name for name, each in hosted.subscriptions.items() if not each.near and self._wanted(name, identity) > 1
+        ]
+        return [self.hosting.announcements.entry(hosted), *self.hosting.offer_again(hosted, [*waiting, *several])]
+
+    def not_copied(self, identity: str, node: str) -> list[Effect]:
+        """There is no replica: offer the present topic to the subscriptions that wait for one."""
+        hosted = self.event_path.hosted.get(identity)
+        return [] if hosted is None else self.hosting.offer_again(hosted, hosted.stop_waiting(node))
+
+    def hand_over(self, hosted: HostedDetector, node: str) -> list[Effect]:
+        """The directory names the node of a replica as primary, and this one as replica."""
+        home = hosted.copies[node]
+        entry = decode(self.hosting.announcements.entry(hosted).payload, DetectorEntry, where="")
+        copies = {**hosted.copies, self.name: hosted.home}
+        del copies[node]
+        note = Note("info", "detector handed over to a replica", {"detector": hosted.id, "node": node})
+        entry = replace(entry, node=node, home=home, copies=copies)
+        return [note, self.hosting.announcements.publish(hosted.id, entry)]
+
+    def lost(self, node: str) -> list[Effect]:
+        """A node is lost: its replicas are lost, and the first replica of each of its detectors becomes the primary."""
         effects: list[Effect] = []
-        for identity, hosted in list(self.serving.detecting.hosted.items()):
-            if hosted.primary and hosted.active and identity not in self.migrating.moving:
-                effects += self._see_to(identity, hosted, now)
+        for identity, hosted in list(self.event_path.hosted.items()):
+            if hosted.primary:
+                effects += self.hosting.without_replicas(hosted, [node])
+                continue
+            entry = self.directory.detectors.get(identity)
+            if entry is None or entry.node in self.directory.nodes:
+                continue
+            heirs = sorted(each for each in entry.copies if each in self.directory.nodes)
+            if heirs[:1] == [self.name]:
+                hosted.become_primary({each: entry.copies[each] for each in heirs[1:]})
+                note = Note("warning", "replica promoted", {"detector": identity, "lost": node})
+                effects += [note, self.hosting.announcements.entry(hosted)]
         return effects
 
-    def _see_to(self, identity: str, hosted: Hosted, now: int) -> list[Effect]:
-        known = self.directory.subscriptions
-        wanted = max(
-            (self.serving.policies.replicas(known.get(each), identity) for each in hosted.subscriptions), default=1
-        )
-        awaited = sorted(set(hosted.waiting.values()))
+    def leave(self) -> list[Effect]:
+        """The node ends: detectors with replicas continue there, the others leave the directory."""
+        effects: list[Effect] = []
+        for identity, hosted in self.event_path.hosted.items():
+            if hosted.primary:
+                alive = sorted(node for node in hosted.copies if node in self.directory.nodes)
+                gone = self.hosting.announcements.clear("detector", identity)
+                effects += self.hand_over(hosted, alive[0]) if alive else [gone]
+        return effects
+
+    # Their number.
+
+    def tick(self, now: int, in_motion: Container[str], replicate: Replicate) -> list[Effect]:
+        """Effects of the time; call it every few seconds.
+
+        Args:
+            in_motion: the detectors that move, or are being replicated.
+            replicate: has a replica made.
+        """
+        effects: list[Effect] = []
+        for identity, hosted in list(self.event_path.hosted.items()):
+            if not hosted.primary:
+                if not hosted.listed and now - hosted.since > UNLISTED:
+                    effects += self.hosting.drop(hosted, "its primary does not name this replica")
+            elif hosted.running and identity not in in_motion:
+                effects += self._keep_number(identity, hosted, now, replicate)
+        return effects
+
+    def _keep_number(self, identity: str, hosted: HostedDetector, now: int, replicate: Replicate) -> list[Effect]:
+        wanted = max((self._wanted(each, identity) for each in hosted.subscriptions), default=1)
+        awaited = min(hosted.awaited_nodes(), default="")
         if awaited:
-            node = awaited[0]
-            if node in self.directory.nodes and node not in hosted.copies:
-                return self.migrating.copy(identity, node, now)
-            return self.serving.copies.not_copied(identity, node)
+            if awaited in self.directory.nodes and awaited not in hosted.copies:
+                return replicate(identity, awaited, now)
+            return self.not_copied(identity, awaited)
         if 1 + len(hosted.copies) < wanted:
-            missing = self.deciding.reconsider(hosted, now, copies_only=True)
+            missing = self.placement.reconsider(hosted, now, copies_only=True)
             if missing is not None and missing.kind == "copy":
                 self._lacking.discard(identity)
                 fields: dict[str, object] = {"detector": identity, "node": missing.node, "reason": missing.reason}
-                note = Note("info", "a copy is to be made", fields)
-                return [note, *self.migrating.copy(identity, missing.node, now)]
+                return [Note("info", "replica begun", fields), *replicate(identity, missing.node, now)]
             if identity not in self._lacking:
                 self._lacking.add(identity)
-                fields = {"detector": identity, "wanted": wanted, "there": 1 + len(hosted.copies)}
-                return [Note("warning", "no node is left for a copy", fields)]
+                fields = {
+                    "detector": identity,
+                    "wanted": wanted,
+                    "there": 1 + len(hosted.copies),
+                    "reason": "no node left",
+                }
+                return [Note("warning", "replica deferred", fields)]
             return []
-        needed = set(hosted.near.values())
+        needed = hosted.near_nodes()
         idle = sorted(node for node in hosted.copies if node not in needed)
         # One that is listened to for its nearness counts as well.
         superfluous = idle[: max(0, 1 + len(hosted.copies) - max(wanted, 1 + len(needed)))]
-        return self.serving.copies.without_copies(hosted, superfluous)
+        return self.hosting.without_replicas(hosted, superfluous)
+
+    def _wanted(self, subscription: str, identity: str) -> int:
+        """Number of nodes on which a subscription wants its detector."""
+        return self.hosting.policies.replicas(self.directory.subscriptions.get(subscription), identity)

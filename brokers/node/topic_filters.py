@@ -1,4 +1,4 @@
-"""What a node listens to, and at which servers: each event has to come once.
+"""MQTT filters a node must hold, given its detectors, by server: each event must arrive once.
 
 Topics have home servers (design, section 4). The events of a type are heard at every home of a source that publishes
 it, composite events at the home of their detector, heartbeats where their sources are.
@@ -10,19 +10,21 @@ from collections.abc import Iterable
 
 from distced.brokers.core.barriers import Homes
 from distced.brokers.core.directory import Directory
-from distced.brokers.core.effects import Effect, Subscribe, Unsubscribe
-from distced.brokers.node.event_path import Detecting, Hosted
+from distced.brokers.core.effects import Effect
+from distced.brokers.core.held_filters import HeldFilters
+from distced.brokers.node.event_path import EventPath
+from distced.brokers.node.hosted import HostedDetector
 from distced.middleware.wire.topics import Area, administration_topic, area_filter, composite_topic, event_filter
 
 
-class Listening:
-    """The subscriptions of a node at servers, as far as they follow from what it hosts.
+class TopicFilters:
+    """Subscriptions of a node at servers, as far as they follow from its detectors.
 
     Attributes:
-        inspecting: whether this node looks at all events of its site, for those of types that nobody has registered.
+        inspecting: whether this node inspects all events of its site, for those of unregistered types.
     """
 
-    def __init__(self, root: str, home: str, homes: Homes, directory: Directory, detecting: Detecting) -> None:
+    def __init__(self, root: str, home: str, homes: Homes, directory: Directory, event_path: EventPath) -> None:
         """
         Args:
             home: the server of the node's site.
@@ -30,23 +32,22 @@ class Listening:
         self.root = root
         self.home = home
         self.directory = directory
-        self.detecting = detecting
+        self.event_path = event_path
         self.inspecting = False
         self.homes = homes
-        # What is subscribed to, with the homes.
-        self._filters: set[tuple[str, str]] = set()
+        self._held = HeldFilters(homes)
 
     def refilter(self) -> list[Effect]:
-        """Subscribe to what is read, without filters that a wider one covers: each event has to come once."""
-        self.detecting.routes.clear()
+        """Subscribe to all inputs, without filters that a wider one covers."""
+        self.event_path.routes.forget()
         everything = event_filter(root=self.root)
         publishing = self._publishing()
         filters = {(self.home, everything)} if self.inspecting else set()
-        for hosted in self.detecting.everybody():
+        for hosted in self.event_path.all_hosted():
             for each, streams in hosted.streams.items():
                 filters |= {(home, composite_topic(each, root=self.root)) for home in streams.homes}
                 streams.left = False
-            if not hosted.active and not hosted.buffering:
+            if not hosted.running and not hosted.moving:
                 continue
             if hosted.reads is None:
                 filters |= {(home, everything) for homes in publishing.values() for home in homes}
@@ -64,23 +65,15 @@ class Listening:
             if topic == everything or home not in covered or not topic.startswith(below)
         }
         filters |= self._beside(filters)
-        # Where a marker is waited for, what is on its way before it is still to be heard.
-        awaited = self.homes.awaited
-        filters |= {each for each in self._filters if each[0] in awaited}
-        added, dropped = sorted(filters - self._filters), sorted(self._filters - filters)
-        self._filters = filters
-        return [
-            *(Subscribe(topic, home=home) for home, topic in added),
-            *(Unsubscribe(topic, home=home) for home, topic in dropped),
-        ]
+        return self._held.hold(filters)
 
     def _beside(self, filters: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
-        """What has to be heard beside events: heartbeats of their sources, and markers."""
+        """Filters beside those of events: heartbeats of their sources, and barriers."""
         found = {(home, self.homes.topic) for home, _ in filters if home}
-        for hosted in self.detecting.everybody():
+        for hosted in self.event_path.all_hosted():
             if hosted.home:
                 found.add((hosted.home, self.homes.topic))
-            # Of sources that were not announced nobody knows who speaks for them.
+            # The publisher of an unannounced source is unknown.
             found.add(("", area_filter(Area.ADMINISTRATION, "heartbeat", root=self.root)))
             found |= {
                 (source.home, administration_topic("heartbeat", source.publisher, root=self.root))
@@ -90,17 +83,17 @@ class Listening:
         return found
 
     def homes_used(self) -> set[str]:
-        """The servers that this node hears, that of the directory left out."""
-        return {home for home, _ in self._filters if home}
+        """Servers that this node receives from, that of the directory left out."""
+        return self._held.homes - {""}
 
-    def homes_read(self, hosted: Hosted) -> set[str]:
-        """The servers from which a detector gets what it reads."""
+    def homes_read(self, hosted: HostedDetector) -> set[str]:
+        """Servers from which a detector receives its inputs."""
         publishing = self._publishing()
         homes = {home for name, homes in publishing.items() if hosted.takes(name) for home in homes}
         return homes | {home for each in hosted.streams.values() for home in each.homes}
 
     def _publishing(self) -> dict[str, set[str]]:
-        """By type, the homes of the sources that publish it."""
+        """Homes of the sources, by the type they publish."""
         homes: dict[str, set[str]] = {}
         for source in self.directory.sources.values():
             for name in source.types:
@@ -108,14 +101,14 @@ class Listening:
         return homes
 
     def homes_of(self, detector: str, *, several: bool = False) -> tuple[str, ...]:
-        """Where a detector's topic is listened to: where its node publishes, or each of its copies."""
+        """Homes of a detector's topic: that of its node, or of each replica."""
         entry = self.directory.detectors.get(detector)
         if entry is None:
             return ("",)
         return tuple(sorted(self.living(detector))) if several else (entry.home,)
 
     def living(self, detector: str) -> set[str]:
-        """The homes where a detector is published by a node that is there."""
+        """Homes where a live node publishes a detector."""
         entry = self.directory.detectors.get(detector)
         if entry is None:
             return set()

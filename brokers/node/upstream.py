@@ -1,8 +1,8 @@
-"""What the detectors of a node read of other detectors by their types, and where they hear it.
+"""Upstream detectors: read by the type of their composite events, at the homes where they publish.
 
-A pattern may name a type that others publish. Whoever publishes it is waited for like a source, is heard at its home or
-at those of its copies (`brokers.core.replica_streams`), and is left when it is gone and everything it published has
-come.
+A pattern may name a type that other detectors publish. The reader waits for each of them as for a source, subscribes at
+its home or at those of its replicas (`brokers.core.replica_streams`), and drops it when it is gone and everything it
+published has arrived.
 """
 
 from __future__ import annotations
@@ -13,80 +13,84 @@ from distced.brokers.core.barriers import Homes
 from distced.brokers.core.directory import Directory
 from distced.brokers.core.effects import Effect
 from distced.brokers.core.replica_streams import Streams
-from distced.brokers.node.event_path import Detecting, Hosted
+from distced.brokers.node.event_path import EventPath
+from distced.brokers.node.hosted import HostedDetector
 from distced.brokers.node.policy_settings import PolicySettings
-from distced.brokers.node.topic_filters import Listening
+from distced.brokers.node.topic_filters import TopicFilters
 from distced.middleware.model.timestamps import INSTANT_MIN
 
 
 class Upstream:
-    """Whom the detectors of a node wait for."""
+    """Sources and detectors that the detectors of a node wait for."""
 
     def __init__(
-        self, directory: Directory, detecting: Detecting, homes: Homes, listening: Listening, policies: PolicySettings
+        self,
+        directory: Directory,
+        event_path: EventPath,
+        homes: Homes,
+        topic_filters: TopicFilters,
+        policies: PolicySettings,
     ) -> None:
         self.directory = directory
-        self.detecting = detecting
+        self.event_path = event_path
         self.homes = homes
-        self.listening = listening
+        self.topic_filters = topic_filters
         self.policies = policies
 
-    def join_sources(self, hosted: Hosted, now: int) -> None:
+    def join_sources(self, hosted: HostedDetector, now: int) -> None:
         """Wait for the sources of primitive events."""
         for source, each in self.directory.sources.items():
             if any(hosted.takes(type_name) for type_name in each.types):
                 hosted.detector.join(source, each.watermark, now, each.lease)
 
-    def see_who_reads(self) -> None:
-        """Whether what detectors here publish under a name is read by others."""
+    def update_readers(self) -> None:
+        """Note which detectors here have readers of their type."""
         reads: set[str] = set()
         everything = False
         for entry in self.directory.detectors.values():
             everything |= entry.reads is None
             reads.update(entry.reads or ())
-        for hosted in self.detecting.hosted.values():
-            hosted.read = bool(hosted.publishes) and (everything or hosted.publishes in reads)
+        for hosted in self.event_path.hosted.values():
+            hosted.readers_known(bool(hosted.publishes) and (everything or hosted.publishes in reads))
 
-    def connect(self, hosted: Hosted, now: int) -> list[Effect]:
-        """Wait for the detectors whose composite events are read, and for no others."""
+    def connect(self, hosted: HostedDetector, now: int) -> list[Effect]:
+        """Wait for the detectors whose composite events are read, and no others."""
         detector = hosted.detector
         wanted = self.detectors(hosted)
         effects: list[Effect] = []
         for each in sorted(wanted):
             if each not in hosted.upstream:
                 detector.join(each, max(detector.engine.clock, INSTANT_MIN), now)
-            hosted.streams.setdefault(each, Streams()).want(self.wanted_homes(hosted, each))
+            hosted.listen_to(each, self.wanted_homes(hosted, each))
         gone = sorted(hosted.upstream - wanted)
-        hosted.upstream |= wanted
+        hosted.wait_for(wanted)
         for each in gone:
             # Its last composite events have come when their servers have handed them on.
             effects += self.homes.flush(hosted.streams[each].homes, partial(self._disconnect, hosted, each), now)
         return effects
 
-    def _disconnect(self, hosted: Hosted, upstream: str, now: int) -> list[Effect]:
-        """A detector that was read is gone, and everything it published has come."""
-        if upstream in self.detectors(hosted) or upstream not in hosted.upstream or not hosted.active:
+    def _disconnect(self, hosted: HostedDetector, upstream: str, now: int) -> list[Effect]:
+        """Remove a detector that was read and is gone, once everything it published has arrived."""
+        if upstream in self.detectors(hosted) or upstream not in hosted.upstream or not hosted.running:
             return []
-        hosted.upstream.discard(upstream)
-        if upstream not in hosted.parts:
-            del hosted.streams[upstream]
-        return [*self.detecting.leave(upstream, hosted, now), *self.listening.refilter()]
+        hosted.disconnect(upstream)
+        return [*self.event_path.leave(upstream, hosted, now), *self.topic_filters.refilter()]
 
-    def detectors(self, hosted: Hosted) -> set[str]:
-        """The detectors whose composite events a detector reads by their types."""
+    def detectors(self, hosted: HostedDetector) -> set[str]:
+        """Detectors whose composite events a detector reads by their types."""
         policy = hosted.detector.policy.name
         return {each for name in hosted.names for each in self.directory.publishers(name, policy)}
 
-    def wanted_homes(self, hosted: Hosted, detector: str) -> tuple[str, ...]:
-        """Where a detector that is read by its type is to be listened to."""
+    def wanted_homes(self, hosted: HostedDetector, detector: str) -> tuple[str, ...]:
+        """Homes at which a detector read by its type is needed."""
         several = self.policies.replicas(hosted.planned.asked, hosted.detector.id) > 1
-        return self.listening.homes_of(detector, several=several)
+        return self.topic_filters.homes_of(detector, several=several)
 
     def listen_elsewhere(self, now: int) -> list[Effect]:
-        """Detectors or nodes have come or gone: what is read is heard where it is published now."""
+        """Subscribe at the homes where inputs are published now, as detectors or nodes were added or lost."""
         effects: list[Effect] = []
         changed = False
-        for hosted in self.detecting.everybody():
+        for hosted in self.event_path.all_hosted():
             for each, streams in hosted.streams.items():
                 if each not in self.directory.detectors:
                     continue
@@ -94,14 +98,14 @@ class Upstream:
                     wanted = self.wanted_homes(hosted, each)
                     changed |= wanted != streams.wanted
                     streams.want(wanted)
-                for home in sorted(streams.homes - self.listening.living(each)):
+                for home in sorted(streams.homes - self.topic_filters.living(each)):
                     # What was published there by a node that is lost has come when its server has handed it on.
                     effects += self.homes.flush({home}, partial(self._lost_home, streams, each, home), now)
                 changed |= streams.left
-        return [*effects, *(self.listening.refilter() if changed else ())]
+        return [*effects, *(self.topic_filters.refilter() if changed else ())]
 
     def _lost_home(self, streams: Streams, detector: str, home: str, now: int) -> list[Effect]:
-        if home in self.listening.living(detector) or home not in streams.homes:
+        if home in self.topic_filters.living(detector) or home not in streams.homes:
             return []
         streams.lost(home)
-        return self.listening.refilter()
+        return self.topic_filters.refilter()

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from distced.brokers.core.effects import Effect, Note, Publish
-from distced.brokers.node.claiming import Claim, Claimed
+from distced.brokers.node.membership import Claimed, NameClaim
 from distced.brokers.node.node import Node
-from distced.middleware.wire.directory_entries import NodeEntry, decode, encode
+from distced.middleware.wire.codec import decode, encode
+from distced.middleware.wire.directory_entries import NodeEntry
 from distced.middleware.wire.topics import directory_topic
 
 TOPIC = "ced/a/node/n/since"
@@ -30,7 +31,7 @@ def up(now: int, *, found: bytes | None = None) -> tuple[Node, list[Effect]]:
     effects = node.start(now)
     if found is not None:
         effects += node.receive(TOPIC, found, now)
-    return node, effects + node.receive(KNOWN, b"", now)
+    return node, effects + node.receive(KNOWN, b"%d" % now, now)
 
 
 def since(node: Node) -> int:
@@ -57,10 +58,10 @@ def test_a_node_that_comes_back_and_finds_a_later_one_ends_without_a_trace() -> 
     node.start(200)
     effects = node.receive(TOPIC, word(150), 200)
     assert [type(each) for each in effects] == [Note]
-    assert "came up later" in effects[0].event  # type: ignore[union-attr]
+    assert effects[0].event == "node superseded"  # type: ignore[union-attr]
     assert node.claim.lost
     everything: list[Any] = [
-        *node.receive(KNOWN, b"", 200),
+        *node.receive(KNOWN, b"200", 200),
         *node.receive(directory_topic("node", "n"), b"", 200),
         *node.tick(10**12),
         *node.linked("mqtt://elsewhere:1883", 200),
@@ -72,10 +73,10 @@ def test_a_node_that_comes_back_and_finds_a_later_one_ends_without_a_trace() -> 
 
 def test_a_node_that_comes_back_and_finds_its_own_word_goes_on() -> None:
     node, _ = up(100)
-    effects = [*node.start(200), *node.receive(TOPIC, word(100), 200), *node.receive(KNOWN, b"", 200)]
+    effects = [*node.start(200), *node.receive(TOPIC, word(100), 200), *node.receive(KNOWN, b"200", 200)]
     assert published(effects, TOPIC) == []
     # A server that has forgotten is told again.
-    assert published([*node.start(300), *node.receive(KNOWN, b"", 300)], TOPIC) == [word(100)]
+    assert published([*node.start(300), *node.receive(KNOWN, b"300", 300)], TOPIC) == [word(100)]
     assert not node.claim.lost
 
 
@@ -98,6 +99,6 @@ def test_a_word_that_nobody_understands_is_a_dead_letter() -> None:
 
 
 def test_a_claim_is_made_once() -> None:
-    claim = Claim("n", "ced", 5)
+    claim = NameClaim("n", "ced", 5)
     assert len(claim.make()) == 1
     assert claim.make() == []

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from distced.brokers.node.node import CONFIRM_WITHIN
 from distced.brokers.node.policy_settings import EVERYBODY
 from distced.middleware.model.timestamps import SECOND
-from distced.middleware.wire.directory_entries import DetectorEntry, Move, SetPolicy, decode, encode
+from distced.middleware.wire.administration import MoveRequest, SetPolicy
+from distced.middleware.wire.codec import decode, encode
+from distced.middleware.wire.directory_entries import DetectorEntry, SubscriptionEntry
+from distced.middleware.wire.node_messages import Hosting
 from distced.middleware.wire.topics import administration_topic, directory_topic
 from tests.brokers.test_delegating import CHAIN, Scene
-from tests.support.virtual_nodes import Network
+from tests.support.virtual_nodes import Network, VirtualNode
 
 AB = "[A] ; [B] -> Out()"
 RELIABLE = "max-reliability"
@@ -90,7 +94,7 @@ def test_a_detector_is_moved_to_the_node_of_its_copy() -> None:
     entry = entry_of(scene.network, identity)
     (copy,) = entry.copies
     scene.happen("A")
-    scene.network.publish(administration_topic("move", identity), encode(Move(copy)))
+    scene.network.publish(administration_topic("move", identity), encode(MoveRequest(copy)))
     scene.network.run()
     again = entry_of(scene.network, identity)
     assert again.node == copy and set(again.copies) == {entry.node}
@@ -104,7 +108,7 @@ def test_a_detector_with_a_copy_moves_elsewhere() -> None:
     entry = entry_of(scene.network, identity)
     free = next(each.name for each in scene.nodes if each.name not in {entry.node, *entry.copies})
     scene.happen("A")
-    scene.network.publish(administration_topic("move", identity), encode(Move(free)))
+    scene.network.publish(administration_topic("move", identity), encode(MoveRequest(free)))
     scene.network.run()
     again = entry_of(scene.network, identity)
     assert again.node == free and again.copies == entry.copies
@@ -158,3 +162,85 @@ def test_one_that_was_thought_lost_comes_back_to_a_copy_that_serves() -> None:
         assert len(again.copies) == 1
         scene.happen("BAB")
         assert scene.found("q") == 2, seed
+
+
+def without_memory(scene: Scene, first: VirtualNode) -> None:
+    """The server starts again without a memory, and one node is back before the others."""
+    scene.network.restart()
+    first.connect()
+    scene.network.pass_time(3 * SECOND)
+
+
+def test_replica_stays_while_its_primary_has_not_published_the_entry_again() -> None:
+    for seed in range(20):
+        scene, identity = reliable(seed)
+        entry = entry_of(scene.network, identity)
+        (copy,) = entry.copies
+        scene.happen("A")
+        replica = next(each for each in scene.nodes if each.name == copy)
+        without_memory(scene, replica)
+        assert identity in replica.node.hosted, seed
+        for each in scene.network.participants:
+            if not each.connected:
+                each.connect()
+        scene.network.pass_time(5 * SECOND)
+        assert set(entry_of(scene.network, identity).copies) == {copy}, seed
+        scene.network.publish(administration_topic("move", identity), encode(MoveRequest(copy)))
+        scene.network.run()
+        assert entry_of(scene.network, identity).node == copy, seed
+        scene.happen("BAB")
+        assert scene.found("q") == 2, seed
+
+
+def left_behind(seed: int) -> tuple[Scene, str, VirtualNode]:
+    """A replica whose detector was destroyed while it was away, and is back: the detector's id, the replica's node."""
+    scene, identity = reliable(seed, nodes=2)
+    (copy,) = entry_of(scene.network, identity).copies
+    replica = next(each for each in scene.nodes if each.name == copy)
+    scene.network.lose(replica)
+    scene.app.clear("subscription", "q")
+    scene.network.run()
+    replica.connect()
+    scene.network.run()
+    return scene, identity, replica
+
+
+def test_replica_goes_when_its_detector_was_destroyed_meanwhile() -> None:
+    for seed in range(20):
+        scene, identity, _ = left_behind(seed)
+        scene.network.pass_time(CONFIRM_WITHIN + SECOND)
+        assert scene.network.hosts(identity) == [], seed
+
+
+def test_detector_begins_where_a_replica_of_a_destroyed_one_was_left_behind() -> None:
+    for seed in range(20):
+        scene, identity, replica = left_behind(seed)
+        assert scene.network.hosts(identity) == [replica.name], seed
+        scene.app.subscribe("r", AB)
+        entry = SubscriptionEntry("app", AB)
+        topic = administration_topic("node", replica.name, "host", "r")
+        scene.network.run()
+        scene.network.publish(topic, encode(Hosting(entry)))
+        scene.network.run()
+        assert scene.app.states("r")[-1] == "active", seed
+        scene.happen("AB")
+        assert scene.found("r") == 1, seed
+        scene.network.pass_time(CONFIRM_WITHIN + 5 * SECOND)
+        assert scene.network.hosts(identity) == [replica.name], seed
+
+
+def test_primary_makes_a_replica_again_that_was_given_up_unnoticed() -> None:
+    for seed in range(20):
+        scene, identity = reliable(seed)
+        (copy,) = entry_of(scene.network, identity).copies
+        replica = next(each for each in scene.nodes if each.name == copy)
+        without_memory(scene, replica)
+        scene.network.pass_time(CONFIRM_WITHIN)
+        assert scene.network.hosts(identity).count(copy) == 0, seed
+        for each in scene.network.participants:
+            if not each.connected:
+                each.connect()
+        scene.network.pass_time(20 * SECOND)
+        entry = entry_of(scene.network, identity)
+        assert len(entry.copies) == 1
+        assert set(scene.network.hosts(identity)) == {entry.node, *entry.copies}, seed

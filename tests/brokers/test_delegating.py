@@ -9,7 +9,8 @@ from distced.detectors.compiler import compile_pattern
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
-from distced.middleware.wire.directory_entries import Answer, encode
+from distced.middleware.wire.administration import Answer, MoveRequest
+from distced.middleware.wire.codec import encode
 from distced.middleware.wire.topics import administration_topic
 from tests.support.virtual_nodes import Network, VirtualClient, VirtualNode
 
@@ -186,7 +187,7 @@ def test_a_part_that_is_refused() -> None:
     scene.network.run()
     assert [text for texts in scene.hosted.values() for text in texts] == ["[A] ; [B] ; [C] -> Out()"]
     assert scene.entries("subscription") == ["ced/d/subscription/q"]
-    assert any("not cut" in note.event for note in scene.network.notes)
+    assert any(note.event == "part refused" for note in scene.network.notes)
     scene.happen("ABC")
     assert scene.found("q") == 1
 
@@ -195,7 +196,7 @@ def test_a_part_of_a_part_that_is_refused() -> None:
     """All of it is hidden, which a pattern of its own may not be; what it hands on makes no difference."""
     scene = Scene()
     scene.subscribe("q", "~([A as x] [B]) [C] [D] -> Out(v = x.v)", decomposition="full")
-    assert any("not cut" in note.event for note in scene.network.notes)
+    assert any(note.event == "part refused" for note in scene.network.notes)
     scene.happen("ABCD")
     assert scene.found("q") == 1
 
@@ -212,20 +213,20 @@ def test_consumption_by_epochs_is_not_cut() -> None:
     assert sum(map(len, scene.hosted.values())) == 1
 
 
-def test_what_is_thinned_stays_together() -> None:
+def test_what_is_throttled_stays_together() -> None:
     scene = Scene()
     scene.app.register(*KINDS)
-    scene.app.put("type", "Seen", _thinned())
+    scene.app.put("type", "Seen", _throttled())
     scene.network.run()
     scene.subscribe("q", "[Seen] ; [B] ; ([A] ; [C] & [D]) -> Out()", decomposition="full")
     texts = [text for texts in scene.hosted.values() for text in texts]
     assert "[A] ; [C]" in texts
-    assert not any("thinned" in text for text in texts)
+    assert not any("throttled" in text for text in texts)
     scene.happen("AABACD")
     assert scene.found("q") > 0
 
 
-def _thinned() -> object:
+def _throttled() -> object:
     from distced.middleware.model.event_types import derive
 
     return derive(KINDS[0], "Seen", every=1000)
@@ -282,3 +283,22 @@ def test_open_gaps_are_told_so_that_nobody_waits_for_ever() -> None:
     scene.network.pass_time(5 * SECOND)
     scene.happen("DAC")
     assert hosted.detector.engine.live_instances() <= 2
+
+
+def test_part_refused_while_its_reader_moves_is_asked_for_again() -> None:
+    scene = Scene(nodes=2)
+    scene.subscribe("q", "[A] ; [B] ; [C] -> Out()", decomposition="full")
+    reader = scene.host_of("[A] ; [B] ; [C] -> Out()")
+    (target,) = [each for each in scene.nodes if each is not reader]
+    detector = scene.app.detector("q")
+    scene.network.publish(administration_topic("move", detector), encode(MoveRequest(target.name)))
+    while not target.node.event_path.moving:
+        assert scene.network.step()
+    (part,) = target.node.event_path.moving[detector].parts
+    refusal = Answer(f"{detector} {part} {target.name}", "refused", message="not here")
+    target.do(target.node.receive(administration_topic("answer", f"node:{target.name}"), encode(refusal), 0))
+    scene.network.run()
+    scene.network.pass_time(5 * SECOND)
+    assert scene.network.hosts(detector) == [target.name]
+    scene.happen("ABC")
+    assert scene.found("q") == 1

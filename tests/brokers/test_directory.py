@@ -10,13 +10,13 @@ import pytest
 from distced.brokers.core.directory import Directory
 from distced.middleware.model.errors import DistcedError, FrameError, PatternError, TypeRegistryError
 from distced.middleware.model.event_types import Derivation, EventType, derive, event_type
+from distced.middleware.wire.codec import encode
 from distced.middleware.wire.directory_entries import (
     ClientEntry,
     DetectorEntry,
     NodeEntry,
     SourceEntry,
     SubscriptionEntry,
-    encode,
 )
 
 A = event_type("A", {"k": "number"})

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from distced.brokers.core.rendezvous import chosen
 from distced.middleware.model.timestamps import SECOND
-from distced.middleware.wire.directory_entries import DetectorEntry, Hints, Move, decode, encode
+from distced.middleware.wire.administration import MoveRequest
+from distced.middleware.wire.codec import decode, encode
+from distced.middleware.wire.directory_entries import DetectorEntry, Hints
 from distced.middleware.wire.topics import administration_topic, directory_topic
 from tests.brokers.test_delegating import Scene
 from tests.support.virtual_nodes import Network
@@ -79,10 +81,10 @@ def test_it_is_not_moved() -> None:
     scene.subscribe("q", AB, hints=ALONE)
     identity = scene.app.detector("q")
     host = entry_of(scene.network, identity).node
-    scene.network.publish(administration_topic("move", identity), encode(Move("n0")))
+    scene.network.publish(administration_topic("move", identity), encode(MoveRequest("n0")))
     scene.network.run()
     assert entry_of(scene.network, identity).node == host
-    assert "not moved" in scene.network.notes[-1].event
+    assert scene.network.notes[-1].event == "move refused"
 
 
 def test_where_no_node_can() -> None:
@@ -101,5 +103,5 @@ def test_reserved_nodes_decide_nothing() -> None:
         scene.subscribe(f"p{number}", f"[A where k == {number}] -> Out{number}()")
     (own,) = [each for each in scene.network.nodes if each.node.reserved]
     assert list(own.node.hosted) == [scene.app.detector("q")]
-    assert own.node.routing.served == {}
+    assert own.node.admission.served == {}
     assert any(chosen(f"[A where k == {number}] -> Out{number}()", ["n0", own.name]) != "n0" for number in range(12))

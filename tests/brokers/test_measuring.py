@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from distced.brokers.node.metering import (
     CHANGE,
+    PUBLISH_EVERY,
     READ_EVERY,
-    TELL_EVERY,
     TIME_CONSTANT,
     WARM_UP,
     DetectorMeter,
@@ -20,7 +20,8 @@ from distced.brokers.node.metering import (
 )
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
-from distced.middleware.wire.directory_entries import LoadEntry, Measured, decode, encode
+from distced.middleware.wire.codec import decode, encode
+from distced.middleware.wire.directory_entries import LoadEntry, Measured
 
 NOW = 1_700_000_000 * SECOND
 
@@ -35,9 +36,9 @@ def steady(meter: DetectorMeter, start: int, seconds: int, rate: int) -> int:
     touched = 3 * rate * ((start - meter.since) // SECOND)
     for _ in range(seconds):
         for number in range(rate):
-            meter.came("s" if number % 4 else "t", 100, 1)
+            meter.received("s" if number % 4 else "t", 100, 1)
             if number % 10 == 0:
-                meter.went(200, found(now), now + 5 * MILLISECOND)
+                meter.sent(200, found(now), now + 5 * MILLISECOND)
         now += SECOND
         touched += 3 * rate
         meter.read(now, touched)
@@ -74,7 +75,7 @@ def test_a_rate_is_the_decayed_mean(told: list[tuple[int, int]]) -> None:
     """By the definition: the integral of rate and weight over the time watched, divided by that of the weight."""
     meter, now = DetectorMeter(NOW), NOW
     for span, events in [*told, (2, 7)]:
-        meter.came("s", 10 * events, events)
+        meter.received("s", 10 * events, events)
         now += span * SECOND
         meter.read(now, 0)
     weighed = weight = 0.0
@@ -103,7 +104,7 @@ def test_it_follows_a_change_with_the_time_constant() -> None:
 
 def test_nothing_is_said_before_it_is_warm() -> None:
     meter = DetectorMeter(NOW)
-    meter.came("s", 100, 50)
+    meter.received("s", 100, 50)
     meter.read(NOW + WARM_UP - 1, 1000)
     assert meter.measured() is None
     meter.read(NOW + WARM_UP, 1000)
@@ -123,10 +124,10 @@ def test_silence_is_forgotten() -> None:
 
 def test_the_delay_is_that_of_what_was_found_lately() -> None:
     meter = DetectorMeter(NOW)
-    meter.went(500, found(NOW, NOW + 10), NOW + 30)
+    meter.sent(500, found(NOW, NOW + 10), NOW + 30)
     # A clock ahead of this one: nothing is known, and nothing is made up.
-    meter.went(500, found(NOW + SECOND), NOW + 30)
-    meter.went(100, [], NOW + 40)
+    meter.sent(500, found(NOW + SECOND), NOW + 30)
+    meter.sent(100, [], NOW + 40)
     meter.read(NOW + WARM_UP, 0)
     measured = meter.measured()
     assert measured is not None
@@ -146,7 +147,7 @@ def test_what_was_touched_before_does_not_count_and_an_engine_may_begin_anew() -
 
 def test_time_that_stands_still_or_goes_back_loses_nothing() -> None:
     meter = DetectorMeter(NOW)
-    meter.came("s", 100, 10)
+    meter.received("s", 100, 10)
     for now in (NOW, NOW - SECOND, NOW + 2 * SECOND):
         meter.read(now, 20)
     measured = meter.measured()
@@ -163,7 +164,7 @@ def test_a_node_reads_once_a_second_and_says_what_it_has_to_do() -> None:
     one, _ = meter.begin("c1", NOW), meter.begin("c2", NOW, touched["c2"])
     now, read = NOW, 0
     for number in range(100):
-        one.came("s", 50, 1)
+        one.received("s", 50, 1)
         touched["c1"] += 2
         touched["c2"] += 10
         now = NOW + number * READ_EVERY // 10
@@ -197,19 +198,17 @@ def test_only_news_is_told_and_all_of_it_now_and_then() -> None:
     for second in range(1, 65):
         now = NOW + second * SECOND
         # A tenth more or less is no news.
-        hosted.came("s", 1000 * (10 + second % 2), 10)
+        hosted.received("s", 1000 * (10 + second % 2), 10)
         meter.tick(now, lambda _: 0)
         if meter.news(now, {"": MILLISECOND}) is not None:
             told.append(second)
     # The first, with nothing known; the detector when it is warm; then only because it is time.
     assert told == [1, 2, 32, 62]
-    hosted.came("s", 10**6, 10)
+    hosted.received("s", 10**6, 10)
     meter.tick(now + SECOND, lambda _: 0)
-    assert meter.news(now + SECOND, {"": MILLISECOND}) == meter.told
+    assert meter.news(now + SECOND, {"": MILLISECOND}) == meter.published
     assert meter.news(now + SECOND, {"": MILLISECOND}) is None
-    meter.forget_told()
-    assert meter.news(now + SECOND, {"": MILLISECOND}) is not None
-    assert meter.news(now + SECOND + TELL_EVERY, {"": MILLISECOND}) is not None
+    assert meter.news(now + SECOND + PUBLISH_EVERY, {"": MILLISECOND}) is not None
 
 
 BEFORE = Measured(1000.0, 50.0, 10_000.0, {"s": 5000.0}, 100.0, 100_000, 50 * MILLISECOND)

@@ -15,7 +15,10 @@ from distced.middleware.model.errors import PatternError
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.patterns.printer import format_publication
-from distced.middleware.wire.directory_entries import Arrival, Move, Refusal, State, SubscriptionEntry, encode
+from distced.middleware.wire.administration import MoveRequest
+from distced.middleware.wire.codec import encode
+from distced.middleware.wire.directory_entries import SubscriptionEntry
+from distced.middleware.wire.node_messages import Arrival, DetectorState, Refusal
 from distced.middleware.wire.topics import administration_topic
 from tests.brokers.test_delegating import CHAIN, Scene
 from tests.brokers.test_transparency import KINDS, _send
@@ -27,7 +30,7 @@ from tests.support.virtual_nodes import Network, delivering
 
 def move(scene_network: Network, detector: str, node: str) -> None:
     """Somebody wants a detector moved."""
-    scene_network.publish(administration_topic("move", detector), encode(Move(node)))
+    scene_network.publish(administration_topic("move", detector), encode(MoveRequest(node)))
 
 
 def detector_of(scene: Scene, text: str) -> tuple[str, str]:
@@ -138,7 +141,7 @@ def test_a_target_that_says_nothing() -> None:
     identity, origin = detector_of(scene, "[A] ; [B] -> Out()")
     target = other_than(scene, origin)
     (silent,) = [each for each in scene.network.nodes if each.name == target]
-    silent.node.migrating.told = lambda *_: []  # type: ignore[method-assign]
+    silent.node.migration.message = lambda *_: []  # type: ignore[method-assign]
     move(scene.network, identity, target)
     scene.network.run()
     scene.happen("B")
@@ -160,9 +163,9 @@ def test_a_source_comes_or_goes_while_a_detector_is_on_its_way(how: str, goes: b
     identity, origin = detector_of(scene, "[A] ; [B] -> Out()")
     target = other_than(scene, origin)
     (to,) = [each for each in scene.network.nodes if each.name == target]
-    told = to.node.migrating.told
+    told = to.node.migration.message
     held: list[tuple[object, ...]] = []
-    to.node.migrating.told = (  # type: ignore[method-assign]
+    to.node.migration.message = (  # type: ignore[method-assign]
         lambda kind, *rest: held.append((kind, *rest)) or [] if kind == "state" else told(kind, *rest)
     )
     move(scene.network, identity, target)
@@ -202,7 +205,7 @@ def test_a_state_that_is_refused() -> None:
     scene.happen("B")
     assert scene.network.hosts(identity) == [origin]
     assert scene.found("q") == 1
-    assert any("stays" in note.event for note in scene.network.notes)
+    assert any(note.event == "move refused" for note in scene.network.notes)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +215,7 @@ def test_a_state_that_is_refused() -> None:
         ("prepare", encode(Arrival("n1", SubscriptionEntry("c", "[A")))),
         ("prepare", encode(Arrival("n1", SubscriptionEntry("c", "[A] ; [C]")))),
         ("listening", b""),
-        ("state", encode(State(b"", {}))),
+        ("state", encode(DetectorState(b"", {}))),
         ("refused", encode(Refusal("no"))),
         ("dance", b""),
     ],
@@ -240,9 +243,10 @@ def test_a_move_to_nowhere() -> None:
     move(scene.network, "c0123456789abcdef", "n1")
     scene.network.run()
     assert scene.hosted == before
-    assert any("not there" in note.event for note in scene.network.notes)
+    assert any(note.event == "move refused" for note in scene.network.notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("switching", [False, True], ids=["stepwise", "any engine"])
 def test_what_is_found_does_not_depend_on_moves(switching: bool) -> None:
     """Random patterns, cuts, inputs and interleavings; detectors move at random meanwhile, and their engines change."""
@@ -295,6 +299,6 @@ def test_what_is_found_does_not_depend_on_moves(switching: bool) -> None:
         assert network.letters == [], seed
         found += len(expected)
         moved += sum(note.event == "detector moved" for note in network.notes)
-        assert sum(len(each.node.migrating.moving) for each in nodes) == 0
+        assert sum(len(each.node.migration.moving) for each in nodes) == 0
     assert found > 100
     assert moved > 100

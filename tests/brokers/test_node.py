@@ -13,7 +13,8 @@ from distced.brokers.node.hosting import GRACE
 from distced.middleware.model.event_types import Derivation, EventType, derive, event_type
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import INSTANT_MAX, SECOND
-from distced.middleware.wire.directory_entries import DetectorEntry, NodeEntry, decode
+from distced.middleware.wire.codec import decode
+from distced.middleware.wire.directory_entries import DetectorEntry, NodeEntry
 from distced.middleware.wire.frames import encode as encode_frame
 from distced.middleware.wire.topics import directory_topic
 from tests.support.virtual_nodes import Network, VirtualClient
@@ -64,13 +65,13 @@ def test_a_subscription_is_offered_made_ready_served_and_cleared() -> None:
     (offer,) = client.answers["q"]
     assert (offer.state, offer.node) == ("offered", "n1")
     hosted = node.node.hosted[offer.detector]
-    assert not hosted.active
+    assert not hosted.running
     assert not any(each.startswith("ced/e/A") for each in node.filters)
 
     client.accepts = True
     network.pass_time(3 * SECOND)
     assert client.states("q") == ["offered", "offered", "active"]
-    assert hosted.active
+    assert hosted.running
     client.publish(event("A", 1))
     client.publish(event("B", 2), watermark=2)
     network.run()
@@ -351,6 +352,7 @@ COMPOSITE = CompositeEvent("A", 1, 1, "s", 5, {"k": 1, "v": "x"}, constituents=(
         ("ced/a/node/n1/serve/x", b"garbage", [], 0),
         ("ced/a/node/n1/copied/x", b"garbage", [], 0),
         ("ced/a/node/n1/called-off/x", b"garbage", [], 0),
+        ("ced/a/node/n1/lacking/x", b"garbage", ["malformed"], 0),
         ("ced/a/node/n1/since", b"garbage", ["malformed"], 0),
         ("ced/d/detector/c1", b'{"node": 5}', ["malformed"], 0),
         ("ced/d/subscription/x", b'{"client": "c", "pattern": null}', ["malformed"], 0),
@@ -595,7 +597,7 @@ def test_the_subscriptions_of_a_client_that_does_not_come_back_are_cleared() -> 
     network.pass_time(5 * SECOND)
     assert network.hosts(detector) == []
     assert [topic for topic in network.retained if "/subscription/" in topic] == ["ced/d/subscription/r"]
-    assert {each.fields["client"] for each in network.notes if "client that is gone" in each.event} == {"other"}
+    assert {each.fields["client"] for each in network.notes if each.event == "subscription cleared"} == {"other"}
 
 
 def test_a_client_that_comes_back_in_time_keeps_its_subscriptions() -> None:
@@ -638,8 +640,8 @@ def test_the_sources_of_a_client_that_is_gone_are_said_by_one_node() -> None:
     network, client = prepared(nodes=3)
     network.lose(client, for_good=True)
     network.run()
-    (note,) = [each for each in network.notes if "its sources are waited for" in each.event]
-    assert note.fields == {"client": "c", "sources": "s"}
+    (note,) = [each for each in network.notes if each.event == "client lost"]
+    assert (note.fields["client"], note.fields["sources"]) == ("c", "s")
 
 
 def test_watermarks_that_no_detector_waits_for_are_told_seldom() -> None:

@@ -9,7 +9,8 @@ from distced.detectors.runtime.engine_switch import Engines
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
-from distced.middleware.wire.directory_entries import Move, encode
+from distced.middleware.wire.administration import MoveRequest
+from distced.middleware.wire.codec import encode
 from distced.middleware.wire.topics import administration_topic
 from tests.support.engine_switches import AtOnce, Never
 from tests.support.virtual_nodes import Network, VirtualClient, VirtualNode
@@ -50,6 +51,7 @@ class Scene:
         return [note.fields["engine"] for note in self.network.notes if "engine" in note.fields]
 
 
+@pytest.mark.slow
 def test_frames_that_touch_much_are_run_by_the_columnar_engine_and_it_goes_home_for_a_move() -> None:
     pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
     scene = Scene(Engines(AtOnce()), nodes=2)
@@ -58,7 +60,7 @@ def test_frames_that_touch_much_are_run_by_the_columnar_engine_and_it_goes_home_
     identity = scene.app.detector("q")
     (origin,) = scene.network.hosts(identity)
     target = next(each.name for each in scene.nodes if each.name != origin)
-    scene.network.publish(administration_topic("move", identity), encode(Move(target)))
+    scene.network.publish(administration_topic("move", identity), encode(MoveRequest(target)))
     scene.network.run()
     assert scene.network.hosts(identity) == [target]
     scene.publish(1, 1, value=2_000)
@@ -87,8 +89,8 @@ def test_that_an_engine_cannot_be_had_is_said_once() -> None:
     readiness.problem = "numba is not installed"
     scene.network.pass_time(20 * SECOND)
     (note,) = _without(scene)
-    assert note.fields == {"reason": "numba is not installed"}
+    assert note.fields == {"reason": "numba is not installed", "runs": "stepwise"}
 
 
 def _without(scene: Scene) -> list[Note]:
-    return [note for note in scene.network.notes if "cannot be had" in note.event]
+    return [note for note in scene.network.notes if note.event == "columnar engine refused"]

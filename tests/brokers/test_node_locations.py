@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from distced.brokers.cli.node_locations import Described, Seat, _without_logins, seats
+from distced.brokers.cli.node_locations import Described, _without_logins, node_locations
+from distced.brokers.core.node_location import NodeLocation
 from distced.middleware.model.errors import DistcedError
 from distced.policies.topology.errors import TopologyError
 from distced.policies.topology.topology_file import parse_topology
@@ -42,20 +43,23 @@ def described() -> Described:
 
 
 def test_without_a_word_nodes_are_where_the_directory_is(described: Described) -> None:
-    assert seats(["x", "y"], None) == {"x": Seat(), "y": Seat()}
-    assert seats(["x"], described) == {"x": Seat()}
-    assert seats(["x"], None, home="mqtt://a", capacity=3) == {"x": Seat("mqtt://a", 3)}
+    assert node_locations(["x", "y"], None) == {"x": NodeLocation(), "y": NodeLocation()}
+    assert node_locations(["x"], described) == {"x": NodeLocation()}
+    assert node_locations(["x"], None, home="mqtt://a", capacity=3) == {"x": NodeLocation("mqtt://a", 3)}
 
 
 def test_a_topology_knows_its_nodes(described: Described) -> None:
-    assert seats(["n1", "n2"], described) == {"n1": Seat(ROOF, 500.0, "roof"), "n2": Seat("", 0.0, "cellar")}
-    assert seats(["n1"], described, home="mqtt://b", capacity=1) == {"n1": Seat("mqtt://b", 1)}
+    assert node_locations(["n1", "n2"], described) == {
+        "n1": NodeLocation(ROOF, 500.0, "roof"),
+        "n2": NodeLocation("", 0.0, "cellar"),
+    }
+    assert node_locations(["n1"], described, home="mqtt://b", capacity=1) == {"n1": NodeLocation("mqtt://b", 1)}
 
 
 def test_a_site_by_its_name(described: Described) -> None:
-    assert seats(["x"], described, site="roof") == {"x": Seat(ROOF, site="roof")}
+    assert node_locations(["x"], described, site="roof") == {"x": NodeLocation(ROOF, site="roof")}
     # Its server is that of the directory, whatever that is called.
-    assert seats(["x"], described, site="cellar") == {"x": Seat(site="cellar")}
+    assert node_locations(["x"], described, site="cellar") == {"x": NodeLocation(site="cellar")}
 
 
 @pytest.mark.parametrize(
@@ -67,9 +71,11 @@ def test_a_site_by_its_name(described: Described) -> None:
         ("x", {"site": "roof", "home": "mqtt://b"}, "both --home and --site"),
     ],
 )
-def test_seats_that_cannot_be(described: Described, name: str, options: dict[str, str], problem: str) -> None:
+def test_location_that_cannot_be_is_refused(
+    described: Described, name: str, options: dict[str, str], problem: str
+) -> None:
     with pytest.raises(DistcedError, match=problem):
-        seats([name], described, **options)
+        node_locations([name], described, **options)
 
 
 def test_passwords_are_not_for_everybody(described: Described) -> None:

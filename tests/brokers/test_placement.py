@@ -13,7 +13,8 @@ from distced.brokers.node.node import CONFIRM_WITHIN
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
-from distced.middleware.wire.directory_entries import DetectorEntry, NodeEntry, decode, encode
+from distced.middleware.wire.codec import decode, encode
+from distced.middleware.wire.directory_entries import DetectorEntry, NodeEntry
 from distced.middleware.wire.topics import directory_topic
 from tests.support.virtual_nodes import Network, VirtualClient, VirtualNode
 
@@ -62,8 +63,8 @@ def placed(network: Network, client: VirtualClient) -> dict[str, str]:
         entry = decode(network.retained[directory_topic("detector", detector)], DetectorEntry, where="")
         assert entry.node == host
         hosting = next(each.node for each in network.nodes if each.name == host)
-        assert hosting.hosted[detector].active
-        assert hosting.serving.by_subscription[identity] == detector
+        assert hosting.hosted[detector].running
+        assert hosting.hosting.by_subscription[identity] == detector
         found[identity] = host
     entries = [topic for topic in network.retained if "/detector/" in topic]
     assert len(entries) == len({client.detector(identity) for identity in client.answers})

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distced.brokers.core.topic_routes import fitting, what_is_wrong
+from distced.brokers.core.topic_routes import fitting, mismatch
 from distced.middleware.model.errors import EventError
 from distced.middleware.model.event_types import EventType, event_type
 from distced.middleware.model.events import Event
@@ -43,8 +43,8 @@ def test_both_tests_agree(attributes: dict[str, Any]) -> None:
         ({"name": "x", "temp": 1, "open": None, "colour": "red"}, "no attribute 'colour'"),
     ],
 )
-def test_what_is_wrong_is_said_with_the_place(attributes: dict[str, Any], problem: str) -> None:
+def test_mismatch_is_said_with_the_place(attributes: dict[str, Any], problem: str) -> None:
     assert not fitting(ROOM)(attributes)
-    told = what_is_wrong(Event("Room", 1, 1, "s", 1, attributes), ROOM, "ced/e/Room/s")
+    told = mismatch(Event("Room", 1, 1, "s", 1, attributes), ROOM, "ced/e/Room/s")
     assert problem in told
     assert "ced/e/Room/s" in told

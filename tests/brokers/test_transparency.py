@@ -51,6 +51,7 @@ def _send(client: VirtualClient, message: Message) -> None:
         client.heartbeat(message.watermark, message.source)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("switching", [False, True], ids=["stepwise", "any engine"])
 def test_what_is_found_does_not_depend_on_who_detects_it_or_on_what_arrives_when(switching: bool) -> None:
     if switching:

@@ -8,35 +8,38 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from random import Random
+from types import SimpleNamespace
 from typing import Any
+
+from msgspec import structs
 
 from distced.brokers.core.effects import Effect, Isolate, Note, Publish, Release, Subscribe, Unsubscribe
 from distced.brokers.node.node import Node
-from distced.middleware.bus.routes import matches
+from distced.middleware.client.client_effects import Leave, Listen, SetTimer
+from distced.middleware.client.quality import QualityOfService
+from distced.middleware.client.session import ClientSession
+from distced.middleware.client.subscription_state import SubscriptionState
+from distced.middleware.model.errors import BusError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import SECOND
-from distced.middleware.wire.directory_entries import (
-    Answer,
-    ClientEntry,
-    DeadLetter,
-    Heartbeat,
-    SourceEntry,
-    SubscriptionEntry,
-    decode,
-    encode,
-)
-from distced.middleware.wire.frames import decode as decode_frame
+from distced.middleware.wire.administration import Answer, DeadLetter, Heartbeat
+from distced.middleware.wire.codec import decode, encode
+from distced.middleware.wire.directory_entries import SourceEntry, SubscriptionEntry
 from distced.middleware.wire.frames import encode as encode_frame
 from distced.middleware.wire.topics import (
+    ROOT,
     Area,
     administration_topic,
-    area_filter,
-    composite_topic,
     directory_topic,
     event_topic,
+    matches,
     parse_topic,
 )
+
+FOREVER = 10**18
+DEFAULTS = structs.asdict(QualityOfService()) | {"decomposition": ""}
+RENAMED = {"policy": "detection"}
 
 STEPS = 200_000
 """More messages than this are a circle."""
@@ -59,7 +62,7 @@ class Participant:
         self.filters: set[str] = set()
         self.wanted: dict[str, None] = {}
         self.out: deque[Effect] = deque()
-        self.into: deque[tuple[str, bytes]] = deque()
+        self.into: deque[tuple[str, Any]] = deque()
 
     def connect(self) -> None:
         self.connected = True
@@ -84,6 +87,9 @@ class Participant:
 
     def receive(self, topic: str, payload: bytes) -> None:
         raise NotImplementedError
+
+    def disconnected(self) -> None:
+        return None
 
     def tick(self) -> None:
         return None
@@ -131,6 +137,7 @@ class Network:
         lost.connected = False
         lost.filters.clear()
         lost.into.clear()
+        lost.disconnected()
         if for_good:
             self.participants.remove(lost)
         if lost.will is not None:
@@ -142,6 +149,7 @@ class Network:
             each.connected = False
             each.filters.clear()
             each.into.clear()
+            each.disconnected()
         self.retained.clear()
 
     # What happens.
@@ -201,6 +209,8 @@ class Network:
                 # No server promises an order for these.
                 self.random.shuffle(kept)
                 participant.into.extend(kept)
+                if isinstance(participant, VirtualClient):
+                    participant.into.append((topic_filter, None))
             case Unsubscribe(topic_filter=topic_filter):
                 participant.filters.discard(topic_filter)
             case Note():
@@ -245,7 +255,7 @@ class VirtualNode(Participant):
 
     def __init__(self, network: Network, name: str, **arguments: Any) -> None:
         self.name = name
-        self.node = Node(name, network.now, **arguments)
+        self.node = Node(name, network.now, validate=True, **arguments)
         super().__init__(network, self.node.will())
 
     def hello(self) -> list[Effect]:
@@ -266,57 +276,70 @@ class VirtualNode(Participant):
 
 
 class VirtualClient(Participant):
-    """A client that follows the protocol, and keeps what it hears.
+    """A driver of the shipped client session that keeps what it hears.
 
     Attributes:
-        answers: what nodes said to each subscription, in order.
+        session: the protocol.
+        answers: the answers of nodes to each subscription, in order.
         found: the composite events of each subscription, each once.
         watermarks: how far each was heard, ns.
+        acknowledged: by source and node or recorder, the acknowledgements.
         accepts: whether it answers offers.
     """
 
     def __init__(self, network: Network, name: str) -> None:
         self.name = name
         super().__init__(network, Publish(directory_topic("client", name), b"", retain=True))
+        self.session = ClientSession(name, patience=FOREVER)
         self.answers: dict[str, list[Answer]] = {}
         self.found: dict[str, dict[Any, CompositeEvent]] = {}
         self.watermarks: dict[str, int] = {}
         self.acknowledged: dict[str, dict[str, bytes]] = {}
         self.accepts = True
-        self._detectors: dict[str, list[str]] = {}
-        self._own: dict[str, bytes] = {}
+        self._subscriptions: dict[str, SubscriptionState] = {}
+        # The subscriptions behind each filter, requests to confirm, and timers with their instants, ns.
+        self._listening: dict[str, list[str]] = {}
+        self._unconfirmed: dict[str, list[int]] = {}
+        self._timers: list[tuple[int, int]] = []
+        self.do(self.session.begin())
 
-    def hello(self) -> list[Effect]:
-        effects: list[Effect] = [
-            Subscribe(administration_topic("answer", self.name)),
-            Subscribe(area_filter(Area.ADMINISTRATION, "ack")),
-            *(Subscribe(composite_topic(each)) for each in self._detectors),
-            Publish(directory_topic("client", self.name), encode(ClientEntry(self.network.now)), retain=True),
-        ]
-        return effects + [Publish(topic, payload, retain=True) for topic, payload in self._own.items()]
+    def hello(self) -> list[Any]:
+        return self.session.connected("", self.network.now)
+
+    def disconnected(self) -> None:
+        self.do(self.session.lost("", BusError("connection lost")))
 
     def put(self, kind: str, name: str, entry: Any) -> None:
-        topic = directory_topic(kind, name)
-        self._own[topic] = encode(entry)
-        self.do([Publish(topic, self._own[topic], retain=True)])
+        self.do([self.session.directory.put(kind, name, entry)])
 
     def clear(self, kind: str, name: str) -> None:
-        topic = directory_topic(kind, name)
-        self._own.pop(topic, None)
-        self.do([Publish(topic, b"", retain=True)])
+        if kind == "subscription":
+            self.do(self.session.unsubscribe(name))
+        else:
+            self.do([self.session.directory.clear(kind, name)])
 
     def register(self, *types: EventType) -> None:
         for each in types:
             self.put("type", each.name, each)
 
     def source(self, name: str, types: Iterable[str], watermark: int = -100, lease: int = 0) -> None:
+        """Announce a source, again perhaps; what it publishes does not wait."""
         self.acknowledged[name] = {}
         self.put("source", name, SourceEntry(tuple(types), watermark, lease, self.name))
 
-    def subscribe(self, identity: str, pattern: str, **quality: Any) -> None:
+    def subscribe(self, identity: str, pattern: str, **asked: Any) -> None:
+        """Subscribe; what the interface for applications would not let through is asked for all the same."""
         self.answers[identity] = []
         self.found[identity] = {}
-        self.put("subscription", identity, SubscriptionEntry(self.name, pattern, **quality))
+        if "exports" in asked:
+            self.put("subscription", identity, SubscriptionEntry(self.name, pattern, **asked))
+            return
+        definitions = asked.pop("definitions", {})
+        quality: Any = SimpleNamespace(**(DEFAULTS | {RENAMED.get(key, key): value for key, value in asked.items()}))
+        state = self._subscriptions[identity] = SubscriptionState(identity, pattern, quality)
+        self.do(self.session.subscriptions.to_pattern(state, definitions, None))
+        # Everything that comes is kept.
+        quality.constituents = True
 
     def publish(self, *events: Event, watermark: int | None = None) -> None:
         """Events of one type and source."""
@@ -328,33 +351,63 @@ class VirtualClient(Participant):
         beat = Heartbeat(sources, watermark)
         self.do([Publish(administration_topic("heartbeat", self.name), encode(beat))])
 
-    def receive(self, topic: str, payload: bytes) -> None:
-        area, levels = parse_topic(topic)
-        if area is Area.COMPOSITE_EVENTS:
-            frame = decode_frame(payload)
-            assert not frame.rejected
-            if frame.kind == "e":
-                return
-            for identity in self._detectors[levels[0]]:
-                for event in frame.events:
-                    assert isinstance(event, CompositeEvent)
-                    self.found[identity].setdefault(event.id, event)
-                if frame.watermark is not None:
-                    self.watermarks[identity] = max(frame.watermark, self.watermarks.get(identity, frame.watermark))
-        elif levels[0] == "ack":
-            if levels[1] in self.acknowledged:
-                self.acknowledged[levels[1]][levels[2]] = payload
-        else:
-            self._answered(decode(payload, Answer, where=topic))
+    # The driver.
 
-    def _answered(self, answer: Answer) -> None:
-        self.answers[answer.subscription].append(answer)
-        if answer.state == "offered" and self.accepts:
-            listening = self._detectors.setdefault(answer.detector, [])
-            if answer.subscription not in listening:
-                listening.append(answer.subscription)
-            ready = Publish(administration_topic("ready", answer.subscription), b"")
-            self.do([Subscribe(composite_topic(answer.detector)), ready])
+    def do(self, effects: Iterable[Any]) -> None:
+        passed: list[Effect] = []
+        for effect in effects:
+            match effect:
+                case Listen(topic_filter=topic_filter, number=number):
+                    self._listening.setdefault(topic_filter, []).append(effect.subscription)
+                    self._unconfirmed.setdefault(topic_filter, []).append(number)
+                    if topic_filter in self.filters:
+                        # The server confirms one that is there, too.
+                        self.into.append((topic_filter, None))
+                    passed.append(Subscribe(topic_filter))
+                case Leave(topic_filter=topic_filter):
+                    self._listening[topic_filter].remove(effect.subscription)
+                    if not self._listening[topic_filter]:
+                        passed.append(Unsubscribe(topic_filter))
+                case SetTimer(delay=delay, number=number):
+                    self._timers.append((self.network.now + delay, number))
+                case Publish() | Subscribe() | Note():
+                    passed.append(effect)
+        super().do(passed)
+
+    def tick(self) -> None:
+        now = self.network.now
+        due = sorted(each for each in self._timers if each[0] <= now)
+        self._timers = [each for each in self._timers if each[0] > now]
+        for _, number in due:
+            self.do(self.session.fired(number, now))
+
+    def receive(self, topic: str, payload: bytes | None) -> None:
+        if payload is None:
+            for number in self._unconfirmed.pop(topic, ()):
+                self.do(self.session.confirmed(number))
+            return
+        if topic in self._listening:
+            for identity in self._listening[topic]:
+                self._heard(self._subscriptions[identity], topic, payload)
+            return
+        if topic.startswith(f"{ROOT}/{Area.ADMINISTRATION}/ack/"):
+            _, source, speaker = parse_topic(topic).levels
+            if source in self.acknowledged:
+                self.acknowledged[source][speaker] = payload
+        elif topic == administration_topic("answer", self.name):
+            answer = decode(payload, Answer, where=topic)
+            self.answers[answer.subscription].append(answer)
+            if answer.state == "offered" and not self.accepts:
+                return
+        self.do(self.session.receive(topic, payload, self.network.now))
+
+    def _heard(self, state: SubscriptionState, topic: str, payload: bytes) -> None:
+        for event in state.arrived(topic, payload, self.network.now):
+            if isinstance(event, CompositeEvent):
+                self.found[state.id].setdefault(event.id, event)
+        assert not state.statistics.errors
+        if state.statistics.watermark is not None:
+            self.watermarks[state.id] = state.statistics.watermark
 
     def states(self, identity: str) -> list[str]:
         return [each.state for each in self.answers[identity]]

@@ -1,0 +1,476 @@
+"""Detector on a broker node: its phase, the subscriptions it serves, its inputs, its replicas, its measurements.
+
+composite-event-framework-2004, "Mobile Composite Event Detectors". A detector is planned, waits for its parts, runs,
+and may move between nodes; what is possible in which phase is fixed here, and fields change by the methods of this
+class alone. The phases:
+
+    planned ----> waiting for parts ----> running <----> leaving
+       |                                     ^              |
+       |                 arriving -----------+              v
+       +----------------------------------------------->  gone
+
+After dask's scheduler, `validate` checks the invariants; nodes of tests and simulations call it. One flag each for "at
+work" and "on its way" was what this replaces: four combinations for six situations, set in six files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, TypeAlias
+
+from distced.brokers.core.replica_streams import Streams
+from distced.brokers.node.metering import DetectorMeter
+from distced.brokers.node.planning import Planned
+from distced.detectors.runtime.detector import Detector
+from distced.detectors.runtime.engines import EngineName
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.administration import Heartbeat
+from distced.middleware.wire.directory_entries import Measured
+from distced.middleware.wire.frames import Frame
+from distced.middleware.wire.node_messages import DetectorState
+
+UNREAD_EVERY: Final = SECOND
+"""Interval of published watermarks that no detector waits for, without composite events, ns."""
+
+Kept: TypeAlias = tuple[str, str, Frame] | Heartbeat | str
+"""Buffered input: a frame with its source and the home it came from, a heartbeat, or a source fenced off."""
+
+
+Happened: TypeAlias = Callable[[str, str, str], None]
+"""Recorder of a change of a detector, a subscription or a source: kind, id, text (`brokers.node.story`)."""
+
+
+class Phase(Enum):
+    """Phase in the life of a hosted detector."""
+
+    PLANNED = "planned"
+    """No client is subscribed yet."""
+    WAITING = "waiting for parts"
+    """A client is subscribed, and detectors of parts of the pattern are not running yet."""
+    RUNNING = "running"
+    """Events are consumed; also while a move or a replica is prepared."""
+    ARRIVING = "arriving"
+    """On the way here: inputs are buffered until the state is here."""
+    LEAVING = "leaving"
+    """State sent to another node: inputs are buffered in case that node refuses."""
+    GONE = "gone"
+    """Destroyed, given up, or moved away."""
+
+
+# What is looked up for every frame.
+_RUNNING: Final = Phase.RUNNING
+
+_NEXT: Final[dict[Phase, frozenset[Phase]]] = {
+    Phase.PLANNED: frozenset({Phase.WAITING, Phase.RUNNING, Phase.ARRIVING, Phase.GONE}),
+    Phase.WAITING: frozenset({Phase.PLANNED, Phase.RUNNING, Phase.GONE}),
+    Phase.RUNNING: frozenset({Phase.LEAVING, Phase.GONE}),
+    Phase.ARRIVING: frozenset({Phase.RUNNING, Phase.GONE}),
+    Phase.LEAVING: frozenset({Phase.RUNNING, Phase.GONE}),
+    Phase.GONE: frozenset(),
+}
+
+
+@dataclass(slots=True)
+class ServedSubscription:
+    """Subscription that a detector serves.
+
+    Attributes:
+        ready: whether its client listens to the detector's topic.
+        near: the one node whose replica it listens to; empty for the primary, or all, as its policy has it.
+        awaits: the node that is to have a replica before the topic is offered; empty for none. Never beside `near`.
+    """
+
+    ready: bool = False
+    near: str = ""
+    awaits: str = ""
+
+
+class HostedDetector:
+    """Detector on this node.
+
+    Attributes:
+        detector: the detector.
+        planned: the plan it was made from.
+        reads: published types it reads; None for every primitive event. Constant.
+        names: types it names; composite events are read by their names only. Constant.
+        home: home server of its topic, or where this replica publishes; empty for that of the directory. Constant.
+        phase: where it is in its life.
+        subscriptions: those it serves, by id; none unless primary.
+        upstream: detectors whose composite events it reads by their types, and waits for; each has a stream.
+        parts: detectors it reads as parts of its pattern, and whether each is running; all are while it runs itself.
+        streams: of `upstream` and `parts`: the homes where it listens to them.
+        kept: inputs that came before it runs, in order; empty while it runs.
+        engine: the engine last reported.
+        published: the watermark published last, ns; None for none, or for one that is due again.
+        published_at: when that was, ns; None for never.
+        has_readers: whether detectors read its composite events by their type.
+        constituents: whether a subscription wants the constituents sent along.
+        records: whether some detector reads it as part of its own pattern.
+        gaps_due: whether its readers are to hear with the next watermark how far its records are complete.
+        meter: counts its work; None unless it runs.
+        since: when it began here, ns; may be set back, so that its place is reconsidered at once.
+        expected: what it was expected to do when it was placed here; None where that is not known.
+        primary: whether it serves subscriptions; the others are replicas of it.
+        copies: of the primary: nodes with replicas, and the homes these publish at; empty otherwise.
+        listed: of a replica: whether the directory has named it; before that its entry says nothing of it.
+        idle_since: since when no subscription needs it, ns; None while one does.
+    """
+
+    __slots__ = (
+        "_happened",
+        "constituents",
+        "copies",
+        "detector",
+        "engine",
+        "expected",
+        "gaps_due",
+        "has_readers",
+        "home",
+        "idle_since",
+        "kept",
+        "listed",
+        "meter",
+        "names",
+        "parts",
+        "phase",
+        "planned",
+        "primary",
+        "published",
+        "published_at",
+        "reads",
+        "records",
+        "since",
+        "streams",
+        "subscriptions",
+        "upstream",
+    )
+
+    def __init__(
+        self,
+        detector: Detector,
+        planned: Planned,
+        reads: frozenset[str] | None,
+        home: str = "",
+        expected: Measured | None = None,
+        happened: Happened = lambda kind, subject, what: None,
+    ) -> None:
+        self._happened = happened
+        self.detector = detector
+        self.planned = planned
+        self.reads = reads
+        self.names = planned.compiled.names()
+        self.home = home
+        self.phase = Phase.PLANNED
+        self.subscriptions: dict[str, ServedSubscription] = {}
+        self.upstream: set[str] = set()
+        self.parts = dict.fromkeys(planned.parts, False)
+        self.streams: dict[str, Streams] = {}
+        self.kept: list[Kept] = []
+        self.engine: EngineName = "stepwise"
+        self.published: int | None = None
+        self.published_at: int | None = None
+        self.has_readers = False
+        self.constituents = False
+        self.records = False
+        self.gaps_due = False
+        self.meter: DetectorMeter | None = None
+        self.since = 0
+        self.expected = expected
+        self.primary = True
+        self.copies: dict[str, str] = {}
+        self.listed = False
+        self.idle_since: int | None = None
+
+    @property
+    def id(self) -> str:
+        """Its name in the directory."""
+        return self.detector.id
+
+    @property
+    def running(self) -> bool:
+        """Whether events are consumed."""
+        return self.phase is _RUNNING
+
+    @property
+    def moving(self) -> bool:
+        """Whether it is on its way here, or from here, and buffers its inputs."""
+        return self.phase is Phase.ARRIVING or self.phase is Phase.LEAVING
+
+    @property
+    def publishes(self) -> str:
+        """Type of its composite events; empty where they have no name."""
+        return self.detector.compiled.publishes.name
+
+    def takes(self, type_name: str) -> bool:
+        """Whether it reads primitive events of a type."""
+        return self.reads is None or type_name in self.reads
+
+    # Subscriptions.
+
+    def serve(self, name: str, near: str = "") -> None:
+        """Serve a subscription, from the start where it is served already.
+
+        Args:
+            near: the node whose replica it is to listen to, or that is to have one; empty for none.
+        """
+        served = self.subscriptions.setdefault(name, ServedSubscription())
+        served.ready = False
+        if near:
+            served.near, served.awaits = (near, "") if near in self.copies else ("", near)
+        where = f", at the replica on {served.near or served.awaits}" if served.near or served.awaits else ""
+        self._happened("subscription", name, f"served by {self.id}{where}")
+        self._happened("detector", self.id, f"serves {name}")
+        self.idle_since = None
+        self._wait()
+
+    def client_ready(self, name: str) -> None:
+        """The client of a subscription is subscribed."""
+        self.subscriptions[name].ready = True
+        self._happened("subscription", name, "client listens")
+        self._wait()
+
+    def withdraw(self, name: str) -> None:
+        """End a subscription."""
+        del self.subscriptions[name]
+        self._happened("subscription", name, f"no longer served by {self.id}")
+        self._happened("detector", self.id, f"no longer serves {name}")
+        self._wait()
+
+    def serve_none(self) -> None:
+        """End all subscriptions."""
+        self.subscriptions = {}
+        self._wait()
+
+    def ready_subscriptions(self) -> list[str]:
+        """Subscriptions whose clients are subscribed."""
+        return [name for name, each in self.subscriptions.items() if each.ready]
+
+    def near_nodes(self) -> set[str]:
+        """Nodes whose replicas serve subscriptions near them."""
+        return {each.near for each in self.subscriptions.values() if each.near}
+
+    def awaited_nodes(self) -> set[str]:
+        """Nodes that need a replica before a subscription is offered the topic."""
+        return {each.awaits for each in self.subscriptions.values() if each.awaits}
+
+    def send_along(self, *, constituents: bool, records: bool) -> bool:
+        """Set the extras of composite events: constituents, records; True where they change."""
+        news = (constituents, records) != (self.constituents, self.records)
+        self.constituents, self.records = constituents, records
+        if records:
+            self.detector.keep_records()
+        return news
+
+    def reset_idle(self) -> None:
+        """Reset the idle time: it is needed, or is for another node to judge."""
+        self.idle_since = None
+
+    def idle_for(self, now: int) -> int:
+        """Time without a subscription that needs it, ns, from the first call."""
+        if self.idle_since is None:
+            self.idle_since = now
+        return now - self.idle_since
+
+    # Inputs.
+
+    def listen_to(self, detector: str, homes: Iterable[str]) -> None:
+        """Subscribe to a detector at these homes."""
+        self.streams.setdefault(detector, Streams()).want(homes)
+
+    def part_running(self, part: str) -> None:
+        """The detector of a part runs."""
+        self.parts[part] = True
+        self._happened("detector", self.id, f"part {part} running")
+        self._wait()
+
+    def wait_for(self, detectors: Set[str]) -> None:
+        """Wait for these further detectors, which are read by their types."""
+        for each in sorted(detectors - self.upstream):
+            self._happened("detector", self.id, f"reads {each}")
+        self.upstream |= detectors
+
+    def disconnect(self, detector: str) -> None:
+        """Remove a detector read by its type, which is gone."""
+        self._happened("detector", self.id, f"no longer reads {detector}")
+        self.upstream.discard(detector)
+        if detector not in self.parts:
+            del self.streams[detector]
+
+    def keep(self, kept: Kept) -> None:
+        """Buffer an input until it runs."""
+        self.kept.append(kept)
+
+    # Phases.
+
+    def run(self) -> None:
+        """Begin, or continue, once every awaited client is subscribed and every part runs."""
+        self._become(_RUNNING)
+
+    def begin(self, now: int, meter: DetectorMeter) -> list[Kept]:
+        """Begin to count and measure; the buffered inputs, which come first."""
+        self.since, self.meter = now, meter
+        kept, self.kept = self.kept, []
+        return kept
+
+    def arrive(self, upstream: set[str], trusted: Mapping[str, tuple[str, ...]]) -> None:
+        """Begin its arrival: its state is on the way here.
+
+        Args:
+            upstream: the detectors it reads by their types.
+            trusted: by detector that it reads, the homes where the origin listens: there nothing is missed.
+        """
+        self._become(Phase.ARRIVING)
+        self.upstream = upstream
+        self.streams = {each: Streams(trusted.get(each, ())) for each in (*self.parts, *sorted(upstream))}
+
+    def arrived(self, state: DetectorState, known: Mapping[str, object], *, copy: bool) -> None:
+        """End its arrival: it is here, with its state, and runs.
+
+        Args:
+            known: the subscriptions of the directory; others have ended meanwhile.
+            copy: whether it is a replica, which serves no subscription.
+        """
+        self._become(_RUNNING)
+        self.parts = dict.fromkeys(self.parts, True)
+        self.subscriptions = {
+            name: ServedSubscription(ready, state.near.get(name, ""))
+            for name, ready in state.subscriptions.items()
+            if name in known
+        }
+        self.primary, self.copies = not copy, dict(state.copies)
+        self.published = None
+        self.send_along(constituents=state.constituents, records=state.records)
+
+    def leave(self) -> None:
+        """Begin its departure: its state is on the way to another node."""
+        self.meter = None
+        self._become(Phase.LEAVING)
+
+    def end(self) -> None:
+        """Remove it from this node."""
+        self.meter = None
+        self._become(Phase.GONE)
+
+    # Output.
+
+    def news(self, found: bool, watermark: int | None, now: int) -> bool:
+        """Whether a frame is to be published; it then counts as published.
+
+        Args:
+            found: whether there are composite events.
+        """
+        if not found:
+            if watermark is None or watermark == self.published:
+                return False
+            at = self.published_at
+            # Detectors wait for a watermark; to people it only says that all is well.
+            if not (self.records or self.has_readers) and at is not None and now - at < UNREAD_EVERY:
+                return False
+        self.published, self.published_at = watermark, now
+        return True
+
+    def publish_again(self) -> None:
+        """Mark the watermark and gaps as due, for readers that came after they were published."""
+        if self.publishes or self.records:
+            self.published = None
+            self.gaps_due = True
+
+    def gaps_sent(self) -> None:
+        """The completeness of its records was published to the readers."""
+        self.gaps_due = False
+
+    def readers_known(self, has_readers: bool) -> None:
+        """Whether detectors read its composite events by their type."""
+        self.has_readers = has_readers
+
+    def engine_changed(self) -> bool:
+        """Whether another engine runs than the one reported last."""
+        if self.engine == self.detector.at_work:
+            return False
+        self.engine = self.detector.at_work
+        return True
+
+    def set_back(self, since: int) -> None:
+        """Set the time of its creation here back to this at the latest, ns."""
+        self.since = min(self.since, since)
+
+    # Replicas.
+
+    def add_replica(self, node: str, home: str) -> list[str]:
+        """Add the replica on a node; the subscriptions that waited for it, and now read it."""
+        self.copies[node] = home
+        waited = self.stop_waiting(node)
+        for name in waited:
+            self.subscriptions[name].near = node
+        return waited
+
+    def stop_waiting(self, node: str) -> list[str]:
+        """Wait no longer for a replica on this node; the subscriptions that did."""
+        waited = [name for name, each in self.subscriptions.items() if each.awaits == node]
+        for name in waited:
+            self.subscriptions[name].awaits = ""
+        return waited
+
+    def remove_replicas(self, nodes: Iterable[str]) -> list[str]:
+        """Remove replicas that are lost or given up; the subscriptions that read them."""
+        for node in nodes:
+            del self.copies[node]
+        listened = [name for name, each in self.subscriptions.items() if each.near and each.near not in self.copies]
+        for name in listened:
+            self.subscriptions[name].near = ""
+        return listened
+
+    def become_primary(self, copies: Mapping[str, str]) -> None:
+        """Serve subscriptions from now on, with these replicas elsewhere."""
+        self.primary, self.copies = True, dict(copies)
+        self._happened("detector", self.id, "primary")
+
+    def become_replica(self) -> None:
+        """Serve no subscription from now on; the directory names it as a replica."""
+        if self.primary or not self.listed:
+            self._happened("detector", self.id, "replica")
+        self.primary, self.copies, self.listed = False, {}, True
+        self.serve_none()
+
+    # Invariants.
+
+    def validate(self) -> None:
+        """Raise `AssertionError` where an invariant does not hold."""
+        where = f"detector {self.id} ({self.phase.value})"
+        served = self.subscriptions
+        holds = {
+            "a meter while it runs, and no other time": (self.meter is not None) == self.running,
+            "all parts running while it runs": not self.running or all(self.parts.values()),
+            "a stream for all it reads while it runs": not self.running
+            or self.streams.keys() >= self.upstream | self.parts.keys(),
+            "streams of what it reads alone": self.streams.keys() <= self.upstream | self.parts.keys(),
+            "inputs kept before it runs alone": not (self.running and self.kept),
+            "no subscription and no replica of a replica": self.primary or not (served or self.copies),
+            "subscriptions listen to replicas that are there": self.near_nodes() <= self.copies.keys(),
+            "subscriptions wait for replicas that are not": self.awaited_nodes().isdisjoint(self.copies),
+            "a subscription has a replica or waits for one": not any(
+                each.near and each.awaits for each in served.values()
+            ),
+            "the time of what was published": self.published is None or self.published_at is not None,
+            "planned until a client listens": self.phase not in (Phase.PLANNED, Phase.WAITING)
+            or (self.phase is Phase.WAITING) == any(each.ready for each in served.values()),
+        }
+        broken = [invariant for invariant, each in holds.items() if not each]
+        if broken:
+            raise AssertionError(f"{where}: {'; '.join(broken)}")
+
+    def _wait(self) -> None:
+        """Set the phase to planned or waiting, by its clients."""
+        if self.phase is Phase.PLANNED or self.phase is Phase.WAITING:
+            ready = any(each.ready for each in self.subscriptions.values())
+            self._become(Phase.WAITING if ready else Phase.PLANNED)
+
+    def _become(self, phase: Phase) -> None:
+        if phase is self.phase:
+            return
+        if phase not in _NEXT[self.phase]:
+            raise AssertionError(f"detector {self.id}: {self.phase.value} and then {phase.value}")
+        self._happened("detector", self.id, f"{phase.value} (was {self.phase.value})")
+        self.phase = phase

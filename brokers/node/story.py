@@ -1,0 +1,196 @@
+"""Stories: the history of each detector, subscription and source on a node, in order, with cause and effect.
+
+After the stories of dask's scheduler. A line is written for each stimulus (`brokers.core.causes`) that changed
+something about a subject or made the node send a message about it: from what the node's parts report to `happened`, and
+from the effects themselves. Lines of a subject form a ring, and so do subjects; a line that repeats the one before is
+counted. Events are not written down, only what is wrong with them: on their path a frame costs one number. Lines of
+each event were rejected: they would push out within a second what a reader looks for.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from msgspec.structs import force_setattr, replace
+
+from distced.brokers.core.causes import Connected, MessageArrived, Stimulus, Stopping, StoryLine, TimePassed
+from distced.brokers.core.effects import Effect, Isolate, Note, Publish, Release, Subscribe, Unsubscribe
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.wire.administration import Answer
+from distced.middleware.wire.codec import decode
+from distced.middleware.wire.topics import Area, Topic, parse_topic
+
+LINES: Final = 50
+"""Lines kept of a subject."""
+
+SUBJECTS: Final = 1000
+"""Subjects kept; the one without a line for the longest time is dropped first."""
+
+MATCHES: Final = 10
+"""Stories returned for one id at most."""
+
+_KINDS: Final = ("detector", "subscription", "source")
+
+
+class Stories:
+    """Stories of a node.
+
+    Attributes:
+        number: of the last stimulus; effects carry it as their cause.
+    """
+
+    def __init__(self, name: str, root: str) -> None:
+        self.number = 0
+        self._name = name
+        self._root = root
+        self._unwritten = tuple(f"{root}/{area}/" for area in (Area.EVENTS, Area.COMPOSITE_EVENTS, Area.DEAD_LETTERS))
+        self._rings: dict[tuple[str, str], deque[StoryLine]] = {}
+        self._stimulus: Stimulus = TimePassed()
+        self._now = 0
+        # What happened with the present stimulus: kind, id, what; and the stimuli whose barriers it has ended.
+        self._happened: list[tuple[str, str, str]] = []
+        self._because: list[int] = []
+
+    # While the node decides.
+
+    def begin(self, stimulus: Stimulus, now: int) -> None:
+        """Begin a stimulus other than a frame of events."""
+        self.number += 1
+        self._stimulus, self._now = stimulus, now
+
+    def happened(self, kind: str, subject: str, what: str) -> None:
+        """Note a change of a detector, a subscription or a source."""
+        self._happened.append((kind, subject, what))
+
+    def continued(self, then: Callable[[int], list[Effect]]) -> Callable[[int], list[Effect]]:
+        """Continuation behind a barrier; its cause then refers to the present one."""
+        number = self.number
+
+        def later(now: int) -> list[Effect]:
+            self._because.append(number)
+            return then(now)
+
+        return later
+
+    def end(self, effects: list[Effect]) -> list[Effect]:
+        """Effects of the present stimulus, with their cause, written down."""
+        for effect in effects:
+            force_setattr(effect, "cause", self.number)
+        if effects or self._happened:
+            self._write(effects)
+        self._because.clear()
+        return effects
+
+    def end_events(self, topic: str, home: str, now: int, effects: list[Effect]) -> list[Effect]:
+        """Effects of a frame of events, with their cause; written down where they are more than frames."""
+        self.number += 1
+        noted = bool(self._happened)
+        for effect in effects:
+            force_setattr(effect, "cause", self.number)
+            noted = noted or effect.__class__ is not Publish
+        if noted:
+            self._stimulus, self._now = MessageArrived(topic, home), now
+            self._write(effects)
+        return effects
+
+    # For readers.
+
+    def of(self, id: str) -> dict[str, tuple[StoryLine, ...]]:  # noqa: A002
+        """Stories of this id, else those of detectors with this id prefix, by kind and id."""
+        keys = [key for kind in _KINDS if (key := (kind, id)) in self._rings]
+        if not keys:
+            keys = sorted(key for key in self._rings if key[0] == "detector" and key[1].startswith(id))
+        return {f"{kind} {name}": tuple(self._rings[kind, name]) for kind, name in keys[:MATCHES]}
+
+    def _write(self, effects: list[Effect]) -> None:
+        happened: dict[tuple[str, str], list[str]] = {}
+        done: dict[tuple[str, str], list[str]] = {}
+        for kind, subject, what in self._happened:
+            happened.setdefault((kind, subject), []).append(what)
+        self._happened.clear()
+        for effect in effects:
+            lines = happened if isinstance(effect, Note) else done
+            for subject, text in self._lines(effect):
+                lines.setdefault(subject, []).append(text)
+        if not happened and not done:
+            return
+        stimulus = self._text()
+        for subject in {**happened, **done}:
+            what, effect_text = ("; ".join(dict.fromkeys(each.get(subject, ()))) for each in (happened, done))
+            self._add(subject, StoryLine(self._now, self._name, self.number, stimulus, what, effect_text))
+
+    def _add(self, subject: tuple[str, str], line: StoryLine) -> None:
+        # The subjects are in the order in which something has befallen them.
+        ring = self._rings.pop(subject, None) or deque(maxlen=LINES)
+        self._rings[subject] = ring
+        if len(self._rings) > SUBJECTS:
+            del self._rings[next(iter(self._rings))]
+        if ring:
+            last = ring[-1]
+            if (last.stimulus, last.happened, last.effect) == (line.stimulus, line.happened, line.effect):
+                ring.pop()
+                line = replace(line, times=last.times + 1)
+        ring.append(line)
+
+    def _text(self) -> str:
+        match self._stimulus:
+            case MessageArrived(topic=topic, home=home):
+                if self._because:
+                    return f"barrier of {', '.join(f'#{each}' for each in sorted(set(self._because)))}"
+                topic = topic.removeprefix(f"{self._root}/")
+                return f"{topic} at {home}" if home else topic
+            case Connected(home=home):
+                return f"connected to {home}" if home else "connected"
+            case Stopping():
+                return "stopping"
+            case _:
+                return "timer"
+
+    # Effects.
+
+    def _lines(self, effect: Effect) -> Iterator[tuple[tuple[str, str], str]]:
+        """Subjects of an effect, with a text for each."""
+        match effect:
+            case Note(event=event, fields=fields):
+                for kind in _KINDS:
+                    if kind in fields:
+                        rest = ", ".join(f"{name} {each}" for name, each in fields.items() if name != kind)
+                        yield (kind, str(fields[kind])), f"{event} ({rest})" if rest else event
+            case Publish(topic=topic) if not topic.startswith(self._unwritten):
+                yield from self._published(parse_topic(topic, root=self._root), effect)
+            case Subscribe(topic_filter=topic) | Unsubscribe(topic_filter=topic):
+                if topic.startswith(self._unwritten[1]):
+                    verb = "subscribed to" if isinstance(effect, Subscribe) else "unsubscribed from"
+                    yield ("detector", parse_topic(topic, root=self._root).levels[0]), f"{verb} its events"
+            case Isolate(node=node, detector=detector):
+                yield ("detector", detector), f"node {node} started for it"
+            case Release(node=node):
+                yield ("detector", node.rpartition("+")[2]), f"node {node} ended"
+
+    def _published(self, topic: Topic, effect: Publish) -> Iterator[tuple[tuple[str, str], str]]:
+        match topic:
+            case (Area.DIRECTORY, (kind, name)) if kind in _KINDS:
+                verb = "published" if effect.payload else "cleared"
+                yield (kind, name), f"entry {verb}"
+                if kind == "subscription" and name.count(" ") == 2:
+                    # A detector's subscription to a part of its pattern.
+                    reader, part, _ = name.split(" ")
+                    yield ("detector", reader), f"subscription to part {part} {verb}"
+            case (Area.ADMINISTRATION, ("answer", client)):
+                try:
+                    answer = decode(effect.payload, Answer, where=effect.topic)
+                except DistcedError:
+                    return
+                why = f": {answer.message}" if answer.message else ""
+                yield ("subscription", answer.subscription), f"{answer.state} to {client}{why}"
+                if answer.detector:
+                    yield ("detector", answer.detector), f"{answer.state} to {answer.subscription}"
+            case (Area.ADMINISTRATION, ("ack", source, _)):
+                yield ("source", source), "acknowledged"
+            case (Area.ADMINISTRATION, ("ready", subscription)):
+                yield ("subscription", subscription), "ready sent"
+            case (Area.ADMINISTRATION, ("node", node, kind, subject)):
+                of = "subscription" if kind in ("serve", "host", "served") else "detector"
+                yield (of, subject), f"{kind} sent to {node}"
