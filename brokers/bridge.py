@@ -1,4 +1,4 @@
-"""The bridge: what devices publish becomes events, live, as mappings say (docs/how-to/mappings.md, broker.md there).
+"""Bridge, sans-I/O: messages of devices become events by mappings (docs/how-to/mappings.md, docs/how-to/broker.md).
 
 Like a node it is sans-I/O: it is told what messages arrive and what time it is, and says what is to be done. It
 registers the event types of its mappings, announces a source when its first event comes, and promises for all its
@@ -6,7 +6,7 @@ sources together: `watermark` is the present less the `lateness` that messages a
 is late, and goes to the dead letters, as does what a mapping rejects.
 
 The bridge is a source itself, one that never publishes. Thereby detectors wait for it from the start, and are not yet
-beyond the first event of a device that nobody has heard of before. To announce all devices beforehand was rejected:
+beyond the first event of an unknown device. To announce all devices beforehand was rejected:
 what devices there are, only their messages say.
 
 Its entries carry its name as their publisher, so that after a crash its next life finds and clears what was left; until
@@ -25,13 +25,15 @@ from msgspec.structs import replace
 from distced.brokers.core.dead_letters import DeadLetters
 from distced.brokers.core.directory import Directory
 from distced.brokers.core.effects import Effect, Note, Publish, Subscribe
-from distced.middleware.bus.routes import matches
 from distced.middleware.mapping import Mapping
 from distced.middleware.model.errors import DistcedError, TypeRegistryError
 from distced.middleware.model.event_types import EventType, TypeRegistry
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import MINUTE, SECOND, format_duration
-from distced.middleware.wire.directory_entries import ClientEntry, Heartbeat, SourceEntry, encode
+from distced.middleware.wire.administration import Heartbeat
+from distced.middleware.wire.codec import encode
+from distced.middleware.wire.directory_entries import ClientEntry, SourceEntry
+from distced.middleware.wire.directory_handshake import DirectoryHandshake
 from distced.middleware.wire.frames import encode as encode_frame
 from distced.middleware.wire.topics import (
     ROOT,
@@ -41,6 +43,7 @@ from distced.middleware.wire.topics import (
     check_root,
     directory_topic,
     event_topic,
+    matches,
     parse_topic,
 )
 
@@ -48,7 +51,7 @@ LATENESS: Final = 2 * SECOND
 LEASE: Final = MINUTE
 
 MOST_SOURCES: Final = 10_000
-"""More sources than this are a mapping that takes the wrong field for the source."""
+"""Number of sources above which a mapping is assumed to take the wrong field for the source."""
 
 RECONCILE_EVERY: Final = 2 * SECOND
 
@@ -104,40 +107,40 @@ class Bridge:
         self.counts = {"messages": 0, "events": 0, "late": 0, "rejected": 0, "retained": 0}
         self._own = f"{check_root(root)}/"
         self._directory_filter = area_filter(Area.DIRECTORY, root=root)
-        self._known_topic = administration_topic("known", name, root=root)
+        self._handshake = DirectoryHandshake(name, root)
         self._connections = 0
+        # Whether the directory is being read; afterwards the handshake stands behind the subscriptions to devices.
         self._reading = False
         self._missing: set[tuple[str, str]] = set()
         self._reconciled_at = now
 
     # From the driver.
 
-    def start(self) -> list[Effect]:
-        """The bridge is connected, or connected again: it reads the directory first."""
+    def start(self, now: int) -> list[Effect]:
+        """Effects of a connection, perhaps a repeated one: the bridge reads the directory first."""
         self._connections += 1
         self._reading = True
         self.directory = Directory()
         self._missing = set()
         return [
             Subscribe(self._directory_filter),
-            Subscribe(self._known_topic),
+            Subscribe(self._handshake.topic),
             self._present(),
-            # What the directory retains comes before what is sent behind the subscription to it.
-            Publish(self._known_topic, b""),
+            self._handshake.begin(now),
         ]
 
     def stop(self) -> list[Effect]:
-        """The bridge is to end: its sources leave."""
+        """Effects of the end: the bridge withdraws its sources."""
         left = list(self.sources) if self.listening else []
         self.listening = self.ready = False
         return [*(self._clear(each) for each in left), self.will()]
 
     def will(self) -> Publish:
-        """What is to be published when the bridge is lost."""
+        """Last will, published when the bridge is lost."""
         return Publish(directory_topic("client", self.name, root=self.root), b"", retain=True)
 
     def receive(self, topic_filter: str, topic: str, payload: bytes, retained: bool, now: int) -> list[Effect]:
-        """A message has arrived.
+        """Effects of a message.
 
         Args:
             topic_filter: the filter it came through. One that matches several filters comes once through each.
@@ -145,8 +148,8 @@ class Bridge:
         """
         if topic_filter == self._directory_filter:
             return self._entry(topic, payload)
-        if topic_filter == self._known_topic:
-            return self._known()
+        if topic_filter == self._handshake.topic:
+            return self._known(now) if self._handshake.answered(payload) else []
         if not self.listening or topic.startswith(self._own):
             # A mapping that listens to everything must not hear what came of it.
             return []
@@ -157,12 +160,13 @@ class Bridge:
         return effects
 
     def tick(self, now: int) -> list[Effect]:
-        """Time has passed; call it a few times a second while connected. It promises for all sources."""
+        """Effects of the time, for all sources; call it a few times a second while connected."""
         if not self.listening:
-            return []
+            return list(self._handshake.again(now))
         self.watermark = max(self.watermark, now - self.lateness)
         beat = Heartbeat(tuple(self.sources), self.watermark)
-        effects: list[Effect] = [Publish(administration_topic("heartbeat", self.name, root=self.root), encode(beat))]
+        heartbeat = Publish(administration_topic("heartbeat", self.name, root=self.root), encode(beat))
+        effects: list[Effect] = [*self._handshake.again(now), heartbeat]
         if now - self._reconciled_at >= RECONCILE_EVERY:
             self._reconciled_at = now
             effects += self._reconcile()
@@ -209,7 +213,7 @@ class Bridge:
         return [*effects, message]
 
     def _announced(self, source: str, type_name: str) -> list[Effect]:
-        """The announcement of a source, or that it publishes another type, where that is new."""
+        """Announcement of a source, or of a further type that it publishes, where that is new."""
         types = self.sources.setdefault(source, set())
         if type_name in types:
             return []
@@ -218,7 +222,7 @@ class Bridge:
         other = self.directory.sources.get(source)
         if other is not None and other.publisher != self.name:
             fields: dict[str, object] = {"source": source, "publisher": other.publisher}
-            effects.append(Note("warning", "a source of this name is somebody else's already", fields))
+            effects.append(Note("warning", "source name taken by another publisher", fields))
         return [*effects, self._announce(source)]
 
     # The directory.
@@ -228,23 +232,23 @@ class Bridge:
             self.directory.read(parse_topic(topic, root=self.root).levels, payload, where=topic)
         return []
 
-    def _known(self) -> list[Effect]:
-        """What the server was sent before has been done: first the directory was read, then devices subscribed to."""
+    def _known(self, now: int) -> list[Effect]:
+        """Continue behind a barrier: first the directory is read, then devices are subscribed to."""
         if self._reading:
             self._reading = False
-            return self._begin()
+            return self._begin(now)
         self.ready = self.listening
         return []
 
-    def _begin(self) -> list[Effect]:
-        """Register the types, announce the sources, clear what an earlier life has left, listen to devices."""
+    def _begin(self, now: int) -> list[Effect]:
+        """Register the types, announce the sources, clear entries of an earlier life, subscribe to devices."""
         registry = self.directory.registry()
         try:
             for each in self._types:
                 registry.register(each)
         except TypeRegistryError as error:
             self.problem = error
-            return [Note("warning", "an event type of the mapping cannot be registered", {"reason": str(error)})]
+            return [Note("warning", "event type refused", {"reason": str(error)})]
         effects: list[Effect] = [
             Publish(
                 directory_topic("type", each.name, root=self.root), encode(replace(each, home=self.home)), retain=True
@@ -259,10 +263,10 @@ class Bridge:
         if not self.listening:
             self.listening = True
             effects += [Subscribe(each) for each in self._device_filters()]
-        return [*effects, Publish(self._known_topic, b"")]
+        return [*effects, self._handshake.begin(now)]
 
     def _reconcile(self) -> list[Effect]:
-        """Somebody may have cleared entries. Those of devices come back with their next event, its own at once.
+        """Restore entries that were cleared: those of devices with their next event, those of the bridge at once.
 
         Only what is missing twice in a row is: an announcement takes its time to come back. Its entry as a client may
         have been cleared by a last will that comes late, that of a connection before this one.
@@ -295,7 +299,7 @@ class Bridge:
 
 
 def _types_of(mappings: Sequence[Mapping]) -> TypeRegistry:
-    """The event types of all mappings; `TypeRegistryError` where two disagree about one."""
+    """Event types of all mappings. Raises `TypeRegistryError` where two disagree about a type."""
     registry = TypeRegistry()
     for mapping in mappings:
         for each in mapping.types:

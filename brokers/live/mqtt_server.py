@@ -1,11 +1,10 @@
 """An MQTT server for first steps and tests: mosquitto where it is installed, else the embedded amqtt.
 
-distced works with any MQTT broker; this starts one where there is none yet. It listens on loopback only and lets
-everybody in, so it is not for production. mosquitto is taken where it can be had, because amqtt is good for some 2,000
-messages a second and for MQTT 3.1.1 only. Both run as a process of their own with a log file, and their end is noticed
-(`alive`).
+distced works with any MQTT broker; this starts one where there is none yet. It listens on loopback only, without access
+control, so it is not for production. mosquitto is preferred where installed, because amqtt handles some 2,000 messages
+a second, and MQTT 3.1.1 only. Both run as a process of their own with a log file, and their end is detected (`alive`).
 
-A free port is reserved by binding a socket that never listens: nobody else is given it, while the server, which binds
+A free port is reserved by binding a socket that never listens: no other process gets it, while the server, which binds
 with SO_REUSEADDR as they all do, may listen there. Asking for a free port and letting it go again was rejected, for
 another process may take it in between.
 """
@@ -33,7 +32,7 @@ from distced.middleware.model.errors import BusError
 Kind: TypeAlias = Literal["auto", "mosquitto", "amqtt"]
 
 MOSQUITTO_PATHS: Final = ("/usr/sbin", "/usr/local/sbin", "/opt/homebrew/sbin")
-"""Where mosquitto is, besides the PATH, which often lacks the folders for administrators."""
+"""Folders of mosquitto besides the PATH, which often lacks the folders for administrators."""
 
 _CONFIGURATION: Final = """\
 # Written by distced for one run.
@@ -56,7 +55,7 @@ _STOP_SECONDS: Final = 5.0
 
 
 class Server:
-    """A running MQTT server; use it as a context manager, or call `stop`. It is stopped when the interpreter ends.
+    """Running MQTT server; a context manager, or call `stop`. It is stopped when the interpreter ends.
 
     Attributes:
         kind: "mosquitto" or "amqtt".
@@ -73,12 +72,12 @@ class Server:
 
     @property
     def url(self) -> str:
-        """What a `Bus` connects to."""
+        """URL for a `Bus`."""
         return f"mqtt://{_in_url(self.host)}:{self.port}"
 
     @property
     def pid(self) -> int:
-        """The server's process."""
+        """Process id of the server."""
         return self._process.pid
 
     @property
@@ -87,17 +86,17 @@ class Server:
         return self._process.poll() is None
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait up to so many seconds for the server to end by itself; whether it has."""
+        """Wait up to `timeout` seconds for the server to end by itself; True where it has."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout)
         return not self.alive
 
     def log(self, lines: int = 10) -> str:
-        """The last lines of the server's log; empty once it is stopped."""
+        """Last lines of the server's log; empty once it is stopped."""
         return _tail(self._log, lines)
 
     def stop(self) -> None:
-        """End the server and remove its folder. Doing so again changes nothing."""
+        """End the server and remove its folder. Idempotent."""
         self._end()
 
     def __enter__(self) -> Self:
@@ -115,7 +114,7 @@ class Server:
 def start_server(
     kind: Kind = "auto", host: str = "127.0.0.1", port: int = 0, *, settings: Sequence[str] = ()
 ) -> Server:
-    """Start an MQTT server and wait until it can be connected to.
+    """Start an MQTT server and wait until it accepts connections.
 
     Args:
         kind: "mosquitto", "amqtt", or "auto" for mosquitto where it is installed and amqtt otherwise.
@@ -162,7 +161,7 @@ def start_server(
 
 
 def find_mosquitto() -> str | None:
-    """The path of mosquitto, or None where it is not installed."""
+    """Path of mosquitto, or None where it is not installed."""
     return shutil.which("mosquitto") or shutil.which("mosquitto", path=os.pathsep.join(MOSQUITTO_PATHS))
 
 
@@ -171,13 +170,13 @@ def _check_loopback(host: str) -> None:
         if host == "localhost" or ipaddress.ip_address(host).is_loopback:
             return
     raise BusError(
-        "a server that lets everybody in listens on loopback only", given=host, allowed="127.0.0.1, ::1, localhost",
+        "a server without access control listens on loopback only", given=host, allowed="127.0.0.1, ::1, localhost",
         advice="for other machines run an MQTT server of your own, with passwords, and name it with --server",
     )  # fmt: skip
 
 
 def _reserve(host: str, port: int) -> socket.socket:
-    """A socket bound to the port, or to a free one, which does not listen."""
+    """Socket bound to the port, or to a free one, that does not listen."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     reserved = socket.socket(family, socket.SOCK_STREAM)
     reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,4 +1,4 @@
-"""A recorder's journal: its state when it last wrote, and every operation since, in one file beside the history.
+"""Journal of a recorder: its state at the last write, and every operation since, in one file beside the history.
 
     PATH/recorders/office.journal
 
@@ -27,13 +27,13 @@ from distced.middleware.model.errors import HistoryError, SnapshotError
 FORMAT: Final = "distced recorder"
 VERSION: Final = 1
 SLACK: Final = 1_000_000
-"""Bytes by which a journal may grow before it is worth the while to put a state into their place."""
+"""Bytes by which a journal may grow before a state replaces its operations."""
 
 _HEAD: Final = struct.Struct("<II")
 
 
 class Journal:
-    """The journal of a recorder, and the lock on it.
+    """Journal of a recorder, and the lock on it.
 
     Attributes:
         path: where it is.
@@ -42,13 +42,13 @@ class Journal:
     """
 
     def __init__(self, root: Path, recorder: str) -> None:
-        """Open it, or make it; `HistoryError` where that cannot be, or another process has it open."""
+        """Open or create it. Raises `HistoryError` where that fails, or another process has it open."""
         self.path = root / RECORDERS / f"{recorder}.journal"
         self.state: bytes | None = None
         self.operations: list[bytes] = []
         self.cut_off = 0
         self._waiting = bytearray()
-        # Whether the file is to be opened anew, behind what is known to be whole.
+        # Whether the file is to be opened again, behind the last whole piece.
         self._torn = False
         self._size = self._least = 0
         try:
@@ -61,7 +61,7 @@ class Journal:
         except OSError:
             self._lock.close()
             raise HistoryError(
-                "a recorder of this name is at work", given=recorder, where=str(root),
+                "a recorder of this name is running", given=recorder, where=str(root),
                 advice="end it first, or give this one another --name",
             ) from None  # fmt: skip
         try:
@@ -77,15 +77,15 @@ class Journal:
 
     @property
     def grown(self) -> bool:
-        """Whether it is worth the while to renew it: it takes twice what its state did, and some more."""
+        """Whether renewing it pays: it takes twice the size of its state, and `SLACK` more."""
         return self._size + len(self._waiting) > 2 * self._least + SLACK
 
     def append(self, operation: bytes) -> None:
-        """Have an operation kept by the next `sync`."""
+        """Queue an operation for the next `sync`."""
         self._waiting += _piece(operation)
 
     def sync(self) -> None:
-        """Bring what waits to the disk; `HistoryError` where that fails, and it waits on."""
+        """Write queued operations to the disk. Raises `HistoryError` where that fails; they stay queued."""
         if not self._waiting:
             return
         try:
@@ -103,7 +103,7 @@ class Journal:
         self._waiting.clear()
 
     def renew(self, state: bytes) -> None:
-        """Put a state in the place of everything that was kept; `HistoryError` where that fails."""
+        """Replace the content by a state. Raises `HistoryError` where that fails."""
         content = _piece(seal(FORMAT, VERSION, state))
         part = self.path.with_name(f".{self.path.name}.part")
         try:
@@ -120,7 +120,7 @@ class Journal:
             raise _unwritable(self.path, error) from None
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close it and release the lock."""
         self._file.close()
         self._lock.close()
 
@@ -158,7 +158,7 @@ class Journal:
 
 
 def sync_path(path: Path) -> None:
-    """Bring a file, or the names in a folder, to the disk."""
+    """Flush a file, or the names in a folder, to the disk."""
     number = os.open(path, os.O_RDONLY)
     try:
         os.fsync(number)
@@ -171,7 +171,7 @@ def _piece(content: bytes) -> bytes:
 
 
 def _pieces(content: bytes, place: int = 0) -> Iterator[bytes]:
-    """The whole pieces from a place on."""
+    """Whole pieces from an offset on."""
     while place + _HEAD.size <= len(content):
         length, checksum = _HEAD.unpack_from(content, place)
         # No piece is empty, but zeros are what some file systems leave at the end after a crash.
@@ -185,7 +185,7 @@ def _pieces(content: bytes, place: int = 0) -> Iterator[bytes]:
 
 
 def _is_followed(content: bytes, place: int) -> bool:
-    """Whether there is a whole piece anywhere behind a place where there is none."""
+    """Whether a whole piece follows an offset without one."""
     return any(next(_pieces(content, each), None) for each in range(place + 1, len(content) - _HEAD.size))
 
 

@@ -1,11 +1,11 @@
-"""What a Ray actor is: a broker node with its connections, and the nodes it has started for detectors of their own.
+"""Ray actor of a broker node, with its connections and the nodes it has started for isolated detectors.
 
 When the process of an actor dies Ray starts it again, and the node comes back under its name. Then, and where it is
 started for a detector, it waits as long as it takes for the MQTT server: Ray does not start again what fails on its way
 up. A node that is started for the first time by a person fails, so that the person is told.
 
 Nodes for detectors (`brokers.node.isolation`) are actors at the same site, which end with the one that has started
-them. Nobody waits for Ray on the thread of a bus: what is to be started and ended is handed to another thread.
+them. The thread of a bus never waits for Ray: starts and ends are handed to another thread.
 """
 
 from __future__ import annotations
@@ -21,33 +21,35 @@ from typing import Any, Final
 
 import structlog
 
-from distced.brokers.cli.node_locations import Seat
+from distced.brokers.core.node_location import NodeLocation
 from distced.brokers.live.node import LiveNode
 from distced.brokers.ray.runtime import actor_name, host_options, last_line
 from distced.detectors.runtime.engines import EngineName
 from distced.middleware.model.errors import BusError
 
 PATIENCE: Final = 20.0
-"""Seconds for an actor of the same name to be gone, of an earlier life of the one that starts it."""
+"""Time for an actor of the same name, of an earlier life of the one that starts it, to end, s."""
 
 _log = structlog.get_logger("distced.node")
 
 
-class Host:
-    """A node, for as long as the actor lives."""
+class NodeActor:
+    """Node with the lifetime of its actor."""
 
-    def __init__(self, url: str, name: str, seat: Seat, reserved: str = "", engine: EngineName = "auto") -> None:
+    def __init__(
+        self, url: str, name: str, location: NodeLocation, reserved: str = "", engine: EngineName = "auto"
+    ) -> None:
         """
         Args:
             url: the MQTT server of the directory.
-            seat: where the node is.
+            location: where the node is.
             reserved: the detector it is started for; empty for any.
             engine: which one runs the detectors.
         """
         import ray
 
         again = ray.get_runtime_context().was_current_actor_reconstructed
-        self.isolated = None if reserved else IsolatedNodes(url, seat, engine)
+        self.isolated = None if reserved else IsolatedNodes(url, location, engine)
         isolate = None if self.isolated is None else self.isolated.start
         release = None if self.isolated is None else self.isolated.end
 
@@ -55,8 +57,8 @@ class Host:
             return LiveNode(
                 url,
                 name,
-                home=seat.home,
-                capacity=seat.capacity,
+                home=location.home,
+                capacity=location.capacity,
                 inspects=not reserved,
                 reserved=reserved,
                 isolate=isolate,
@@ -70,15 +72,15 @@ class Host:
         gc.freeze()
 
     def statistics(self) -> dict[str, int]:
-        """The node's counters."""
+        """Counters of the node."""
         return self.live.statistics()
 
     def process(self) -> int:
-        """The id of the actor's process."""
+        """Process id of the actor."""
         return os.getpid()
 
     def isolated_processes(self) -> dict[str, int]:
-        """The ids of the processes of the nodes that were started for detectors, by the names of the nodes."""
+        """Process ids of the nodes started for detectors, by node name."""
         return {} if self.isolated is None else self.isolated.processes()
 
     def stop(self) -> None:
@@ -89,11 +91,11 @@ class Host:
 
 
 class IsolatedNodes:
-    """The nodes that one node has started for detectors, each an actor at its site."""
+    """Nodes started for detectors by one node, each an actor at its site."""
 
-    def __init__(self, url: str, seat: Seat, engine: EngineName = "auto") -> None:
+    def __init__(self, url: str, location: NodeLocation, engine: EngineName = "auto") -> None:
         self._url = url
-        self._seat = seat
+        self._location = location
         self._engine = engine
         # While a handle is kept the actor lives.
         self._actors: dict[str, Any] = {}
@@ -102,15 +104,15 @@ class IsolatedNodes:
         self._lock = threading.Lock()
 
     def start(self, node: str, detector: str) -> None:
-        """Have a node started, and go on."""
+        """Have a node started, without waiting."""
         self._hand_over(lambda: self._start(node, detector), node)
 
     def end(self, node: str) -> None:
-        """Have a node ended, and go on."""
+        """Have a node ended, without waiting."""
         self._hand_over(lambda: self._end(node), node)
 
     def processes(self) -> dict[str, int]:
-        """The process id of each node that is there."""
+        """Process id of each node that runs."""
         import ray
 
         with self._lock:
@@ -119,7 +121,7 @@ class IsolatedNodes:
         return dict(zip(actors, told, strict=True))
 
     def stop(self) -> None:
-        """End all."""
+        """End all nodes."""
         for node in list(self._actors):
             self.end(node)
         self._thread.shutdown()
@@ -134,11 +136,11 @@ class IsolatedNodes:
     def _start(self, node: str, detector: str) -> None:
         import ray
 
-        actor = ray.remote(Host).options(**host_options(node, self._seat.site))
+        actor = ray.remote(NodeActor).options(**host_options(node, self._location.site))
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
-                started: Any = actor.remote(self._url, node, self._seat, detector, self._engine)
+                started: Any = actor.remote(self._url, node, self._location, detector, self._engine)
                 break
             except ValueError:
                 # The name is taken.
@@ -163,7 +165,7 @@ class IsolatedNodes:
 
 
 def _started(make: Callable[[], LiveNode], *, patient: bool) -> LiveNode:
-    """A node that is connected to the server of the directory."""
+    """Node connected to the server of the directory."""
     while True:
         live = make()
         try:
@@ -171,7 +173,7 @@ def _started(make: Callable[[], LiveNode], *, patient: bool) -> LiveNode:
         except BusError as error:
             if not patient:
                 raise
-            _log.warning("no server to speak to", node=live.node.name, reason=str(error))
+            _log.warning("server unreachable", node=live.node.name, reason=str(error))
         else:
             return live
 
@@ -180,4 +182,4 @@ def _tell_failure(done: Future[Any], node: str) -> None:
     error = done.exception()
     if error is not None:
         reason = last_line(error) if isinstance(error, Exception) else repr(error)
-        _log.warning("a node for one detector has failed", other_node=node, reason=reason)
+        _log.warning("isolated node failed", other_node=node, reason=reason)

@@ -15,16 +15,16 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, Self
 
-from distced.brokers.cli.node_locations import Seat
+from distced.brokers.core.node_location import NodeLocation
 from distced.brokers.live.mqtt_server import Kind, Server, start_server
 from distced.brokers.ray.runtime import check_loopback, import_ray, resources
 from distced.middleware.model.errors import DistcedError
 
 _STORE: Final = 80 * 1024 * 1024
-"""Bytes of the store for objects of each Ray node, which nodes have no use for."""
+"""Size of the object store of each Ray node, bytes; broker nodes do not use it."""
 
 
-class SitesHere:
+class LocalSites:
     """Sites on this machine; a context manager, or `start` and `stop`.
 
     Attributes:
@@ -54,15 +54,15 @@ class SitesHere:
 
     @property
     def url(self) -> str:
-        """The MQTT server of the directory."""
+        """MQTT server of the directory."""
         return self.servers[self.names[0]].url
 
-    def seat(self, site: str, capacity: float = 0.0) -> Seat:
-        """Where a node at a site is."""
-        return Seat(self.servers[site].url, capacity, site)
+    def location(self, site: str, capacity: float = 0.0) -> NodeLocation:
+        """Location of a node at a site."""
+        return NodeLocation(self.servers[site].url, capacity, site)
 
     def start(self) -> Self:
-        """Start the servers and the cluster, and wait until all are there."""
+        """Start the servers and the cluster, and wait until all are up."""
         try:
             for name in self.names:
                 self.servers[name] = self._stack.enter_context(start_server(self._kind))
@@ -74,15 +74,15 @@ class SitesHere:
         return self
 
     def stop(self) -> None:
-        """End all. Who has joined the cluster is to have left it."""
+        """End all. Drivers that have joined the cluster must have left it before."""
         self._stack.close()
 
     def lose(self, site: str) -> None:
-        """Lose the Ray node of a site, not the first, with everything that runs on it, as when its machine fails."""
+        """Kill the Ray node of a site, not the first, with everything that runs on it, as when its machine fails."""
         self._cluster.remove_node(self._nodes.pop(site), allow_graceful=False)
 
     def bring_back(self, site: str) -> None:
-        """Give a site a Ray node again."""
+        """Start a Ray node at a site again."""
         self._nodes[site] = self._add(site)
         self._cluster.wait_for_nodes()
 

@@ -11,13 +11,13 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Self, TypeAlias
 
-from distced.brokers.cli.node_locations import Seat
+from distced.brokers.core.node_location import NodeLocation
 from distced.brokers.ray.runtime import Runtime, host_options, last_line
 from distced.detectors.runtime.engines import EngineName
 from distced.middleware.model.errors import DistcedError
 
-Names: TypeAlias = Sequence[str] | Mapping[str, Seat]
-"""The names of nodes, all at home at the server of the directory; or where each is."""
+Names: TypeAlias = Sequence[str] | Mapping[str, NodeLocation]
+"""Names of nodes, all at home at the server of the directory; or the location of each."""
 
 
 class RayNodes:
@@ -25,7 +25,7 @@ class RayNodes:
 
     Attributes:
         names: the nodes.
-        seats: where each is.
+        locations: where each is.
         url: the MQTT server of the directory.
     """
 
@@ -36,9 +36,9 @@ class RayNodes:
             address: of a Ray cluster that runs, `host:port` or `auto`; empty for one of its own on this machine.
             engine: which one runs the detectors; `auto` for the one that costs less.
         """
-        self.seats = _seats(nodes)
+        self.locations = _locations(nodes)
         self.url = url
-        self.names = tuple(self.seats)
+        self.names = tuple(self.locations)
         self._runtime = Runtime(address)
         self._engine = engine
         self._actors: dict[str, Any] = {}
@@ -47,15 +47,17 @@ class RayNodes:
         """Start or join Ray, start the hosts, and wait until every node is connected.
 
         Raises:
-            DistcedError: where that does not come about in so many seconds; at once for a site that no Ray node offers.
+            DistcedError: where that takes longer than `timeout` seconds; at once for a site that no Ray node offers.
         """
-        from distced.brokers.ray.actor import Host
+        from distced.brokers.ray.actor import NodeActor
 
         try:
-            ray = self._runtime.start(len(self.names), {seat.site for seat in self.seats.values() if seat.site})
-            for name, seat in self.seats.items():
-                actor = ray.remote(Host).options(**host_options(name, seat.site))
-                self._actors[name] = actor.remote(self.url, name, seat, engine=self._engine)
+            ray = self._runtime.start(
+                len(self.names), {location.site for location in self.locations.values() if location.site}
+            )
+            for name, location in self.locations.items():
+                actor = ray.remote(NodeActor).options(**host_options(name, location.site))
+                self._actors[name] = actor.remote(self.url, name, location, engine=self._engine)
             ray.get([each.process.remote() for each in self._actors.values()], timeout=timeout)
         except DistcedError:
             self.stop()
@@ -71,7 +73,7 @@ class RayNodes:
         return self
 
     def stop(self) -> None:
-        """End the nodes, then Ray, or what this process has to do with it."""
+        """End the nodes, then Ray, or the connection of this process to it."""
         if self._runtime.started and self._actors:
             import ray
 
@@ -85,15 +87,15 @@ class RayNodes:
         self._runtime.stop()
 
     def statistics(self) -> dict[str, dict[str, int]]:
-        """The counters of each node."""
+        """Counters of each node."""
         return self._ask("statistics")
 
     def processes(self) -> dict[str, int]:
-        """The process id of each host."""
+        """Process id of each host."""
         return self._ask("process")
 
     def isolated_processes(self) -> dict[str, int]:
-        """The process id of each node that was started for a detector that is to be isolated, by the node's name."""
+        """Process id of each node started for an isolated detector, by node name."""
         return {name: process for each in self._ask("isolated_processes").values() for name, process in each.items()}
 
     def _ask(self, what: str) -> dict[str, Any]:
@@ -115,18 +117,18 @@ class LocalNodes:
     They cannot give a detector a process of its own.
 
     Attributes:
-        names, seats, url: as in `RayNodes`.
+        names, locations, url: as in `RayNodes`.
     """
 
     def __init__(self, url: str, nodes: Names, *, engine: EngineName = "auto") -> None:
         from distced.brokers.live.node import LiveNode
 
-        self.seats = _seats(nodes)
+        self.locations = _locations(nodes)
         self.url = url
-        self.names = tuple(self.seats)
+        self.names = tuple(self.locations)
         self._nodes = [
-            LiveNode(url, name, home=seat.home, capacity=seat.capacity, engine=engine)
-            for name, seat in self.seats.items()
+            LiveNode(url, name, home=location.home, capacity=location.capacity, engine=engine)
+            for name, location in self.locations.items()
         ]
 
     def start(self) -> Self:
@@ -145,7 +147,7 @@ class LocalNodes:
             node.stop()
 
     def statistics(self) -> dict[str, dict[str, int]]:
-        """The counters of each node."""
+        """Counters of each node."""
         return {each.node.name: each.statistics() for each in self._nodes}
 
     def __enter__(self) -> Self:
@@ -155,7 +157,7 @@ class LocalNodes:
         self.stop()
 
 
-def _seats(nodes: Names) -> dict[str, Seat]:
+def _locations(nodes: Names) -> dict[str, NodeLocation]:
     if len(set(nodes)) != len(nodes) or not nodes:
         raise DistcedError("not the names of broker nodes", given=", ".join(nodes), allowed="one or more, each once")
-    return dict(nodes) if isinstance(nodes, Mapping) else {name: Seat() for name in nodes}
+    return dict(nodes) if isinstance(nodes, Mapping) else {name: NodeLocation() for name in nodes}

@@ -1,12 +1,13 @@
-"""Ray itself: a cluster of its own on this machine, or one that runs and is joined; and how actors are pinned to sites.
+"""Ray itself: a cluster of its own on this machine, or a running one that is joined; and the pinning of actors to
+sites.
 
 A Ray node offers its site as a custom resource, `site:<name>`, and an actor that asks for a thousandth of it is started
 there and nowhere else, also when it is started again. Node affinity was rejected: the soft kind is not kept, and the
 hard kind never starts an actor on another machine of the site. Actors end with the process that started them; detached
-ones were rejected, for nobody would be left to end them.
+ones were rejected, for no process would be left to end them.
 
-A cluster of its own binds to loopback and lets everybody on this machine in. Who may do what in a cluster that is
-joined is the business of those who run it.
+A cluster of its own binds to loopback and admits any user of this machine. Access to a joined cluster is up to its
+operators.
 """
 
 from __future__ import annotations
@@ -24,27 +25,27 @@ from typing import Any, Final
 from distced.middleware.model.errors import DistcedError
 
 RESTARTS: Final = 100
-"""How often Ray starts an actor again."""
+"""Restarts of an actor by Ray."""
 
 NAMESPACE: Final = "distced"
-"""Where actors are found under their names, by all who have joined the cluster."""
+"""Namespace of the actors' names in the cluster."""
 
 _SHARE: Final = 0.001
-"""Of the resource of a site: a thousand actors are to have room."""
+"""Share of a site's resource for an actor: a thousand actors must fit."""
 
 _PREFIX: Final = "site:"
 
 _KNOCK: Final = 5.0
-"""Seconds for a cluster to answer."""
+"""Time for a cluster to answer, s."""
 
 
 def resources(sites: Iterable[str]) -> dict[str, float]:
-    """What a Ray node at these sites offers."""
+    """Custom resources of a Ray node at these sites."""
     return {f"{_PREFIX}{site}": 1.0 for site in sites}
 
 
 def host_options(node: str, site: str) -> dict[str, Any]:
-    """How the actor of a broker node is started; at any site where none is named."""
+    """Options of the actor of a broker node; at any site where none is named."""
     pinned = {f"{_PREFIX}{site}": _SHARE} if site else {}
     return {
         "name": actor_name(node),
@@ -56,18 +57,18 @@ def host_options(node: str, site: str) -> dict[str, Any]:
 
 
 def actor_name(node: str) -> str:
-    """What the actor of a broker node is called."""
+    """Name of the actor of a broker node."""
     return f"distced-{node}"
 
 
 def import_ray(*, loopback: bool) -> Any:
-    """Ray, told before it is imported whether it is to keep to loopback."""
+    """Import Ray, after its environment says whether to keep to loopback."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     if loopback:
         # Without it Ray takes an address of the machine in place of the loopback one, and listens on all of them.
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
-        # Only this machine reaches what binds to loopback; so it asks nobody who they are.
+        # Only this machine reaches loopback, so no authentication is needed.
         os.environ.setdefault("RAY_AUTH_MODE", "disabled")
     try:
         import ray
@@ -79,7 +80,7 @@ def import_ray(*, loopback: bool) -> Any:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether the address of a cluster, `host:port`, is on this machine and nowhere else; not of `auto`."""
+    """Whether the address of a cluster, `host:port`, is on this machine only; not of `auto`."""
     host = address.rpartition(":")[0].strip("[]") or address
     with suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
@@ -100,7 +101,7 @@ class Runtime:
         self._folder = ""
 
     def start(self, cpus: int, sites: Iterable[str]) -> Any:
-        """Start a cluster that offers these sites, or join the one there is; the module ray.
+        """Start a cluster that offers these sites, or join the running one; the module ray.
 
         Args:
             cpus: how many actors are to start side by side, in a cluster of its own.
@@ -134,7 +135,7 @@ class Runtime:
         return ray
 
     def stop(self) -> None:
-        """Leave the cluster, which ends one of its own."""
+        """Leave the cluster, and end one of its own."""
         if self.started:
             self.started = False
             ray = import_ray(loopback=False)
@@ -170,28 +171,28 @@ class Runtime:
 
 
 def _knock(address: str) -> None:
-    """Raise an error where nobody is at an address: Ray itself would go on trying for minutes."""
+    """Raise an error where nothing listens at an address: Ray itself would retry for minutes."""
     if address != "auto":
         host, _, port = address.rpartition(":")
         socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK).close()
 
 
 def offered_sites(ray: Any) -> set[str]:
-    """The sites that Ray nodes offer which are there."""
+    """Sites offered by live Ray nodes."""
     alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     return {name.removeprefix(_PREFIX) for each in alive for name in each if name.startswith(_PREFIX)}
 
 
 def check_loopback(host: str) -> None:
-    """Raise an error where Ray is to be seen from elsewhere."""
+    """Raise an error where Ray would be reachable from elsewhere."""
     if not ipaddress.ip_address(host).is_loopback:
         raise DistcedError(
-            "Ray listens beyond loopback, and lets everybody in",
+            "Ray listens beyond loopback, without access control",
             given=host,
             advice="set RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 before anything imports Ray",
         )
 
 
 def last_line(error: Exception) -> str:
-    """What an error of Ray's comes down to: the last line of many."""
+    """Cause in an error of Ray: the last line of many."""
     return (str(error).strip().splitlines() or [type(error).__name__])[-1].strip()

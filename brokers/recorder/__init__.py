@@ -1,1 +1,1 @@
-"""The recorder: what guaranteed detection would consume, written into a history (docs/how-to/history.md)."""
+"""Recorder of the events that guaranteed detection would consume, into a history (docs/how-to/history.md)."""

@@ -1,4 +1,4 @@
-"""What a recorder wants to have done: what every participant may want, operations kept, and batches written."""
+"""Effects of a recorder: those of every participant, operations journaled, and batches written."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from distced.brokers.recorder.state import Batch
 
 
 class Append(msgspec.Struct, frozen=True):
-    """Keep an operation, packed, before anything is acknowledged that came until now."""
+    """Journal an operation, packed, before anything received until now is acknowledged."""
 
     operation: bytes
 
 
 class Write(msgspec.Struct, frozen=True):
-    """Write a batch; what was kept before it is not needed then."""
+    """Write a batch; operations journaled before it are not needed then."""
 
     batch: Batch
 
 
-Wish: TypeAlias = Effect | Append | Write
-"""What a recorder wants to have done."""
+RecorderEffect: TypeAlias = Effect | Append | Write

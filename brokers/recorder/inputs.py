@@ -1,130 +1,209 @@
-"""Whom a recorder waits for: the sources of its types, and the detectors whose composite events it records.
+"""Inputs of a recorder: the sources of its types, and the detectors whose composite events it records.
 
-Sources are announced and leave; detectors come, move, are copied and go. Who is waited for has to be heard before it
-publishes, and who is not waited for any more has to be heard until what it has published is here.
+Sources are announced and leave; detectors come, move, are replicated and go. An input has to be heard before it
+publishes, and one that is not waited for any more has to be heard until its last events have arrived.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Final
 
 from distced.brokers.core.barriers import Homes
 from distced.brokers.core.directory import Directory
-from distced.brokers.core.directory_handshake import Asking
-from distced.brokers.core.effects import Effect
+from distced.brokers.core.effects import Effect, Note, Publish
 from distced.brokers.core.replica_streams import Streams
-from distced.brokers.recorder.event_routes import Routes
-from distced.brokers.recorder.interest import Interest
-from distced.brokers.recorder.memory import Memory
-from distced.brokers.recorder.state import Joined, Left
-from distced.brokers.recorder.topic_filters import Filters
-from distced.middleware.wire.directory_entries import SourceEntry
+from distced.brokers.recorder.state import Joined, JournaledState, Left, RecorderState
+from distced.middleware.model.event_types import EventType
+from distced.middleware.wire.administration import Acknowledgement
+from distced.middleware.wire.codec import encode
+from distced.middleware.wire.directory_entries import DetectorEntry, SourceEntry
+from distced.middleware.wire.directory_handshake import DirectoryHandshake
+
+KEPT: Final = ("type", "source", "detector")
+"""Kinds of directory entries that a recorder reads."""
 
 
-class Awaited:
-    """Whom a recorder waits for."""
+class Interest:
+    """Entries of the directory that concern a recorder: sources and detectors of its types."""
+
+    def __init__(self, state: RecorderState, directory: Directory) -> None:
+        self._state = state
+        self._directory = directory
+        # What was said once already.
+        self._said: set[str] = set()
+
+    @property
+    def wants(self) -> tuple[str, ...] | None:
+        """Types that are recorded; None for all."""
+        return self._state.wants
+
+    def reads(self, entry: SourceEntry | None) -> bool:
+        """Whether events of a source are recorded."""
+        return entry is not None and any(map(self._state.wants_type, entry.types))
+
+    def sources(self) -> list[SourceEntry]:
+        """Sources whose events are recorded."""
+        return [each for each in self._directory.sources.values() if self.reads(each)]
+
+    def detectors(self) -> set[str]:
+        """Detectors whose composite events are recorded."""
+        return {
+            name
+            for name, entry in self._directory.detectors.items()
+            if entry.publishes and entry.policy == "guaranteed" and self._state.wants_type(entry.publishes)
+        }
+
+    def published_at(self, detector: str) -> tuple[str, ...]:
+        """Homes where a detector or a replica of it publishes."""
+        entry = self._directory.detectors.get(detector)
+        return () if entry is None else tuple(sorted({entry.home, *entry.copies.values()}))
+
+    def about_detector(self, name: str, entry: DetectorEntry | None) -> list[Note]:
+        """Notes on a detector: composite events of best effort are not recorded, for they are never complete."""
+        if entry is None or entry.policy == "guaranteed" or not entry.publishes:
+            return []
+        if name in self._said or not self._state.wants_type(entry.publishes):
+            return []
+        self._said.add(name)
+        note = "composite events detected by best effort are not recorded: they are never known to be complete"
+        return [Note("warning", note, {"type": entry.publishes, "detector": name})]
+
+    def about_type(self, name: str, entry: EventType | None) -> list[Note]:
+        """Notes on a type: nothing is published under a derived one."""
+        named = self.wants is not None and name in self.wants
+        if entry is None or entry.derived is None or not named or name in self._said:
+            return []
+        self._said.add(name)
+        note = "nothing is published under a derived type: record the type that it is derived from"
+        return [Note("warning", note, {"type": name, "base": entry.derived.base})]
+
+
+class Inputs:
+    """Sources and detectors a recorder waits for."""
 
     def __init__(
         self,
-        memory: Memory,
+        journaled: JournaledState,
         directory: Directory,
         interest: Interest,
         streams: dict[str, Streams],
         *,
         homes: Homes,
-        filters: Filters,
-        routes: Routes,
-        asking: Asking,
+        handshake: DirectoryHandshake,
+        published: dict[str, str],
+        renew_filters: Callable[[], list[Effect]],
+        forget_routes: Callable[[], None],
+        acknowledged_at: Callable[[str], str],
     ) -> None:
         """
         Args:
-            streams: where the detectors that are waited for are heard.
+            streams: of the detectors that are waited for.
+            published: the types they publish; kept up to date.
+            acknowledged_at: the topic at which a source is acknowledged.
         """
-        self._memory = memory
-        self._keeper = memory.keeper
+        self._journaled = journaled
+        self._state = journaled.state
         self._directory = directory
         self._interest = interest
         self._streams = streams
         self._homes = homes
-        self._filters = filters
-        self._routes = routes
-        self._asking = asking
+        self._handshake = handshake
+        self._published = published
+        self._renew_filters = renew_filters
+        self._forget_routes = forget_routes
+        self._acknowledged_at = acknowledged_at
+        # Acknowledgements held back while the directory is read, by source.
+        self._unsent: dict[str, Publish] = {}
 
     def resume(self) -> None:
-        """Listen to the detectors that an earlier life has waited for."""
+        """Subscribe to the detectors that an earlier life has waited for."""
         for each in self._interest.detectors():
-            if each in self._keeper.joined:
+            if each in self._state.joined:
                 self._streams[each] = Streams(self._interest.published_at(each))
-                self._routes.names[each] = self._directory.detectors[each].publishes
+                self._published[each] = self._directory.detectors[each].publishes
 
     def renew(self, now: int) -> list[Effect]:
-        """Wait for those that were remembered, where other types are recorded now; and no more for others."""
+        """Wait for the remembered inputs of the types recorded now, and for no others."""
         for name, entry in self._directory.sources.items():
-            if self._interest.reads(entry) and name not in self._keeper.joined:
+            if self._interest.reads(entry) and name not in self._state.joined:
                 self._join(name, entry, now)
-        for name, home in list(self._keeper.joined.items()):
+        for name, home in list(self._state.joined.items()):
             if home is not None and not self._interest.reads(self._directory.sources.get(name)):
                 self._leave(name, now)
         return self.listen(now)
 
     def source_changed(self, name: str, entry: SourceEntry | None, now: int) -> list[Effect]:
-        """A source was announced, or has changed or left."""
+        """A source was announced, has changed or left."""
         reads = self._interest.reads(entry)
         effects: list[Effect] = []
-        if not reads and name in self._keeper.joined:
+        if not reads and name in self._state.joined:
             # Its last events have come when its server has handed them on; its end is told by that of the directory.
-            home = self._keeper.joined[name] or ""
+            home = self._state.joined[name] or ""
             effects += self._behind({home}, lambda now: self._leave(name, now), now)
         if entry is None:
             return effects
-        watermark = max(entry.watermark, self._keeper.floor)
+        watermark = max(entry.watermark, self._state.floor)
         if reads:
             watermark = max(watermark, self._join(name, entry, now))
         # Before it publishes it has to be heard.
-        effects += self._filters.renew()
+        effects += self._renew_filters()
         homes = {entry.home} if reads else ()
-        return [*effects, *self._behind(homes, lambda _: self._asking.acknowledge(name, watermark), now)]
+        return [*effects, *self._behind(homes, lambda _: self._acknowledge(name, watermark), now)]
 
     def listen(self, now: int) -> list[Effect]:
         """Wait for the detectors whose composite events are recorded, and for no others."""
         effects: list[Effect] = []
         wanted = self._interest.detectors()
         for each in sorted(wanted):
-            if each not in self._keeper.joined:
-                self._memory.join(Joined(each, None, self._keeper.floor, 0, now))
+            if each not in self._state.joined:
+                self._journaled.join(Joined(each, None, self._state.floor, 0, now))
             homes = self._interest.published_at(each)
-            self._routes.names[each] = self._directory.detectors[each].publishes
+            self._published[each] = self._directory.detectors[each].publishes
             streams = self._streams.setdefault(each, Streams(homes))
             streams.want(homes)
             for home in sorted(streams.homes - set(homes)):
                 effects += self._behind({home}, partial(self._lost_home, streams, each, home), now)
-        for each, at_home in list(self._keeper.joined.items()):
+        for each, at_home in list(self._state.joined.items()):
             if at_home is None and each not in wanted:
                 at = self._streams[each].homes if each in self._streams else ()
                 effects += self._behind(at, partial(self._disconnect, each), now)
         return effects
 
+    def unsent(self) -> list[Publish]:
+        """Acknowledgements held back until the directory was read."""
+        acks, self._unsent = self._unsent, {}
+        return list(acks.values())
+
+    def _acknowledge(self, source: str, watermark: int) -> list[Effect]:
+        """Acknowledge a source, now or once the directory is read: then the server has taken all subscriptions."""
+        ack = Publish(self._acknowledged_at(source), encode(Acknowledgement(watermark)))
+        if not self._handshake.reading:
+            return [ack]
+        self._unsent[source] = ack
+        return []
+
     def _join(self, name: str, entry: SourceEntry, now: int) -> int:
-        return self._memory.join(Joined(name, entry.home, entry.watermark, entry.lease, now))
+        return self._journaled.join(Joined(name, entry.home, entry.watermark, entry.lease, now))
 
     def _leave(self, name: str, now: int) -> list[Effect]:
-        if name in self._keeper.joined and not self._interest.reads(self._directory.sources.get(name)):
-            self._memory.do(Left(name, now))
+        if name in self._state.joined and not self._interest.reads(self._directory.sources.get(name)):
+            self._journaled.do(Left(name, now))
         return []
 
     def _disconnect(self, detector: str, now: int) -> list[Effect]:
-        if detector in self._keeper.joined and detector not in self._interest.detectors():
-            self._memory.do(Left(detector, now))
+        if detector in self._state.joined and detector not in self._interest.detectors():
+            self._journaled.do(Left(detector, now))
             self._streams.pop(detector, None)
-            self._routes.names.pop(detector, None)
-            self._routes.forget()
-        return self._filters.renew()
+            self._published.pop(detector, None)
+            self._forget_routes()
+        return self._renew_filters()
 
     def _lost_home(self, streams: Streams, detector: str, home: str, now: int) -> list[Effect]:
         if home not in self._interest.published_at(detector) and home in streams.homes:
             streams.lost(home)
-        return self._filters.renew()
+        return self._renew_filters()
 
     def _behind(self, homes: Iterable[str], then: Callable[[int], list[Effect]], now: int) -> list[Effect]:
         return self._homes.flush(homes, then, now)

@@ -1,14 +1,14 @@
-"""A recorder: it is told what messages arrive and what time it is, and says what is to be kept, and written.
+"""Recorder, sans-I/O: messages and the time in, operations to be journaled and batches to be written out.
 
 Design, sections 3 and 4. It takes part in the protocol of sources as a broker node does: it is in the directory, so
 sources wait until it counts with them; it waits for sources and for the detectors whose composite events it records; it
 fences them off when their leases run out or an administrator says so. Like a node it is sans-I/O.
 
-It consists of whom it waits for (`awaited`), what it is subscribed to (`filters`), what topics lead to (`routes`), what
-of the directory concerns it (`interest`), whether it has read that (`asking`), and what it remembers (`memory`).
+It consists of its inputs, the MQTT filters they need, the routes of topics, the handshake with the directory, and its
+state, of which every operation is journaled.
 
 To be a node with a detector that matches every event was rejected. Subscriptions would be placed there; and a detector
-begins anew when it is lost, where a recorder has to go on.
+starts again when it is lost, where a recorder has to continue.
 """
 
 from __future__ import annotations
@@ -22,26 +22,37 @@ from msgspec.structs import replace
 from distced.brokers.core.barriers import Homes
 from distced.brokers.core.dead_letters import DeadLetters
 from distced.brokers.core.directory import Change, Directory
-from distced.brokers.core.directory_handshake import Asking
 from distced.brokers.core.effects import Effect, Note, Publish
 from distced.brokers.core.replica_streams import Streams
-from distced.brokers.recorder.effects import Wish, Write
-from distced.brokers.recorder.event_routes import Route, Routes
-from distced.brokers.recorder.inputs import Awaited
-from distced.brokers.recorder.interest import KEPT, Interest
-from distced.brokers.recorder.memory import Memory
-from distced.brokers.recorder.state import Beat, Begun, Cut, Entered, Fenced, Keeper, Listening, Met, Wanted
-from distced.brokers.recorder.topic_filters import Filters
+from distced.brokers.core.topic_routes import TopicRoute, TopicRoutes
+from distced.brokers.recorder.effects import Append, RecorderEffect, Write
+from distced.brokers.recorder.inputs import KEPT, Inputs, Interest
+from distced.brokers.recorder.state import (
+    Beat,
+    Begun,
+    Entered,
+    Fenced,
+    JournaledState,
+    Met,
+    RecorderState,
+    Resubscribed,
+    StableCut,
+    TypesChosen,
+)
+from distced.brokers.recorder.topic_filters import RecorderFilters
 from distced.middleware.history.layout import RecorderNote
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import MINUTE, SECOND
-from distced.middleware.wire.directory_entries import RECORDER, Heartbeat, RecorderEntry, decode, encode
+from distced.middleware.wire.administration import Heartbeat
+from distced.middleware.wire.codec import decode, encode
+from distced.middleware.wire.directory_entries import RECORDER, RecorderEntry
+from distced.middleware.wire.directory_handshake import DirectoryHandshake
 from distced.middleware.wire.frames import decode_any
-from distced.middleware.wire.topics import ROOT, Area, parse_topic
+from distced.middleware.wire.topics import ROOT, Area, administration_topic, parse_topic
 
 CONFIRM_WITHIN: Final = 30 * SECOND
-"""How long after a reconnection entries of the directory may stay away, ns."""
+"""Time after a reconnection for entries of the directory to be delivered again, ns."""
 
 
 class Recorder:
@@ -49,7 +60,7 @@ class Recorder:
 
     Attributes:
         name: unlike all other recorders.
-        keeper: what it remembers.
+        state: its state.
         directory: what is known.
         flush_every: how long what is stable waits until it is written, at most, ns.
         flush_events: how many events wait, at most.
@@ -61,7 +72,7 @@ class Recorder:
         self,
         name: str,
         now: int,
-        keeper: Keeper | None = None,
+        state: RecorderState | None = None,
         *,
         types: Iterable[str] | None,
         flush_every: int = MINUTE,
@@ -71,12 +82,12 @@ class Recorder:
     ) -> None:
         """
         Args:
-            keeper: what an earlier life remembered; None for nothing.
+            state: that of an earlier life; None for none.
             types: the names of the types to record, primitive or composite; None for all.
             home: the server of its site; empty for that of the directory.
         """
         self.name = name
-        self.keeper = Keeper() if keeper is None else keeper
+        self.state = RecorderState() if state is None else state
         self.directory = Directory()
         self.flush_every = flush_every
         self.flush_events = flush_events
@@ -87,60 +98,69 @@ class Recorder:
         self.homes = Homes(speaker, root, first=max(now // 1_000, 0))
         self._root = root
         self._entry = RecorderEntry(now, None if types is None else tuple(sorted(set(types))), home)
-        # Where the detectors that are waited for are heard.
+        # Of the detectors that are waited for: their streams, and the types they publish.
         self._streams: dict[str, Streams] = {}
-        self._memory = Memory(self.keeper)
-        self._routes = Routes(self.directory)
-        self._interest = Interest(self.keeper, self.directory)
-        self._filters = Filters(name, root, self._interest, self._streams, self.homes)
-        self._asking = Asking(speaker, root, self.homes.topic, now)
-        self._awaited = Awaited(
-            self._memory, self.directory, self._interest, self._streams,
-            homes=self.homes, filters=self._filters, routes=self._routes, asking=self._asking,
-        )  # fmt: skip
+        published: dict[str, str] = {}
+        self._journaled = JournaledState(self.state)
+        self._routes = TopicRoutes(self.directory, lambda detector: published.get(detector, ""))
+        self._interest = Interest(self.state, self.directory)
+        self._filters = RecorderFilters(name, root, self._interest, self._streams, self.homes)
+        self._handshake = DirectoryHandshake(speaker, root)
+        self._inputs = Inputs(
+            self._journaled,
+            self.directory,
+            self._interest,
+            self._streams,
+            homes=self.homes,
+            handshake=self._handshake,
+            published=published,
+            renew_filters=self._filters.renew,
+            forget_routes=self._routes.forget,
+            acknowledged_at=lambda source: administration_topic("ack", source, speaker, root=root),
+        )
         self._stopped = False
         self._cut_at = now
         self._up: set[str] = set()
         self._lost_at: dict[str, int] = {}
-        # Since when a connection stands over which everything was subscribed to anew, until that is in force.
+        # Start of a connection over which everything was subscribed to again, until that is in force; ns.
         self._anew: int | None = None
         # Entries from before that have not shown up again, and until when they may.
         self._unconfirmed: set[tuple[str, str]] = set()
         self._confirm_until = now
         self._has_namesake = False
-        for (kind, entry), payload in self.keeper.entries.items():
+        for (kind, entry), payload in self.state.entries.items():
             self.directory.read((kind, entry), payload, where="what was remembered")
 
     @property
     def types(self) -> tuple[str, ...] | None:
-        """The types it records; None for all."""
+        """Types it records; None for all."""
         return self._entry.types
 
     def filters(self, home: str) -> list[str]:
-        """What it listens to at a server."""
+        """MQTT filters at a server."""
         return self._filters.at(home)
 
     # From the driver.
 
-    def begin(self, now: int, beyond: int | None = None, noted: RecorderNote | None = None) -> list[Wish]:
-        """Before it is connected: what it is to hear of what its server has kept.
+    def begin(self, now: int, beyond: int | None = None, noted: RecorderNote | None = None) -> list[RecorderEffect]:
+        """Effects before the first connection: subscriptions for messages that its server has queued.
 
         Args:
             beyond: of one that remembers nothing: no event with `hi` at or before this is to be recorded, ns.
             noted: of one that remembers nothing: what an earlier life has noted in the history.
         """
-        if self.keeper.wants != self.types:
-            self._memory.do(Wanted(self.types))
-        if beyond is not None and self.keeper.policy.watermark is None:
+        if self.state.wants != self.types:
+            self._journaled.do(TypesChosen(self.types))
+        if beyond is not None and self.state.policy.watermark is None:
             begun = Begun(beyond)
             if noted is not None and noted.watermark is not None:
                 begun = Begun(beyond, noted.since, noted.gaps, noted.watermark)
-            self._memory.do(begun)
-        self._awaited.resume()
+            self._journaled.do(begun)
+        self._inputs.resume()
         return self._done(self._filters.renew())
 
-    def connected(self, now: int, *, resumed: bool) -> list[Wish]:
-        """The connection to the server of the directory stands, perhaps again.
+    def connected(self, now: int, *, resumed: bool) -> list[RecorderEffect]:
+        """Effects of a connection to the server of the directory, perhaps a repeated one.
 
         Args:
             resumed: whether the server has kept what came meanwhile.
@@ -148,109 +168,109 @@ class Recorder:
         effects = self._meet("", now, resumed)
         self._unconfirmed = {(kind, name) for kind, name in self.directory.names() if kind in KEPT and kind != "type"}
         self._confirm_until = now + CONFIRM_WITHIN
-        question = self._asking.begin(now)
-        return self._done([*effects, *self._awaited.renew(now), *self._filters.renew(), question])
+        question = self._handshake.begin(now)
+        return self._done([*effects, *self._inputs.renew(now), *self._filters.renew(), question])
 
-    def linked(self, home: str, now: int, *, resumed: bool) -> list[Wish]:
-        """A connection to another server stands, perhaps again."""
+    def linked(self, home: str, now: int, *, resumed: bool) -> list[RecorderEffect]:
+        """Effects of a connection to another server, perhaps a repeated one."""
         return self._done([*self._meet(home, now, resumed), *self.homes.linked(home, now)])
 
     def lost(self, home: str, now: int) -> None:
-        """A connection is lost. Meanwhile no lease of a source there runs out, for what it says is kept."""
+        """Effects of a lost connection. Meanwhile no lease of a source there expires, for its messages are queued."""
         if home in self._up:
             self._up.discard(home)
             self._lost_at[home] = now
 
     def will(self) -> Publish:
-        """What is to be published when the recorder is lost."""
+        """Last will: published when the recorder is lost."""
         return Publish(self._filters.topic, b"", retain=True)
 
-    def stop(self, now: int) -> list[Wish]:
-        """The recorder is to end: what is stable is written."""
+    def stop(self, now: int) -> list[RecorderEffect]:
+        """Effects of the end: stable events are written."""
         self._stopped = True
         return self._done([*self._write(now), self.will()])
 
-    def receive(self, topic: str, payload: bytes, now: int, home: str = "") -> list[Wish]:
-        """A message has arrived, over the connection to this home."""
+    def receive(self, topic: str, payload: bytes, now: int, home: str = "") -> list[RecorderEffect]:
+        """Effects of a message over the connection to this home."""
         try:
             return self._done(self._received(topic, payload, now, home))
         except DistcedError as error:
             return self._done([self.dead_letters.message("malformed", str(error), topic, payload)])
 
-    def tick(self, now: int) -> list[Wish]:
-        """Time has passed; call it a few times a second."""
-        effects: list[Wish] = [*self.homes.tick(self._filters.homes, now), *self._asking.again(now)]
-        if self._unconfirmed and self._asking.settled and now > self._confirm_until:
+    def tick(self, now: int) -> list[RecorderEffect]:
+        """Effects of the time; call it a few times a second."""
+        effects: list[RecorderEffect] = [*self.homes.tick(self._filters.homes, now), *self._handshake.again(now)]
+        if self._unconfirmed and self._handshake.settled and now > self._confirm_until:
             missing, self._unconfirmed = self._unconfirmed, set()
             for kind, name in sorted(missing):
                 effects += self._changed(self.directory.read((kind, name), b"", where="the directory"), b"", now)
-        for source in self.keeper.expired(now):
-            if (self.keeper.joined.get(source) or "") in self._up:
-                self._memory.do(Fenced(source, now))
+        for source in self.state.expired(now):
+            if (self.state.joined.get(source) or "") in self._up:
+                self._journaled.do(Fenced(source, now))
                 fields: dict[str, object] = {"source": source, "reason": "its lease has run out"}
                 effects.append(Note("warning", "source fenced off", fields))
         # Nor does it wait for a clock that was set back.
-        if len(self.keeper.stable) >= self.flush_events or abs(now - self._cut_at) >= self.flush_every:
+        if len(self.state.stable) >= self.flush_events or abs(now - self._cut_at) >= self.flush_every:
             effects += self._write(now)
         return self._done(effects)
 
     def status(self) -> dict[str, Any]:
-        """How it goes: counts, what waits, how far it is, and for whom it waits."""
-        policy = self.keeper.policy
+        """Counts, events waiting, watermark, and sources waited for."""
+        policy = self.state.policy
         return {
-            **self.keeper.counts,
+            **self.state.counts,
             "dead_letters": sum(self.dead_letters.counts.values()),
-            "waiting": len(policy.waiting) + len(self.keeper.stable),
+            "waiting": len(policy.waiting) + len(self.state.stable),
             "sources": len(policy.sources),
             "watermark": policy.watermark,
             "holding": policy.holding(),
-            "gaps": len(self.keeper.gaps),
+            "gaps": len(self.state.gaps),
         }
 
     # What is to be done.
 
-    def _done(self, effects: Iterable[Wish]) -> list[Wish]:
-        """What was kept comes first: what is written and acknowledged rests on it."""
-        wishes = list(effects)
-        return [*self._memory.taken(), *wishes]
+    def _done(self, effects: Iterable[RecorderEffect]) -> list[RecorderEffect]:
+        """Effects, operations to be journaled first: batches and acknowledgements rest on them."""
+        done = list(effects)
+        return [*(Append(each) for each in self._journaled.taken()), *done]
 
-    def _write(self, now: int) -> list[Wish]:
+    def _write(self, now: int) -> list[RecorderEffect]:
         self._cut_at = now
-        batch = self._memory.do(Cut(now))
+        batch = self._journaled.do(StableCut(now))
         assert batch is not None
         return [Write(batch)]
 
-    def _meet(self, home: str, now: int, resumed: bool) -> list[Wish]:
+    def _meet(self, home: str, now: int, resumed: bool) -> list[RecorderEffect]:
         self._up.add(home)
         if not home:
             self.announced = False
             self._anew = None if resumed else now
         missing = None
-        if home in self.keeper.met and not resumed:
-            missing = min(self._lost_at.get(home, now), max(self.keeper.heard, 0))
-        self._memory.do(Met(home, missing, now))
+        if home in self.state.met and not resumed:
+            missing = min(self._lost_at.get(home, now), max(self.state.heard, 0))
+        self._journaled.do(Met(home, missing, now))
         if missing is None:
             return []
         fields: dict[str, object] = {"home": home} if home else {}
         fields["seconds"] = round((now - missing) / SECOND, 1)
         note = "the server has kept nothing while the recorder was away: what was published then is missing"
-        # Of the directory's server there is a marker under way in any case.
+        # Of the directory's server a barrier is under way in any case.
         listening = self.homes.flush({home}, partial(self._listens, now), now) if home else []
         return [Note("warning", note, fields), *listening]
 
     def _listens(self, began: int, now: int) -> list[Effect]:
-        self._memory.do(Listening(began, now))
+        self._journaled.do(Resubscribed(began, now))
         return []
 
     # Messages.
 
-    def _received(self, topic: str, payload: bytes, now: int, home: str) -> list[Wish]:
-        route = self._routes.known(topic)
+    def _received(self, topic: str, payload: bytes, now: int, home: str) -> list[RecorderEffect]:
+        route = self._routes.known.get(topic)
         if route is not None:
             return self._events(route, topic, payload, now, home)
         area, levels = parse_topic(topic, root=self._root)
         if area in (Area.EVENTS, Area.COMPOSITE_EVENTS):
-            if area is Area.EVENTS and not self.keeper.wants_type(levels[0]):
+            if area is Area.EVENTS and not self.state.wants_type(levels[0]):
                 # An earlier life has subscribed to it, and the server has not forgotten.
                 return []
             return self._events(self._routes.find(topic, area, levels), topic, payload, now, home)
@@ -264,11 +284,11 @@ class Recorder:
             case ("heartbeat", _):
                 return self._heartbeat(decode(payload, Heartbeat, where=topic), now)
             case ("fence", source):
-                self._memory.do(Fenced(source, now))
+                self._journaled.do(Fenced(source, now))
                 return [Note("warning", "source fenced off", {"source": source})]
         return []
 
-    def _events(self, route: Route, topic: str, payload: bytes, now: int, home: str) -> list[Wish]:
+    def _events(self, route: TopicRoute, topic: str, payload: bytes, now: int, home: str) -> list[RecorderEffect]:
         frame = decode_any(payload, where=topic, type=route.type_name, source=route.source, now=now)
         usable, effects = route.usable(frame, topic, payload, self.dead_letters)
         if usable is None:
@@ -279,54 +299,54 @@ class Recorder:
             usable = [_bare(event) for event in usable]
             if source in self._streams:
                 watermark = self._streams[source].hear(home, watermark)
-            if source not in self.keeper.joined:
+            if source not in self.state.joined:
                 # One of a detector that is gone says nothing of how far it is.
                 watermark = None
         if usable or watermark is not None:
-            self._memory.hear(source, usable, watermark, now)
+            self._journaled.hear(source, usable, watermark, now)
         return list(effects)
 
-    def _heartbeat(self, beat: Heartbeat, now: int) -> list[Wish]:
-        sources = tuple(each for each in beat.sources if each in self.keeper.policy.sources)
+    def _heartbeat(self, beat: Heartbeat, now: int) -> list[RecorderEffect]:
+        sources = tuple(each for each in beat.sources if each in self.state.policy.sources)
         if sources:
-            self._memory.do(Beat(sources, beat.watermark, now))
+            self._journaled.do(Beat(sources, beat.watermark, now))
         return []
 
-    def _answered(self, payload: bytes, now: int, home: str) -> list[Wish]:
-        """Somebody's own message to itself has come back: what was before it has come."""
+    def _answered(self, payload: bytes, now: int, home: str) -> list[RecorderEffect]:
+        """A barrier has come back: messages before it have arrived."""
         if home:
             return list(self.homes.answered(home, payload, now))
-        if not self._asking.answered(payload):
+        if not self._handshake.answered(payload):
             return []
         # What was subscribed to before has been taken, too: now it may be counted on.
         if self._anew is not None:
             self._listens(self._anew, now)
             self._anew = None
-        return [self._entered(), *self._asking.unsent()]
+        return [self._entered(), *self._inputs.unsent()]
 
     # The directory.
 
-    def _changed(self, change: Change, payload: bytes, now: int) -> list[Wish]:
+    def _changed(self, change: Change, payload: bytes, now: int) -> list[RecorderEffect]:
         if change.kind == "recorder":
             return self._namesake(change)
         if change.kind not in KEPT:
             return []
-        if self.keeper.entries.get((change.kind, change.name), b"") != payload:
-            self._memory.do(Entered(change.kind, change.name, payload))
+        if self.state.entries.get((change.kind, change.name), b"") != payload:
+            self._journaled.do(Entered(change.kind, change.name, payload))
         match change.kind:
             case "source":
-                return list(self._awaited.source_changed(change.name, change.entry, now))
+                return list(self._inputs.source_changed(change.name, change.entry, now))
             case "detector":
                 self._routes.forget()
                 notes = self._interest.about_detector(change.name, change.entry)
-                return [*notes, *self._awaited.listen(now), *self._filters.renew()]
+                return [*notes, *self._inputs.listen(now), *self._filters.renew()]
             case _:
                 self._routes.forget()
                 return [*self._interest.about_type(change.name, change.entry), *self._filters.renew()]
 
-    def _namesake(self, change: Change) -> list[Wish]:
-        """What the directory says under this recorder's name has changed."""
-        if change.name != self.name or self._stopped or self._asking.open:
+    def _namesake(self, change: Change) -> list[RecorderEffect]:
+        """The entry of this recorder's name has changed."""
+        if change.name != self.name or self._stopped or self._handshake.reading:
             return []
         if change.entry is None:
             # The last will of a connection that was lost before this one.
@@ -343,7 +363,7 @@ class Recorder:
 
 
 def _bare(event: Event) -> Event:
-    """A composite event without what travels along with it."""
+    """Composite event without its extras."""
     if isinstance(event, CompositeEvent) and (event.events or event.records or event.again):
         return replace(event, events=(), records=(), again=False)
     return event

@@ -1,4 +1,4 @@
-"""Which sequence numbers of each source have come, as runs of numbers without a hole: little, however many they are.
+"""Sequence numbers of the events received, by source, as runs without gaps: small, whatever their number.
 
 An event may be delivered again long after it came, by a source that was away for example and repeats what was not
 acknowledged. By its number it is told from one that comes late.
@@ -14,14 +14,14 @@ from distced.detectors.snapshot_format import WIDE
 from distced.middleware.model.events import EventId
 
 RUNS: Final = 16
-"""How many runs of a source are remembered: those of the greatest numbers."""
+"""Runs remembered of a source: those of the greatest numbers."""
 
 SOURCES: Final = 50_000
-"""Of how many sources: those that were heard last."""
+"""Sources remembered: those received from last."""
 
 
 class Runs:
-    """Runs of sequence numbers, by source. Numbers that are digests make none."""
+    """Runs of sequence numbers, by source. Numbers that are digests form none."""
 
     def __init__(self, state: Mapping[str, Sequence[Sequence[int]]] | None = None) -> None:
         """
@@ -35,7 +35,7 @@ class Runs:
         return any(first <= number <= last for first, last in self._runs.get(source, ()))
 
     def add(self, identity: EventId) -> None:
-        """An event with this id has come."""
+        """Add the id of an event received."""
         source, number = identity
         if number >= WIDE:
             return
@@ -51,12 +51,12 @@ class Runs:
             del runs[0]
 
     def state(self) -> dict[str, list[list[int]]]:
-        """Everything to remember, as plain values."""
+        """Runs as plain values, to be remembered."""
         return self._runs
 
 
 def _insert(runs: list[list[int]], number: int) -> None:
-    """Put a number into runs that are in order and do not touch one another."""
+    """Insert a number into ordered, disjoint runs."""
     place = bisect(runs, number, key=lambda run: run[0])
     if place and number <= runs[place - 1][1]:
         return

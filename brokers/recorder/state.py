@@ -1,13 +1,13 @@
-"""What a recorder remembers: which events are stable, which came late, for whom it waits.
+"""State of a recorder: stable and late events, sources waited for, and the operations that change it.
 
-Design, sections 3 and 4. It consumes as guaranteed detection does, with the same policy, so what it gives to be written
-is what a detector would have consumed, in that order. Everything that changes it is an *operation*, a plain value; its
-state together with the operations since makes it anew, to the last event. That is what a recorder's journal holds
-(`brokers.live.recorder_journal`), and why a restart neither loses events nor writes any twice: a `Cut` is an operation,
-too, and made again it gives the same events, of which the history makes the same files.
+Design, sections 3 and 4. It consumes events as guaranteed detection does, with the same policy, so a recorder writes
+the events that a detector would have consumed, in that order. Every change of the state is an *operation*, a plain
+value; an earlier state and the operations since restore it, to the last event. That is the content of a recorder's
+journal (`brokers.live.recorder_journal`), and the reason why a restart neither loses events nor writes any twice: a
+`StableCut` is an operation, too, and applied again it gives the same events, of which the history makes the same files.
 
-Journalling the messages themselves was rejected: what a message means depends on what is known of the directory and on
-markers that are under way, which are not to be had again after a restart.
+Journalling the messages themselves was rejected: the meaning of a message depends on the directory and on barriers
+under way, which are not available again after a restart.
 """
 
 from __future__ import annotations
@@ -19,31 +19,33 @@ import msgspec
 
 from distced.brokers.recorder.sequence_runs import Runs
 from distced.detectors.runtime.detection_policy import Released
-from distced.detectors.snapshot_format import unpack_event
+from distced.detectors.snapshot_format import pack_event, unpack_event
 from distced.middleware.history.late_events import LateEvent
 from distced.middleware.model.errors import HistoryError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import INSTANT_MIN
-from distced.middleware.wire.directory_entries import DetectorEntry, decode
-from distced.policies.detection.guaranteed import Guaranteed, Recent
+from distced.middleware.wire.codec import decode
+from distced.middleware.wire.directory_entries import DetectorEntry
+from distced.policies.detection.guaranteed import Guaranteed
+from distced.policies.detection.recent_ids import RecentIds
 
 REMEMBERED: Final = 50_000
-"""How many ids tell events that are delivered again from late ones; those of detectors are in no order (`Runs`)."""
+"""Ids remembered to tell events delivered again from late ones; those of detectors are in no order (`Runs`)."""
 
 
 class _Operation(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
     pass
 
 
-class Wanted(_Operation, frozen=True):
-    """From now on these types are recorded; None for all."""
+class TypesChosen(_Operation, frozen=True, tag="Wanted"):
+    """Change of the recorded types; None for all."""
 
     types: tuple[str, ...] | None
 
 
 class Entered(_Operation, frozen=True):
-    """An entry of the directory, of a type, a source or a detector; without a payload it was cleared."""
+    """Entry of the directory, of a type, a source or a detector; cleared without a payload."""
 
     kind: str
     name: str
@@ -51,7 +53,7 @@ class Entered(_Operation, frozen=True):
 
 
 class Met(_Operation, frozen=True):
-    """A connection to a home stands.
+    """Connection to a home established.
 
     Attributes:
         missing: since when what was published there may be missing, ns; None where the server has kept it.
@@ -62,8 +64,8 @@ class Met(_Operation, frozen=True):
     now: int
 
 
-class Listening(_Operation, frozen=True):
-    """What was subscribed to anew over a connection is in force.
+class Resubscribed(_Operation, frozen=True, tag="Listening"):
+    """Repeated subscriptions over a connection in force.
 
     Attributes:
         began: when the connection stood, ns.
@@ -74,7 +76,7 @@ class Listening(_Operation, frozen=True):
 
 
 class Begun(_Operation, frozen=True):
-    """Nothing with `hi` at or before this is taken any more; None for no bound.
+    """Lower bound: nothing with `hi` at or before this is recorded any more; None for no bound.
 
     Attributes:
         since, gaps: what an earlier life has noted in the history, of which nothing else is left.
@@ -88,7 +90,7 @@ class Begun(_Operation, frozen=True):
 
 
 class Joined(_Operation, frozen=True):
-    """A source is waited for, or a detector whose composite events are recorded.
+    """Source waited for from now on, or detector whose composite events are recorded.
 
     Attributes:
         home: where the source publishes; None of a detector.
@@ -102,21 +104,21 @@ class Joined(_Operation, frozen=True):
 
 
 class Left(_Operation, frozen=True):
-    """It is done."""
+    """Source or detector that has ended."""
 
     source: str
     now: int
 
 
 class Fenced(_Operation, frozen=True):
-    """It is not waited for any more."""
+    """Source or detector fenced off: not waited for any more."""
 
     source: str
     now: int
 
 
 class Heard(_Operation, frozen=True):
-    """Events of a source have come, packed."""
+    """Events received from a source, packed."""
 
     source: str
     rows: list[Any]
@@ -125,38 +127,40 @@ class Heard(_Operation, frozen=True):
 
 
 class Beat(_Operation, frozen=True):
-    """Sources are beyond a watermark."""
+    """Watermark of sources."""
 
     sources: tuple[str, ...]
     watermark: int
     now: int
 
 
-class Cut(_Operation, frozen=True):
-    """What is stable is to be written."""
+class StableCut(_Operation, frozen=True, tag="Cut"):
+    """Cut of the stable events, to be written."""
 
     now: int
 
 
-Operation: TypeAlias = Wanted | Entered | Met | Listening | Begun | Joined | Left | Fenced | Heard | Beat | Cut
+Operation: TypeAlias = (
+    TypesChosen | Entered | Met | Resubscribed | Begun | Joined | Left | Fenced | Heard | Beat | StableCut
+)
 
 encode_operation = msgspec.msgpack.Encoder().encode
 _operations = msgspec.msgpack.Decoder(Operation)
 
 
 def decode_operation(packed: bytes) -> Operation:
-    """The inverse of `encode_operation`."""
+    """Inverse of `encode_operation`."""
     decoded: Operation = _operations.decode(packed)
     return decoded
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """What is to be written at once.
+    """Events written at once.
 
     Attributes:
         events: in the order of consumption, all beyond those of the batch before.
         late: what came behind the watermark, and when.
-        watermark: every event with `hi` at or before it is in this batch or in one before; None where nobody can say.
+        watermark: every event with `hi` at or before it is in this batch or in one before; None for unknown.
         types: the types of the events, as far as they are known.
         names: the types that are recorded.
         since: when the recorder began, ns.
@@ -184,15 +188,15 @@ class _State(msgspec.Struct, array_like=True):
     runs: dict[str, list[list[int]]] = {}
 
 
-class Keeper:
-    """What a recorder remembers.
+class RecorderState:
+    """State of a recorder.
 
     Attributes:
-        wants: the types it records; None for all.
+        wants: the types to record; None for all.
         policy: decides what is stable.
-        runs: which events have come, however long ago.
+        runs: sequence numbers of the events received, however long ago.
         entries: of the directory, those that matter, by kind and name, as they came.
-        joined: whom it waits for because it was announced: sources with their homes, detectors with None.
+        joined: announced inputs that are waited for: sources with their homes, detectors with None.
         met: the homes it was ever connected to.
         since: when it began, ns.
         heard: when it heard something last, ns.
@@ -204,7 +208,7 @@ class Keeper:
     def __init__(self) -> None:
         self.wants: tuple[str, ...] | None = ()
         self.policy = Guaranteed()
-        self.policy.recent = Recent(REMEMBERED)
+        self.policy.recent = RecentIds(REMEMBERED)
         self.runs = Runs()
         self.entries: dict[tuple[str, str], bytes] = {}
         self.joined: dict[str, str | None] = {}
@@ -218,7 +222,7 @@ class Keeper:
 
     @property
     def floor(self) -> int:
-        """The watermark, the least instant there is before anything was released."""
+        """Watermark, the least instant before anything was released."""
         return INSTANT_MIN if self.policy.watermark is None else self.policy.watermark
 
     def wants_type(self, name: str) -> bool:
@@ -226,11 +230,11 @@ class Keeper:
         return self.wants is None or name in self.wants
 
     def expired(self, now: int) -> list[str]:
-        """The sources whose leases have run out."""
+        """Sources whose leases have expired."""
         return [name for name, each in self.policy.sources.items() if each.lease and now - each.heard > each.lease]
 
-    def state(self) -> bytes:
-        """Everything to remember, when everything stable is written."""
+    def packed(self) -> bytes:
+        """State as bytes, once everything stable is written."""
         assert not self.stable and not self.late
         *policy, _ = self.policy.state()
         entries = [(kind, name, payload) for (kind, name), payload in self.entries.items()]
@@ -241,7 +245,7 @@ class Keeper:
         return msgspec.msgpack.encode(state)
 
     def resume(self, state: bytes) -> None:
-        """Go on from what `state` gave."""
+        """Continue from the result of `packed`."""
         try:
             read = msgspec.msgpack.decode(state, type=_State)
             self.policy.resume(read.policy)
@@ -255,7 +259,7 @@ class Keeper:
     # Operations.
 
     def apply(self, operation: Operation) -> Batch | None:
-        """Do again what was done; of a `Cut` what was written."""
+        """Apply a journaled operation again; of a `StableCut` the events written."""
         match operation:
             case Heard(source=source, rows=rows, watermark=watermark, now=now):
                 self.hear(source, [unpack_event(each) for each in rows], watermark, now)
@@ -273,21 +277,21 @@ class Keeper:
                     self.entries[kind, name] = payload
                 else:
                     self.entries.pop((kind, name), None)
-            case Wanted(types=types):
+            case TypesChosen(types=types):
                 self.wants = types
             case Met():
                 self.meet(operation)
-            case Listening(began=began, now=now):
+            case Resubscribed(began=began, now=now):
                 self.gaps = [(begin, now if end == began else end) for begin, end in self.gaps]
                 self.since = now if self.since == began else self.since
             case Begun():
                 self.begin(operation)
-            case Cut():
+            case StableCut():
                 return self.cut()
         return None
 
     def hear(self, source: str, events: list[Event], watermark: int | None, now: int) -> Released:
-        """Events of a source have come."""
+        """Take events of a source."""
         self.counts["events"] += len(events)
         released = self.policy.receive(source, events, watermark, now)
         again = {each.id for each in released.late if each.id in self.runs}
@@ -299,16 +303,16 @@ class Keeper:
         return self._took(released, now)
 
     def beat(self, sources: tuple[str, ...], watermark: int, now: int) -> Released:
-        """Sources are beyond a watermark."""
+        """Advance sources beyond a watermark."""
         return self._took(self.policy.heartbeat(sources, watermark, now), now)
 
     def join(self, joined: Joined) -> int:
-        """Somebody is waited for; how far everybody is."""
+        """Wait for an input; the watermark of all."""
         self.joined[joined.source] = joined.home
         return self.policy.join(joined.source, joined.watermark, joined.now, joined.lease)
 
     def begin(self, begun: Begun) -> None:
-        """It takes the place of one of which only the history is left."""
+        """Replace a recorder of which only the history is left."""
         self.policy.watermark = begun.watermark
         if begun.heard is not None:
             self.since, self.gaps, self.heard = begun.since, list(begun.gaps), begun.heard
@@ -316,18 +320,18 @@ class Keeper:
             self.met.add("")
 
     def meet(self, met: Met) -> None:
-        """A connection stands."""
+        """Note a connection."""
         if met.missing is not None:
             self.gaps.append((met.missing, met.now))
         self.met.add(met.home)
         self.since = met.now if self.since is None else self.since
         self.heard = max(self.heard, met.now)
-        # Nobody could be heard meanwhile.
+        # No source could be heard meanwhile.
         for each in self.policy.sources.values():
             each.heard = max(each.heard, met.now)
 
     def cut(self) -> Batch:
-        """What is stable, to be written."""
+        """Stable events, to be written."""
         events, self.stable = self.stable, []
         late, self.late = self.late, []
         self.counts["written"] += len(events)
@@ -346,7 +350,7 @@ class Keeper:
         return released
 
     def _types(self) -> dict[str, EventType]:
-        """The types that events are published under, by name."""
+        """Types that events are published under, by name."""
         found: dict[str, EventType] = {}
         for (kind, name), payload in self.entries.items():
             if kind == "detector":
@@ -358,3 +362,36 @@ class Keeper:
                 if registered.derived is None:
                     found[name] = registered
         return found
+
+
+class JournaledState:
+    """State changed by operations only, each of which goes to the journal.
+
+    Attributes:
+        state: the state.
+    """
+
+    def __init__(self, state: RecorderState) -> None:
+        self.state = state
+        self._operations: list[bytes] = []
+
+    def do(self, operation: Operation) -> Batch | None:
+        """Apply an operation; the batch to be written of a `StableCut`."""
+        self._operations.append(encode_operation(operation))
+        return self.state.apply(operation)
+
+    def hear(self, source: str, events: list[Event], watermark: int | None, now: int) -> None:
+        """Take events of a source."""
+        heard = Heard(source, [pack_event(event) for event in events], watermark, now)
+        self._operations.append(encode_operation(heard))
+        self.state.hear(source, events, watermark, now)
+
+    def join(self, joined: Joined) -> int:
+        """Wait for a source or detector; the watermark of the state."""
+        self._operations.append(encode_operation(joined))
+        return self.state.join(joined)
+
+    def taken(self) -> list[bytes]:
+        """Operations since the last call, packed."""
+        operations, self._operations = self._operations, []
+        return operations

@@ -1,13 +1,14 @@
-"""What a recorder is subscribed to: the events that it records, and what is to be heard beside them."""
+"""MQTT filters of a recorder: the events that it records, the directory, heartbeats, fencing, barriers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from distced.brokers.core.barriers import Homes
-from distced.brokers.core.effects import Effect, Subscribe, Unsubscribe
+from distced.brokers.core.effects import Effect
+from distced.brokers.core.held_filters import HeldFilters
 from distced.brokers.core.replica_streams import Streams
-from distced.brokers.recorder.interest import KEPT, Interest
+from distced.brokers.recorder.inputs import KEPT, Interest
 from distced.middleware.wire.topics import (
     Area,
     administration_topic,
@@ -18,55 +19,43 @@ from distced.middleware.wire.topics import (
 )
 
 
-class Filters:
-    """The filters of a recorder, by home; each event has to come once.
+class RecorderFilters:
+    """MQTT filters of a recorder, by home server; each event must arrive once.
 
     Attributes:
-        topic: that of the recorder's own entry in the directory.
+        topic: of the recorder's own entry in the directory.
     """
 
     def __init__(self, name: str, root: str, interest: Interest, streams: Mapping[str, Streams], homes: Homes) -> None:
         """
         Args:
-            streams: where the detectors that are waited for are heard.
+            streams: of the detectors that are waited for.
         """
         self.topic = directory_topic("recorder", name, root=root)
         self._root = root
         self._interest = interest
         self._streams = streams
         self._homes = homes
-        self._filters: set[tuple[str, str]] = set()
+        self._held = HeldFilters(homes)
 
     @property
     def homes(self) -> set[str]:
-        """The servers at which something is listened to."""
-        return {home for home, _ in self._filters}
+        """Servers with a filter."""
+        return self._held.homes
 
     def at(self, home: str) -> list[str]:
-        """What is listened to at a server."""
-        heard = (topic for each, topic in self._filters if each == home)
-        return sorted(heard, key=lambda topic: (topic == self._homes.topic, topic))
+        """Filters at a server."""
+        return self._held.at(home)
 
     def renew(self) -> list[Effect]:
-        """Subscribe to what is to be heard now, and to nothing else."""
-        filters = self._events() | self._beside()
-        # Where a marker is waited for, what is on its way before it is still to be heard.
-        awaited = self._homes.awaited
-        filters |= {each for each in self._filters if each[0] in awaited}
-        # The markers last: when one comes back, all before was taken.
-        added = sorted(filters - self._filters, key=lambda each: (each[1] == self._homes.topic, each))
-        dropped = sorted(self._filters - filters)
-        self._filters = filters
-        return [
-            *(Subscribe(topic, home=home) for home, topic in added),
-            *(Unsubscribe(topic, home=home) for home, topic in dropped),
-        ]
+        """Subscribe to the filters needed now, and to no others."""
+        return self._held.hold(self._events() | self._beside())
 
     def _events(self) -> set[tuple[str, str]]:
         found: set[tuple[str, str]] = set()
         for detector, streams in self._streams.items():
             found |= {(home, composite_topic(detector, root=self._root)) for home in streams.homes}
-        # Who publishes without a word of it beforehand does so at the server of the directory.
+        # A source that was not announced publishes at the server of the directory.
         publishing = [(each.home, each.types) for each in self._interest.sources()]
         homes = {"", *(home for home, _ in publishing)}
         if self._interest.wants is None:
@@ -77,7 +66,7 @@ class Filters:
         return found
 
     def _beside(self) -> set[tuple[str, str]]:
-        """The directory, heartbeats, markers."""
+        """The directory, heartbeats, barriers."""
         found = {("", area_filter(Area.DIRECTORY, kind, root=self._root)) for kind in KEPT}
         found.add(("", self.topic))
         found.add(("", area_filter(Area.ADMINISTRATION, "fence", root=self._root)))

@@ -17,7 +17,9 @@ from distced.middleware.model.errors import TypeRegistryError
 from distced.middleware.model.event_types import EventType, event_type
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
-from distced.middleware.wire.directory_entries import ClientEntry, DeadLetter, Heartbeat, SourceEntry, decode, encode
+from distced.middleware.wire.administration import DeadLetter, Heartbeat
+from distced.middleware.wire.codec import decode, encode
+from distced.middleware.wire.directory_entries import ClientEntry, SourceEntry
 from distced.middleware.wire.frames import decode as decode_frame
 from distced.middleware.wire.topics import administration_topic, directory_topic
 
@@ -66,10 +68,11 @@ class Server:
         self.filters: list[str] = []
         self.answers = True
         self.known = 0
+        self.barrier = b""
 
     def connect(self) -> Server:
         """Connect the bridge, for the first time or again."""
-        connected = self.bridge.start()
+        connected = self.bridge.start(NOW)
         for effect in connected:
             if effect == Subscribe("ced/d/#"):
                 for topic, payload in list(self.retained.items()):
@@ -105,10 +108,11 @@ class Server:
                     else:
                         self.retained.pop(topic, None)
                     self.receive("ced/d/#", topic, payload)
-                case Publish(topic=topic) if topic == administration_topic("known", "bridge"):
+                case Publish(topic=topic, payload=payload) if topic == administration_topic("known", "bridge"):
                     self.known += 1
+                    self.barrier = payload
                     if self.answers:
-                        self.receive(topic, topic, b"")
+                        self.receive(topic, topic, payload)
                 case Publish(topic=topic, payload=payload) if topic.startswith("ced/a/heartbeat/"):
                     self.beats.append(decode(payload, Heartbeat, where=topic))
                 case Publish():
@@ -146,13 +150,16 @@ class Server:
 def test_it_listens_to_devices_when_the_directory_is_read_and_its_types_are_registered() -> None:
     server = Server(HOME, home="127.0.0.1:1883")
     server.answers = False
-    server.do(server.bridge.start())
+    server.do(server.bridge.start(NOW))
     assert server.filters == ["ced/d/#", "ced/a/known/bridge"]
     assert not server.types and not server.sources
-    server.receive("ced/a/known/bridge", "ced/a/known/bridge", b"")
+    server.receive("ced/a/known/bridge", "ced/a/known/bridge", server.barrier)
     assert server.filters[2:] == ["home/+"]
     assert not server.bridge.ready and server.known == 2
-    server.receive("ced/a/known/bridge", "ced/a/known/bridge", b"")
+    # A server may have taken the barrier before the subscriptions: it is sent again.
+    server.tick(NOW + SECOND // 2)
+    assert server.known == 3
+    server.receive("ced/a/known/bridge", "ced/a/known/bridge", server.barrier)
     assert server.bridge.ready
     assert server.types == {
         "Motion": EventType("Motion", {"moving": "boolean"}, home="127.0.0.1:1883"),

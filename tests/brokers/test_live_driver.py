@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import structlog
 from structlog.testing import capture_logs
 
 from distced.brokers.core.effects import Note, Publish, Subscribe, Unsubscribe
-from distced.brokers.live.node import LiveNode, Outlet
+from distced.brokers.live.node import LiveNode
+from distced.brokers.live.participant import Outlet
 from distced.middleware.model.errors import BusError
 
 NOWHERE = "mqtt://127.0.0.1:9"
@@ -43,11 +45,11 @@ def node_on_paper() -> tuple[LiveNode, Paper, Paper]:
     """A node, its bus to the directory, and that to another home."""
     live, main, island = LiveNode(NOWHERE, "n"), Paper(), Paper()
     for home, paper in {"": main, ISLAND: island}.items():
-        live._outlets[home] = Outlet(home, paper, print)  # type: ignore[arg-type]
+        live._outlets[home] = Outlet(home, paper, lambda _: print, partial(live._note, "warning"))  # type: ignore[arg-type]
     return live, main, island
 
 
-def test_what_is_done_at_a_server_keeps_its_order_whoever_decided_it() -> None:
+def test_effects_at_a_server_keep_their_order_across_threads() -> None:
     live, main, island = node_on_paper()
     marker = Publish("marker", b"1", home=ISLAND)
     # On the thread of the first bus: what is meant for the other is left to the other's thread.
@@ -96,7 +98,7 @@ def test_a_home_that_is_none_is_told_of_once() -> None:
             live._decide("", lambda: [Publish("x", b"", home="http://no.server"), Publish("p", b"")])
     assert main.done == [("publish", "p"), ("publish", "p")]
     (told,) = logs
-    assert (told["event"], told["home"]) == ("no server to speak to", "http://no.server")
+    assert (told["event"], told["home"]) == ("server unusable", "http://no.server")
     assert "not the URL of an MQTT server" in told["reason"]
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from distced.brokers.cli.record import Rate, check_types, few, status_line, summarise
+from distced.brokers.cli.record import Rate, check_types, status_line, summarise
 from distced.brokers.core.directory import Directory
 from distced.brokers.live.recorder_journal import Journal
+from distced.middleware.cli.output import few
 from distced.middleware.model.errors import HistoryError, TypeRegistryError
 from distced.middleware.model.event_types import derive, event_type
 from distced.middleware.model.timestamps import SECOND
@@ -81,9 +82,11 @@ def directory() -> Directory:
 
 def test_types_that_can_be_recorded() -> None:
     assert check_types(directory(), ["Login", "Sure"]) == []
-    assert check_types(directory(), ["Logn"]) == ["nobody has registered or publishes Logn so far; did you mean Login?"]
+    assert check_types(directory(), ["Logn"]) == [
+        "Logn is neither registered nor published so far; did you mean Login?"
+    ]
     assert check_types(directory(), ["Motion"])[0].endswith("so far; there are Login, Rash, Sure")
-    assert check_types(Directory(), ["Motion"]) == ["nobody has registered or publishes Motion so far"]
+    assert check_types(Directory(), ["Motion"]) == ["Motion is neither registered nor published so far"]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +114,7 @@ def test_a_journal_gives_back_what_was_synced(tmp_path: Path) -> None:
         assert (journal.state, journal.operations, journal.cut_off) == (b"one", [b"a", b"b" * 1000], 0)
         journal.append(b"c")
         journal.sync()
-        with pytest.raises(HistoryError, match="a recorder of this name is at work"):
+        with pytest.raises(HistoryError, match="a recorder of this name is running"):
             Journal(tmp_path, "r")
         Journal(tmp_path, "other").close()
     with Journal(tmp_path, "r") as journal:

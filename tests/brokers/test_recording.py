@@ -16,16 +16,24 @@ from distced.brokers.core.effects import Effect, Note, Publish, Subscribe, Unsub
 from distced.brokers.recorder.effects import Append, Write
 from distced.brokers.recorder.recorder import Recorder
 from distced.brokers.recorder.sequence_runs import Runs
-from distced.brokers.recorder.state import Batch, Keeper, decode_operation
-from distced.middleware.bus.routes import matches
+from distced.brokers.recorder.state import Batch, RecorderState, decode_operation
 from distced.middleware.history import History, HistoryWriter, events_of_history
 from distced.middleware.history.layout import RecorderNote
 from distced.middleware.model.event_types import derive, event_type
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import MINUTE, SECOND
-from distced.middleware.wire.directory_entries import Acknowledgement, RecorderEntry, decode
+from distced.middleware.wire.administration import Acknowledgement
+from distced.middleware.wire.codec import decode
+from distced.middleware.wire.directory_entries import RecorderEntry
 from distced.middleware.wire.frames import encode as encode_frame
-from distced.middleware.wire.topics import Area, administration_topic, directory_topic, event_topic, parse_topic
+from distced.middleware.wire.topics import (
+    Area,
+    administration_topic,
+    directory_topic,
+    event_topic,
+    matches,
+    parse_topic,
+)
 from tests.support.virtual_nodes import Network, Participant, VirtualClient
 
 A = event_type("A", {"k": "number"})
@@ -61,7 +69,7 @@ class VirtualRecorder(Participant):
         self.files: dict[tuple[Any, ...], Batch] = {}
         self.batches: list[Batch] = []
         self.breaks = ""
-        self.state = self.recorder.keeper.state()
+        self.state = self.recorder.state.packed()
         self.kept: list[bytes] = []
         self.waiting: list[bytes] = []
         self.handled: list[tuple[str, bytes]] = []
@@ -85,7 +93,7 @@ class VirtualRecorder(Participant):
                         self.breaks = ""
                         self.crash()
                         return
-                    self.state, self.kept = self.recorder.keeper.state(), []
+                    self.state, self.kept = self.recorder.state.packed(), []
                 case Publish() | Subscribe() | Unsubscribe() | Note():
                     passed.append(each)
         super().do(passed)
@@ -135,13 +143,13 @@ class VirtualRecorder(Participant):
 
     def restart(self) -> None:
         self.waiting.clear()
-        keeper = Keeper()
-        keeper.resume(self.state)
+        state = RecorderState()
+        state.resume(self.state)
         for each in self.kept:
-            batch = keeper.apply(decode_operation(each))
+            batch = state.apply(decode_operation(each))
             if batch is not None:
                 self.write(batch)
-        self.recorder = Recorder(self.name, self.network.now, keeper, types=self.types, **self.options)
+        self.recorder = Recorder(self.name, self.network.now, state, types=self.types, **self.options)
         self.wanted.clear()
         self.out.clear()
         super().do(self.recorder.begin(self.network.now))
@@ -257,8 +265,8 @@ def test_what_is_written_is_what_guaranteed_detection_consumes(seed: int) -> Non
     assert recorder.late == []
     consumed = {identity for each in client.composites("every") for identity in each.constituents}
     assert consumed == {each.id for each in said}
-    assert recorder.recorder.keeper.policy.watermark == 10**6
-    assert not recorder.recorder.keeper.gaps
+    assert recorder.recorder.state.policy.watermark == 10**6
+    assert not recorder.recorder.state.gaps
 
 
 def test_a_source_waits_for_a_recorder_and_is_acknowledged() -> None:
@@ -288,7 +296,7 @@ def test_what_is_late_is_kept_apart() -> None:
     recorder.stop()
     assert recorder.events == rest
     assert recorder.late == [early]
-    assert recorder.recorder.keeper.counts == {"events": 5, "written": 3, "late": 1, "duplicates": 1}
+    assert recorder.recorder.state.counts == {"events": 5, "written": 3, "late": 1, "duplicates": 1}
     (batch,) = recorder.files.values()
     assert (batch.watermark, batch.names, batch.types) == (20, ("A", "B"), [A])
     assert batch.late[0].came == network.now
@@ -392,9 +400,9 @@ def test_one_that_begins_behind_a_history_takes_nothing_before_it() -> None:
     network = RecordingNetwork()
     recorder = Recorder("r", 0, types=["A"])
     recorder.begin(0, beyond=100)
-    assert recorder.keeper.policy.watermark == 100
+    assert recorder.state.policy.watermark == 100
     assert recorder.begin(0, beyond=200) == []
-    assert recorder.keeper.policy.watermark == 100
+    assert recorder.state.policy.watermark == 100
     assert not network.notes
 
 
@@ -404,7 +412,7 @@ def test_of_what_it_has_forgotten_the_history_keeps_a_gap() -> None:
     network.pass_time(50 * SECOND)
     noted = RecorderNote(("A",), 20 * SECOND, 5 * SECOND, ((7 * SECOND, 8 * SECOND),))
     recorder.lose()
-    recorder.state, recorder.session = Keeper().state(), False
+    recorder.state, recorder.session = RecorderState().packed(), False
     recorder.kept.clear()
     recorder.recorder = Recorder("r", network.now, types=("A",), flush_every=SECOND)
     recorder.do(recorder.recorder.begin(network.now, 21 * SECOND, noted))
@@ -418,8 +426,8 @@ def test_of_what_it_has_forgotten_the_history_keeps_a_gap() -> None:
     assert 50 * SECOND <= again <= network.now
     # As does what the journal of the new life holds.
     recorder.crash()
-    assert recorder.recorder.keeper.gaps == list(batch.gaps)
-    assert recorder.recorder.keeper.since == 5 * SECOND
+    assert recorder.recorder.state.gaps == list(batch.gaps)
+    assert recorder.recorder.state.since == 5 * SECOND
 
 
 def test_a_clock_that_is_set_back_holds_nothing_up() -> None:
@@ -569,7 +577,7 @@ def test_what_was_written_and_comes_again_after_a_restart_is_no_late_event() -> 
     network.pass_time(2 * SECOND)
     recorder.stop()
     assert (recorder.events, recorder.late) == (events(3), [])
-    assert recorder.recorder.keeper.counts["duplicates"] == 3
+    assert recorder.recorder.state.counts["duplicates"] == 3
 
 
 def test_what_comes_again_after_many_others_is_no_late_event(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -590,7 +598,7 @@ def test_what_comes_again_after_many_others_is_no_late_event(monkeypatch: pytest
     recorder.stop()
     assert len(recorder.events) == 12
     assert recorder.late == [events(4)[-1]]
-    assert recorder.recorder.keeper.counts["duplicates"] == 3
+    assert recorder.recorder.state.counts["duplicates"] == 3
 
 
 @given(st.lists(st.tuples(st.sampled_from("st"), st.integers(0, 20)), max_size=60))

@@ -1,0 +1,334 @@
+"""Live driver of a sans-I/O participant: MQTT buses bring messages and the time, and carry out its effects.
+
+Nothing is decided here. A message is handled on the thread of the bus that delivered it, so an event goes from the
+socket through the detectors, and back to the socket where its composite events are published there, without changing
+threads. There may be several buses, one for each server in use (`middleware.bus.pool`); they take turns with the
+participant. Effects at a server are carried out by the thread of its bus, in the order of decision: a barrier may be
+published behind a subscription. A slow or absent server delays its own effects and no others.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, ClassVar, Final, Self, TypeAlias
+
+from distced.brokers.core.effects import Note, Publish, Subscribe, Unsubscribe
+from distced.middleware.bus import Bus, BusState, Message
+from distced.middleware.bus.pool import Connections
+from distced.middleware.bus.routes import Handler
+from distced.middleware.model.clock import Clock, SystemClock
+from distced.middleware.model.errors import BusError
+
+MAX_QUEUED: Final = 100_000
+"""Messages queued for one server at most; further ones are dropped, and counted."""
+
+MqttEffect: TypeAlias = Publish | Subscribe | Unsubscribe
+
+
+class Outlet:
+    """Effects at one server, in order.
+
+    Attributes:
+        bus: the connection to it.
+        waiting: effects to be carried out; appended to under the participant's lock.
+        unsent: number of messages dropped because the queue of the bus was full.
+    """
+
+    def __init__(self, home: str, bus: Bus, handler_of: Callable[[str], Handler], warn: Callable[..., None]) -> None:
+        """
+        Args:
+            handler_of: the handler of messages that arrive through a filter.
+            warn: logs an event with fields.
+        """
+        self.bus = bus
+        self.waiting: deque[MqttEffect] = deque()
+        self.unsent = 0
+        self._home = home
+        self._handler_of = handler_of
+        self._warn = warn
+        self._handlers: dict[str, Handler] = {}
+
+    def drain(self) -> None:
+        """Carry out the queued effects; on the thread of the bus."""
+        while self.waiting:
+            match self.waiting.popleft():
+                case Publish(topic=topic, payload=payload, qos=qos, retain=retain):
+                    try:
+                        self.bus.publish(topic, payload, qos=qos, retain=retain)
+                    except BusError as error:
+                        self._drop(error)
+                case Subscribe(topic_filter=topic_filter, qos=qos):
+                    # The bus subscribes again by itself after a loss.
+                    if topic_filter not in self._handlers:
+                        handler = self._handlers[topic_filter] = self._handler_of(topic_filter)
+                        self.bus.subscribe(topic_filter, handler, qos=qos)
+                case Unsubscribe(topic_filter=topic_filter):
+                    self.bus.unsubscribe(topic_filter, self._handlers.pop(topic_filter, None))
+
+    def _drop(self, error: BusError) -> None:
+        self.unsent += 1
+        # One of a flood is enough to be read; all are counted.
+        if self.unsent.bit_count() == 1:
+            self._warn("message dropped", home=self._home, reason=str(error), so_far=self.unsent)
+
+
+class Participant:
+    """Base of the live drivers; a context manager, or `start` and `stop`.
+
+    A driver overrides the hooks at the end of the class; each is called under the lock, on the thread of a bus.
+
+    Attributes:
+        clock: the source of time.
+        connections: all buses, by home.
+        bus: the connection to the server of the directory.
+    """
+
+    log: Any = None
+    """A structlog logger; None for none."""
+    role: ClassVar[str] = "participant"
+    """Field of log events that holds the name; empty for none."""
+    tick_every: ClassVar[float] = 0.1
+    """Interval of ticks, s."""
+    end_within: ClassVar[float] = 2.0
+    """Time for the last decision at `stop`, s."""
+    ends_unconnected: ClassVar[bool] = False
+    """Whether the last decision is also taken while there is no connection."""
+
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        home: str = "",
+        *,
+        client_id: str,
+        clock: Clock | None = None,
+        will: Publish | None = None,
+        session_expiry: int = 0,
+        hold_acknowledgements: bool = False,
+    ) -> None:
+        """Describe a participant; nothing happens before `start`.
+
+        Args:
+            url: the MQTT server of the directory.
+            home: the MQTT server of the participant's site; empty where that is the same.
+            will: published by the server of the directory when the participant is lost.
+            session_expiry, hold_acknowledgements: as of `Bus`.
+
+        Raises:
+            BusError: for an invalid URL of a server.
+        """
+        self.clock = clock or SystemClock()
+        self.connections = Connections(
+            url,
+            home,
+            client_id=client_id,
+            clock=self.clock,
+            will=None if will is None else Message(will.topic, will.payload, will.qos, will.retain),
+            on_state=self._state_changed,
+            max_queued=MAX_QUEUED,
+            session_expiry=session_expiry,
+            hold_acknowledgements=hold_acknowledgements,
+        )
+        self.bus = self.connections.main
+        self._who: dict[str, Any] = {self.role: name} if self.role else {}
+        # The buses take turns with the participant.
+        self._turn = threading.Lock()
+        self._outlets: dict[str, Outlet] = {}
+        # Homes without a usable URL, and homes whose connection is lost; each is logged once.
+        self._unusable: set[str] = set()
+        self._lost: set[str] = set()
+        self._started = self._met = False
+        self._stopped = threading.Event()
+        self._make_outlet("", self.bus)
+
+    def start(self, timeout: float = 10.0) -> Self:
+        """Connect to the server of the directory and begin; other servers are connected to once they are available.
+
+        Raises:
+            BusError: without a connection after `timeout` seconds.
+        """
+        with self._turn:
+            outlets = self._hand_out(self._before())
+        for outlet in outlets.values():
+            outlet.drain()
+        self._started = True
+        self.bus.start()
+        try:
+            self.bus.wait_connected(timeout)
+            self.bus.every(self.tick_every, self._tick)
+            self._wait_ready(timeout)
+        except Exception:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Take the last decision, carry out queued effects, and disconnect."""
+        if self._stopped.is_set():
+            return
+        self._stopped.set()
+        if self._started:
+            if self.bus.connected or self.ends_unconnected:
+                run_on(self.bus, lambda: self._decide("", lambda: self._end(self.clock.now())), self.end_within)
+                for home, bus in self.connections.all().items():
+                    run_on(bus, partial(self._last, home, bus), 1.0)
+            self.connections.stop()
+        self._close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def unsent(self) -> int:
+        """Number of messages dropped."""
+        return sum(outlet.unsent for outlet in list(self._outlets.values()))
+
+    # On the threads of the buses.
+
+    def _state_changed(self, home: str, state: BusState, error: BusError | None) -> None:
+        where = {"home": home} if home else {}
+        if state is BusState.CONNECTED:
+            self._met = True
+            if home in self._lost:
+                self._lost.discard(home)
+                self._note("info", "connection restored", **where)
+            resumed = self.connections.to(home).resumed
+            self._decide(home, lambda: self._connected(home, self.clock.now(), resumed=resumed))
+        elif state is BusState.WAITING:
+            with self._turn:
+                self._disconnected(home, self.clock.now(), error)
+            # Where the first connection fails `start` says so.
+            if (home or self._met) and home not in self._lost and not self._stopped.is_set():
+                self._lost.add(home)
+                self._note("warning", "connection lost", reason=str(error), **where)
+
+    def _receive(self, home: str, topic: str, payload: bytes, retained: bool) -> None:
+        self._decide(home, lambda: self._message(home, topic, payload, self.clock.now()))
+
+    def _tick(self) -> None:
+        if not self._stopped.is_set():
+            self._decide("", lambda: self._time(self.clock.now()))
+
+    def _decide(self, here: str, decide: Callable[[], Iterable[Any]]) -> None:
+        """Take a decision, on the thread of the bus to `here`, and have its effects carried out."""
+        with self._turn:
+            outlets = self._hand_out(decide())
+        for home, outlet in outlets.items():
+            if home == here:
+                outlet.drain()
+            else:
+                outlet.bus.call_soon(outlet.drain)
+
+    def _hand_out(self, effects: Iterable[Any]) -> dict[str, Outlet]:
+        outlets: dict[str, Outlet] = {}
+        for effect in effects:
+            match effect:
+                case Publish() | Subscribe() | Unsubscribe():
+                    outlet = self._outlets.get(effect.home) or self._open(effect.home)
+                    if outlet is not None:
+                        outlet.waiting.append(effect)
+                        outlets[effect.home] = outlet
+                case Note():
+                    # Where a note names another participant of the same role, the field is called otherwise.
+                    fields = {
+                        f"other_{name}" if name == self.role else name: each for name, each in effect.fields.items()
+                    }
+                    self._note(effect.level, effect.event, **fields)
+                case _:
+                    self._do(effect)
+        return outlets
+
+    def _open(self, home: str) -> Outlet | None:
+        """Outlet of a home without one; None for a home without a usable URL."""
+
+        def prepare(bus: Bus) -> None:
+            # What a session has kept comes as soon as the server accepts.
+            outlet = self._make_outlet(home, bus)
+            outlet.waiting.extend(self._first(home))
+            outlet.drain()
+
+        try:
+            self.connections.to(home, prepare)
+        except BusError as error:
+            if home not in self._unusable:
+                self._unusable.add(home)
+                self._note("warning", "server unusable", home=home, reason=str(error))
+        return self._outlets.get(home)
+
+    def _make_outlet(self, home: str, bus: Bus) -> Outlet:
+        outlet = self._outlets[home] = Outlet(home, bus, self._handlers(home), partial(self._note, "warning"))
+        return outlet
+
+    def _note(self, level: str, event: str, **fields: Any) -> None:
+        if self.log is not None:
+            getattr(self.log, level)(event, **self._who, **fields)
+
+    # Hooks.
+
+    def _handlers(self, home: str) -> Callable[[str], Handler]:
+        """Handlers of messages from a home, by filter: the same for all filters."""
+        handler = partial(self._receive, home)
+        return lambda topic_filter: handler
+
+    def _before(self) -> Iterable[Any]:
+        """Effects before the first connection, at the server of the directory."""
+        return ()
+
+    def _first(self, home: str) -> Iterable[MqttEffect]:
+        """Effects before the first connection to another server."""
+        return ()
+
+    def _wait_ready(self, timeout: float) -> None:
+        """Wait until `start` may return; raise an error after `timeout` seconds."""
+
+    def _connected(self, home: str, now: int, *, resumed: bool) -> Iterable[Any]:
+        """Effects of a connection, perhaps a repeated one.
+
+        Args:
+            resumed: whether the server has kept the session.
+        """
+        return ()
+
+    def _disconnected(self, home: str, now: int, error: BusError | None) -> None:
+        """Effects of a lost connection."""
+
+    def _message(self, home: str, topic: str, payload: bytes, now: int) -> Iterable[Any]:
+        """Effects of a message."""
+        return ()
+
+    def _time(self, now: int) -> Iterable[Any]:
+        """Effects of the time."""
+        return ()
+
+    def _do(self, effect: Any) -> None:
+        """Carry out an effect that is neither MQTT nor a log event."""
+
+    def _end(self, now: int) -> Iterable[Any]:
+        """Effects of the last decision."""
+        return ()
+
+    def _last(self, home: str, bus: Bus) -> None:
+        """Last call on the thread of each bus, behind all effects."""
+
+    def _close(self) -> None:
+        """Release resources of the driver besides connections."""
+
+
+def run_on(bus: Bus, run: Callable[[], object], timeout: float) -> None:
+    """Run a function on the thread of a bus, and wait up to `timeout` seconds for its end."""
+    done = threading.Event()
+
+    def both() -> None:
+        try:
+            run()
+        finally:
+            done.set()
+
+    bus.call_soon(both)
+    done.wait(timeout)
