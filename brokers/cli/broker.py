@@ -1,31 +1,47 @@
-"""The driver of `distced broker`: a server where none is named, broker nodes, a bridge, until it is told to end."""
+"""The verb `broker`: broker nodes, a bridge, and an MQTT server where none is named, until an interrupt."""
 
 from __future__ import annotations
 
 import contextlib
 import socket
+import sys
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Event
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+import typer
 from rich.text import Text
 
-from distced.brokers.cli.hints import publish_hints
-from distced.brokers.cli.node_locations import Described, Seat, publish, published, read_described, seats
-from distced.brokers.core.effects import Note
-from distced.brokers.inspect.activity import Watch
+from distced.brokers.cli.node_locations import (
+    Described,
+    node_locations,
+    publish_hints,
+    publish_topology,
+    published,
+    read_described,
+)
+from distced.brokers.core.node_location import NodeLocation
 from distced.brokers.live.bridge import LiveBridge
 from distced.brokers.live.mqtt_server import Server, start_server
+from distced.brokers.live.observers import LiveWatch
 from distced.brokers.ray.nodes import LocalNodes, RayNodes
 from distced.detectors.runtime.engines import EngineName, chosen
-from distced.middleware.bus import Bus
 from distced.middleware.bus.pool import home_name, server_name
-from distced.middleware.cli.options import DEFAULT, PATIENCE, connected
-from distced.middleware.cli.output import output, show_notes
+from distced.middleware.cli.logs import configure_logging
+from distced.middleware.cli.options import (
+    DEFAULT,
+    PATIENCE,
+    VARIABLE,
+    Duration,
+    HomeOption,
+    connected,
+    duration_option,
+    verb,
+)
+from distced.middleware.cli.output import AsJson, output, show_notes
 from distced.middleware.cli.signals import ending
 from distced.middleware.mapping import Mapping, load_mapping
 from distced.middleware.model.clock import SystemClock
@@ -36,126 +52,179 @@ from distced.policies.distribution.hint_files import read_hint_file
 from distced.policies.topology.notes import notes_on
 
 STARTED: Final = ("auto", "mosquitto", "amqtt")
-"""What `--server` may be besides a URL: a server is started."""
+"""Values of `--server` besides a URL, with which a server is started."""
 
 USUAL_PORT: Final = 1883
 
-# Mappings count the events of a source each in a range of its own, for two may give events of one source.
+# Mappings number the events of a source each in a range of its own, for two may give events of one source.
 _RANGE: Final = 2**54
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What `distced broker` was asked for; the names are those of its options.
+@dataclass(frozen=True)
+class BrokerOptions:
+    """Options of `distced broker`; durations in ns."""
 
-    Attributes:
-        lateness, lease: ns.
-        home, site: where the nodes are; at most one is not empty.
-        topology: the file; None for none.
-        capacity: of each node; None where it is not said.
-        ray_address: of the Ray cluster that is joined; empty for one of its own.
-        engine: which one runs the detectors.
-        hints: a file of them; None for none.
-    """
+    server: Annotated[
+        str,
+        typer.Option(
+            "--server",
+            envvar=VARIABLE,
+            metavar="URL|KIND",
+            help="The MQTT server, mqtt://host:port; or one is started: mosquitto, amqtt, or auto for either.",
+        ),
+    ] = "auto"
+    port: Annotated[
+        int | None,
+        typer.Option(help="TCP port of a server that is started; 1883, or a free port where that is taken.", min=0),
+    ] = None
+    name: Annotated[str, typer.Option(help="The node's name, unlike all others; this machine's if left out.")] = ""
+    nodes: Annotated[int, typer.Option(help="Number of broker nodes.", min=1)] = 1
+    ray: Annotated[bool, typer.Option(help="Run the nodes as Ray actors, or in this process.")] = True
+    ray_address: Annotated[
+        str,
+        typer.Option("--ray-address", metavar="HOST:PORT|auto", help="The Ray cluster to join, in place of its own."),
+    ] = ""
+    home: HomeOption = None
+    site: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The same by the name of the site in the topology.")
+    ] = None
+    topology: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Topology of the network, to be published in the directory.")
+    ] = None
+    hints: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Hints of distced place, to be published in the directory.")
+    ] = None
+    capacity: Annotated[
+        float | None, typer.Option(help="Instances a node can touch per second.", min=0, show_default=False)
+    ] = None
+    engine: Annotated[
+        EngineName, typer.Option("--engine", help="The engine; auto is the cheaper one for each detector.")
+    ] = "auto"
+    mapping: Annotated[
+        list[Path], typer.Option(metavar="FILE", help="Bridge the messages of devices by this mapping; repeatable.")
+    ] = field(default_factory=list)
+    lateness: Annotated[int, duration_option(help="Lateness allowed of an event of the bridge.")] = Duration("2s")
+    lease: Annotated[
+        int,
+        duration_option(
+            help="Time without the bridge after which detectors go on without its sources; 0s for never.",
+        ),
+    ] = Duration("1min")
+    retained: Annotated[
+        bool, typer.Option("--retained", help="Take messages retained before the start as events, too.")
+    ] = False
+    as_json: AsJson = False
 
-    server: str
-    port: int | None
-    name: str
-    nodes: int
-    ray: bool
-    mappings: tuple[Path, ...]
-    lateness: int
-    lease: int
-    retained: bool
-    as_json: bool
-    home: str = ""
-    site: str = ""
-    topology: Path | None = None
-    capacity: float | None = None
-    ray_address: str = ""
-    engine: EngineName = "auto"
-    hints: Path | None = None
+    @property
+    def own_name(self) -> str:
+        return self.name or socket.gethostname().split(".")[0] or "broker"
 
     @property
     def node_names(self) -> list[str]:
-        """What the nodes are called."""
-        return [self.name] if self.nodes == 1 else [f"{self.name}-{number + 1}" for number in range(self.nodes)]
+        """Names of the nodes."""
+        name = self.own_name
+        return [name] if self.nodes == 1 else [f"{name}-{number + 1}" for number in range(self.nodes)]
 
     @property
     def bridge_name(self) -> str:
-        """What the bridge is called."""
-        return f"{self.name}-bridge"
+        """Name of the bridge."""
+        return f"{self.own_name}-bridge"
 
 
-def host(wanted: Wanted, log: Any) -> int:
-    """Run until interrupted; the exit code.
+@verb
+def broker(options: BrokerOptions) -> int:
+    """Run broker nodes and a bridge to devices.
+
+    Nodes detect patterns, a bridge makes events of what devices publish, until they are interrupted. Without --server
+    an MQTT server is started here, on loopback. What happens is logged: types, sources, subscriptions and detectors as
+    they come and go, and dead letters. An interrupt (Ctrl-C) or a request to terminate takes the entries of nodes and
+    bridge out of the directory. Where there are several sites, --server is the server of the directory, and --home or
+    --site says where the nodes are. docs/how-to/broker.md tells more.
+
+    \b
+    Examples:
+      distced broker --no-ray
+      distced broker --nodes 3 --port 1884
+      distced broker --server mqtt://192.168.1.10 --mapping home.toml --lateness 5s
+      distced broker --server mqtt://10.0.1.10 --site floor-2 --topology building.toml
+      distced broker --server mqtt://10.0.1.10 --site floor-2 --ray-address auto
+    """
+    return host(
+        options, configure_logging(stream=sys.stdout if options.as_json else sys.stderr, as_json=options.as_json)
+    )
+
+
+def host(options: BrokerOptions, log: Any) -> int:
+    """Run until an interrupt; the exit code.
 
     Args:
         log: a structlog logger.
     """
     # An engine that cannot be had is refused before anything is started.
-    chosen(wanted.engine, 0)
-    mappings = load_mappings(wanted.mappings)
-    described = None if wanted.topology is None else read_described(wanted.topology)
-    hints = {} if wanted.hints is None else read_hint_file(wanted.hints)
-    if wanted.port is not None and wanted.server not in STARTED:
+    chosen(options.engine, 0)
+    mappings = load_mappings(options.mapping)
+    described = None if options.topology is None else read_described(options.topology)
+    hints = {} if options.hints is None else read_hint_file(options.hints)
+    if options.port is not None and options.server not in STARTED:
         raise BusError(
-            "a port for a server that is not started here", given=wanted.port, advice=f"put it into the URL: {DEFAULT}"
+            "a port for a server that is not started here", given=options.port, advice=f"put it into the URL: {DEFAULT}"
         )
-    if wanted.ray_address and not wanted.ray:
-        raise DistcedError("a Ray cluster for nodes without Ray", given=wanted.ray_address, advice="leave out --no-ray")
+    if options.ray_address and not options.ray:
+        raise DistcedError(
+            "a Ray cluster for nodes without Ray", given=options.ray_address, advice="leave out --no-ray"
+        )
     with ending() as set_up_again, ExitStack() as stack:
-        server = _server(wanted, stack, log)
-        url = wanted.server if server is None else server.url
-        placed = _seats(wanted, url, described)
+        server = _server(options, stack, log)
+        url = options.server if server is None else server.url
+        placed = _locations(options, url, described)
         if described is not None:
             show_notes(notes_on(described.topology))
-            publish(url, described)
+            publish_topology(url, described)
         if hints:
             publish_hints(url, hints)
-        watch = stack.enter_context(_watching(wanted, url, log))
-        _start_nodes(wanted, url, placed, stack)
+        watch = stack.enter_context(LiveWatch(url, options.node_names, log)).watch
+        _start_nodes(options, url, placed, stack)
         bridge = None
         if mappings:
             bridge = LiveBridge(
                 url,
-                wanted.bridge_name,
+                options.bridge_name,
                 mappings,
-                lateness=wanted.lateness,
-                lease=wanted.lease,
-                retained=wanted.retained,
+                lateness=options.lateness,
+                lease=options.lease,
+                retained=options.retained,
             )
             stack.enter_context(bridge)
         # Ray sets handlers of its own.
         set_up_again()
-        _tell(wanted, url, server, placed, mappings, log)
+        _announce(options, url, server, placed, mappings, log)
         code = _wait(server, log)
-        for name in wanted.node_names:
+        for name in options.node_names:
             entry = watch.directory.nodes.get(name)
             log.info("ending", node=name, **({} if entry is None else entry.counts))
         if bridge is not None:
-            log.info("ending", bridge=wanted.bridge_name, **bridge.statistics())
+            log.info("ending", bridge=options.bridge_name, **bridge.statistics())
     log.info("ended")
     return code
 
 
-def load_mappings(paths: tuple[Path, ...]) -> list[Mapping]:
-    """Mappings for a live bridge, whose ids do not come again after a restart."""
+def load_mappings(paths: Sequence[Path]) -> list[Mapping]:
+    """Mappings for a live bridge, whose event ids do not repeat after a restart."""
     microseconds = SystemClock().now() // 1_000
     return [load_mapping(path, first_seq=place * _RANGE + microseconds) for place, path in enumerate(paths)]
 
 
-def _server(wanted: Wanted, stack: ExitStack, log: Any) -> Server | None:
-    """The server that is started; None where one is named that runs."""
-    if wanted.server not in STARTED:
+def _server(options: BrokerOptions, stack: ExitStack, log: Any) -> Server | None:
+    """The server started here; None where `--server` names one that runs."""
+    if options.server not in STARTED:
         return None
     try:
-        server = start_server(wanted.server, port=USUAL_PORT if wanted.port is None else wanted.port)  # type: ignore[arg-type]
+        server = start_server(options.server, port=USUAL_PORT if options.port is None else options.port)  # type: ignore[arg-type]
     except BusError:
-        if wanted.port is not None or _is_free(USUAL_PORT):
+        if options.port is not None or _is_free(USUAL_PORT):
             raise
         log.warning(f"port {USUAL_PORT} is taken: if an MQTT server runs there, use it with --server {DEFAULT}")
-        server = start_server(wanted.server)  # type: ignore[arg-type]
+        server = start_server(options.server)  # type: ignore[arg-type]
     return stack.enter_context(server)
 
 
@@ -167,16 +236,18 @@ def _is_free(port: int) -> bool:
     return False
 
 
-def _seats(wanted: Wanted, url: str, described: Described | None) -> dict[str, Seat]:
-    """Where each node is, and what it can do."""
-    if described is None and wanted.site and not wanted.home:
+def _locations(options: BrokerOptions, url: str, described: Described | None) -> dict[str, NodeLocation]:
+    """Site and capacity of each node."""
+    if described is None and options.site and not options.home:
         described = published(url)
-    return seats(wanted.node_names, described, home=wanted.home, site=wanted.site, capacity=wanted.capacity)
+    return node_locations(
+        options.node_names, described, home=options.home or "", site=options.site or "", capacity=options.capacity
+    )
 
 
-def _start_nodes(wanted: Wanted, url: str, placed: dict[str, Seat], stack: ExitStack) -> None:
-    """Start the nodes, and wait until everybody can see them."""
-    names = wanted.node_names
+def _start_nodes(options: BrokerOptions, url: str, placed: dict[str, NodeLocation], stack: ExitStack) -> None:
+    """Start the nodes, and wait until they are in the directory."""
+    names = options.node_names
     # This is where the directory is to be, whatever else was said here before.
     with connected(url, home="") as client:
         taken = [name for name in names if name in client.nodes]
@@ -186,54 +257,17 @@ def _start_nodes(wanted: Wanted, url: str, placed: dict[str, Seat], stack: ExitS
                 advice="choose another with --name; or if it has died unnoticed, clear its entry: "
                 f"mosquitto_pub -r -n -t {directory_topic('node', taken[0])}",
             )  # fmt: skip
-        if wanted.ray:
-            stack.enter_context(RayNodes(url, placed, address=wanted.ray_address, engine=wanted.engine))
+        if options.ray:
+            stack.enter_context(RayNodes(url, placed, address=options.ray_address, engine=options.engine))
         else:
-            stack.enter_context(LocalNodes(url, placed, engine=wanted.engine))
+            stack.enter_context(LocalNodes(url, placed, engine=options.engine))
         deadline = time.monotonic() + PATIENCE
         while not set(names) <= client.nodes.keys() and time.monotonic() < deadline:
             time.sleep(0.01)
 
 
-@contextmanager
-def _watching(wanted: Wanted, url: str, log: Any) -> Iterator[Watch]:
-    """Log what a watch tells, while it lasts; at its end clear entries that nodes have left, for they may be killed.
-
-    The watch belongs to the thread of its bus.
-    """
-    clock = SystemClock()
-    watch = Watch(clock.now())
-
-    def tell(notes: list[Note]) -> None:
-        for note in notes:
-            getattr(log, note.level)(note.event, **note.fields)
-
-    bus = Bus(url, clock=clock)
-    for each in watch.filters:
-        bus.subscribe(each, lambda topic, payload, _: tell(watch.receive(topic, payload)), qos=1)
-    bus.every(1.0, lambda: tell(watch.tick(clock.now())))
-    with bus:
-        bus.wait_connected(PATIENCE)
-        try:
-            yield watch
-        finally:
-            swept = Event()
-            bus.call_soon(lambda: _sweep(watch, wanted.node_names, bus, swept))
-            swept.wait(1.0)
-
-
-def _sweep(watch: Watch, names: list[str], bus: Bus, swept: Event) -> None:
-    directory = watch.directory
-    left = [directory_topic("node", name) for name in names if name in directory.nodes]
-    left += [directory_topic("load", name) for name in names if name in directory.loads]
-    left += [directory_topic("detector", name) for name, entry in directory.detectors.items() if entry.node in names]
-    for topic in left:
-        bus.publish(topic, b"", qos=1, retain=True)
-    swept.set()
-
-
 def _wait(server: Server | None, log: Any) -> int:
-    """Wait until the server started here ends, or somebody wants an end; the exit code."""
+    """Wait for an interrupt, or the end of a server started here; the exit code."""
     try:
         while server is None or server.alive:
             time.sleep(0.2)
@@ -243,35 +277,40 @@ def _wait(server: Server | None, log: Any) -> int:
     return 1
 
 
-def _tell(
-    wanted: Wanted, url: str, server: Server | None, placed: dict[str, Seat], mappings: list[Mapping], log: Any
+def _announce(
+    options: BrokerOptions,
+    url: str,
+    server: Server | None,
+    placed: dict[str, NodeLocation],
+    mappings: list[Mapping],
+    log: Any,
 ) -> None:
-    """Where to connect, and what runs."""
+    """Print the server to connect to, and the nodes and mappings that run."""
     # Without the password that the URL may hold.
     shown = server_name(url)
-    homes = {name: home_name(seat.home, url) for name, seat in placed.items()}
-    if wanted.as_json:
+    homes = {name: home_name(location.home, url) for name, location in placed.items()}
+    if options.as_json:
         log.info(
             "ready",
             server=shown,
-            nodes=wanted.node_names,
+            nodes=options.node_names,
             homes=homes,
-            ray=wanted.ray,
-            bridge=wanted.bridge_name if mappings else None,
+            ray=options.ray,
+            bridge=options.bridge_name if mappings else None,
             topics=[each for mapping in mappings for each in mapping.topics],
             types=[each.name for mapping in mappings for each in mapping.types],
         )
         return
     lines = [
         ("MQTT server", f"{shown}{'' if server is None else f', {server.kind}, started here'}"),
-        ("broker nodes", f"{', '.join(wanted.node_names)}, {'Ray actors' if wanted.ray else 'in this process'}"),
+        ("broker nodes", f"{', '.join(options.node_names)}, {'Ray actors' if options.ray else 'in this process'}"),
     ]
     lines += [("", f"{name} at home at {home}") for name, home in homes.items() if home]
     for mapping in mappings:
         types = ", ".join(each.name for each in mapping.types)
         lines.append(("bridge", f"{mapping.name}: {', '.join(mapping.topics)} → {types}"))
     if mappings:
-        lines.append(("", f"events may be {format_duration(wanted.lateness)} late"))
+        lines.append(("", f"events may be {format_duration(options.lateness)} late"))
     console = output()
     for label, text in lines:
         console.print(Text.assemble((f"{label:<14}", "dim"), (text, "bold" if label == "MQTT server" else "")))

@@ -1,4 +1,4 @@
-"""The driver of `distced nodes` and `distced detectors`: prints what the directory says, once or as it changes."""
+"""The verbs `nodes` and `detectors`: the content of the directory, once or with each change."""
 
 from __future__ import annotations
 
@@ -7,33 +7,35 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
+import typer
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
 from distced.brokers.core.directory import Directory
-from distced.brokers.inspect.detectors import check_node, detectors_report, find_detector
-from distced.brokers.inspect.detectors_text import detectors_text
-from distced.brokers.inspect.directory_reader import Reading, State
-from distced.brokers.inspect.nodes import nodes_report
-from distced.brokers.inspect.nodes_text import nodes_text
-from distced.middleware.cli.output import output, print_json
+from distced.brokers.inspect.detectors import detectors_report, detectors_text
+from distced.brokers.inspect.directory_reader import ViewState
+from distced.brokers.inspect.lookup import check_node, find_detector
+from distced.brokers.inspect.nodes import nodes_report, nodes_text
+from distced.brokers.live.observers import LiveDirectory
+from distced.middleware.cli.options import DEFAULT, ServerOption, verb
+from distced.middleware.cli.output import AsJson, output, print_json
 from distced.middleware.cli.signals import ending
 from distced.middleware.model.clock import Clock, SystemClock
 
 AT_LEAST: Final = 0.2
-"""Seconds between redraws: entries change in bursts."""
+"""Least interval between redraws, s: entries change in bursts."""
 
 AT_MOST: Final = 1.0
-"""Seconds until a terminal is redrawn though nothing has changed but the time."""
+"""Greatest interval between redraws of a terminal, s: without a change, only the times differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What is to be printed.
+    """A view to be printed.
 
     Attributes:
         report: what the directory says.
@@ -48,56 +50,103 @@ class Seen:
 
 See: TypeAlias = Callable[[Directory], Seen]
 
+Watched: TypeAlias = Annotated[
+    bool, typer.Option("--watch", help="Show it again with every change, until an interrupt.")
+]
 
-def as_dict(seen: Seen, state: State, now: int) -> dict[str, Any]:
-    """What is to be printed for programs."""
+
+def as_dict(seen: Seen, state: ViewState, now: int) -> dict[str, Any]:
+    """View for programs."""
     lost = {"lost": state.lost} if state.lost else {}
     return {"at": now, **msgspec.to_builtins(seen.report), "unreadable": list(state.unreadable), **lost}
 
 
-def as_text(seen: Seen, state: State, now: int) -> Group:
-    """What is to be printed for people."""
+def as_text(seen: Seen, state: ViewState, now: int) -> Group:
+    """View for people."""
     notes = [f"the connection is lost, and this is how it was: {state.lost}"] if state.lost else []
     notes += [f"an entry that cannot be read: {each}" for each in state.unreadable]
     return Group(*seen.text(now), *(Text(each, "yellow", overflow="fold", no_wrap=False) for each in notes))
 
 
-def show_nodes(server: str, *, watch: bool, as_json: bool) -> int:
-    """Print what the directory says of broker nodes; the exit code."""
+@dataclass(frozen=True)
+class NodesOptions:
+    """Options of `distced nodes`."""
+
+    server: ServerOption = DEFAULT
+    watch: Watched = False
+    as_json: AsJson = False
+
+
+@verb
+def nodes(options: NodesOptions) -> int:
+    """Show the broker nodes: since when they are up, what they host, what they have counted; and the recorders.
+
+    The content of the directory is shown; nodes publish their counters every two seconds. The exit code is 1 where
+    there is no node.
+
+    \b
+    Examples:
+      distced nodes
+      distced nodes --watch --server mqtt://192.168.1.10
+      distced nodes --json
+    """
 
     def see(directory: Directory) -> Seen:
         report = nodes_report(directory)
         return Seen(report, lambda now: list(nodes_text(report, now)), bool(report.nodes))
 
-    with ending(), Reading(server).open() as reading:
-        return _show(reading, see, watch=watch, as_json=as_json)
+    with ending(), LiveDirectory(options.server) as reading:
+        return _show(reading, see, watch=options.watch, as_json=options.as_json)
 
 
-def show_detectors(server: str, prefix: str | None, node: str | None, *, watch: bool, as_json: bool) -> int:
-    """Print what the directory says of detectors, of those on a node, or of one; the exit code.
+@dataclass(frozen=True)
+class DetectorsOptions:
+    """Options of `distced detectors`."""
 
-    Raises:
-        DistcedError: for a node or a detector that is not there.
+    detector: Annotated[
+        str | None,
+        typer.Argument(metavar="DETECTOR-PREFIX", help="The beginning of the id of one detector.", show_default=False),
+    ] = None
+    server: ServerOption = DEFAULT
+    node: Annotated[str | None, typer.Option(metavar="NODE", help="Those on this node only.", show_default=False)] = (
+        None
+    )
+    watch: Watched = False
+    as_json: AsJson = False
+
+
+@verb
+def detectors(options: DetectorsOptions) -> int:
+    """Show the detectors: their nodes, patterns and subscriptions, and which of them read which.
+
+    Those that serve clients are at the top, and below each the detectors that it reads as parts of its pattern. Of one
+    detector everything is shown: what it reads and what reads it. The exit code is 1 where there is no detector.
+
+    \b
+    Examples:
+      distced detectors
+      distced detectors --node cellar --watch
+      distced detectors c52925
     """
 
     def see(directory: Directory) -> Seen:
-        report = detectors_report(directory, node=node, about=about)
+        report = detectors_report(directory, node=options.node, about=about)
         return Seen(report, lambda now: list(detectors_text(report)), bool(report.detectors))
 
-    with ending(), Reading(server).open() as reading:
-        about, _ = reading.look(lambda directory: _asked_for(directory, prefix, node))
-        return _show(reading, see, watch=watch, as_json=as_json)
+    with ending(), LiveDirectory(options.server) as reading:
+        about, _ = reading.look(lambda directory: _asked_for(directory, options.detector, options.node))
+        return _show(reading, see, watch=options.watch, as_json=options.as_json)
 
 
 def _asked_for(directory: Directory, prefix: str | None, node: str | None) -> str | None:
-    """The id of the one detector that is asked for; None for all."""
+    """Id of the one detector asked for; None for all."""
     if node is not None:
         check_node(directory, node)
     return None if prefix is None else find_detector(directory, prefix, node=node)
 
 
-def _show(reading: Reading, see: See, *, watch: bool, as_json: bool) -> int:
-    """Print once, or until it is interrupted."""
+def _show(reading: LiveDirectory, see: See, *, watch: bool, as_json: bool) -> int:
+    """Print once, or until interrupted."""
     clock, console = SystemClock(), output()
     try:
         if not watch:
@@ -111,13 +160,13 @@ def _show(reading: Reading, see: See, *, watch: bool, as_json: bool) -> int:
     except KeyboardInterrupt:
         pass
     except (BrokenPipeError, SystemExit):
-        # Whoever read has had enough, for which rich exits; what is in the buffer must not fail a second time.
+        # The reader of the pipe has ended, for which rich exits; the rest of the buffer must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
-def _print_changes(reading: Reading, see: See, clock: Clock, console: Console, as_json: bool) -> None:
-    """Every state, one below the other, where what is shown of it has changed."""
+def _print_changes(reading: LiveDirectory, see: See, clock: Clock, console: Console, as_json: bool) -> None:
+    """Print every state in which a shown value has changed, one below the other."""
     before: object = None
     while True:
         seen, state = reading.look(see)
@@ -138,8 +187,8 @@ def _drawn(text: RenderableType, console: Console) -> str:
     return captured.get()
 
 
-def _redraw(reading: Reading, see: See, clock: Clock, console: Console) -> None:
-    """One state in the place of the other; the time goes on."""
+def _redraw(reading: LiveDirectory, see: See, clock: Clock, console: Console) -> None:
+    """Print each state in the place of the one before; shown times advance."""
     with Live(console=console, auto_refresh=False) as live:
         while True:
             seen, state = reading.look(see)
@@ -148,7 +197,7 @@ def _redraw(reading: Reading, see: See, clock: Clock, console: Console) -> None:
             reading.wait(state, AT_MOST)
 
 
-def _print(seen: Seen, state: State, now: int, console: Console, as_json: bool, *, indent: int | None) -> None:
+def _print(seen: Seen, state: ViewState, now: int, console: Console, as_json: bool, *, indent: int | None) -> None:
     if as_json:
         print_json(as_dict(seen, state, now), indent=indent)
         return

@@ -1,23 +1,23 @@
-"""Which site each broker node of `distced broker` is at, and how much it can do: as options or a topology say.
+"""Site and capacity of each node of `distced broker`, from options or a topology; topology and hints published.
 
-A topology that is handed to `distced broker` becomes an entry of the directory, where every node and every other broker
-finds it. Users and passwords in the URLs of its servers are for whoever has the file, and not for everybody, so they
-are left out of it.
+A topology given to `distced broker` becomes an entry of the directory, where every node and every other broker finds
+it. Users and passwords in the URLs of its servers are left out of the entry.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from distced.brokers.inspect.directory_reader import Reading
-from distced.middleware.bus import Bus, parse_address
+from distced.brokers.core.node_location import NodeLocation
+from distced.brokers.live.observers import LiveDirectory, publish_entries
+from distced.middleware.bus import parse_address
 from distced.middleware.bus.pool import server_name
-from distced.middleware.cli.options import PATIENCE
-from distced.middleware.model.errors import BusError, DistcedError
-from distced.middleware.wire.directory_entries import TopologyEntry, encode
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.wire.codec import encode
+from distced.middleware.wire.directory_entries import HintEntry, TopologyEntry
 from distced.middleware.wire.topics import directory_topic
 from distced.policies.topology.errors import TopologyError, unknown
 from distced.policies.topology.model import Site
@@ -26,27 +26,12 @@ from distced.policies.topology.topology_file import load_topology, parse_topolog
 from distced.policies.topology.topology_writer import topology_as_toml
 
 OVERLAY: Final = "overlay"
-"""What the topology is called in the directory."""
-
-
-@dataclass(frozen=True, slots=True)
-class Seat:
-    """Where a node is.
-
-    Attributes:
-        home: the URL of the server of its site; empty for that of the directory.
-        capacity: how many instances it can touch a second; 0 where nobody knows.
-        site: the name of its site in the topology, at which Ray is to start it; empty for any.
-    """
-
-    home: str = ""
-    capacity: float = 0.0
-    site: str = ""
+"""Name of the topology in the directory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A topology as it was written.
+    """Topology as written in its file.
 
     Attributes:
         name: what errors call it.
@@ -60,14 +45,14 @@ class Described:
 
 
 def read_described(path: Path) -> Described:
-    """The topology of a file, checked."""
+    """Topology of a file, checked."""
     topology = load_topology(path)
     return Described(str(path), path.read_text(encoding="utf-8"), topology)
 
 
 def published(url: str) -> Described:
-    """The topology in the directory of this server; a `TopologyError` where there is none."""
-    with Reading(url).open() as reading:
+    """Topology in the directory of this server. Raises `TopologyError` where there is none."""
+    with LiveDirectory(url) as reading:
         entry, _ = reading.look(lambda directory: directory.topologies.get(OVERLAY))
     if entry is None:
         raise TopologyError(
@@ -79,20 +64,24 @@ def published(url: str) -> Described:
     return Described(name, entry.text, parse_topology(entry.text, name=name))
 
 
-def publish(url: str, described: Described) -> None:
-    """Put a topology into the directory of this server, for everybody who reads it."""
-    topic = directory_topic("topology", OVERLAY)
-    with Bus(url) as bus:
-        bus.wait_connected(PATIENCE)
-        bus.publish(topic, encode(TopologyEntry(_without_logins(described))), qos=1, retain=True)
-        if not bus.flush(PATIENCE):
-            raise BusError("the server has not taken the topology", where=str(bus.address))
+def publish_topology(url: str, described: Described) -> None:
+    """Publish a topology in the directory of this server."""
+    publish_entries(url, {directory_topic("topology", OVERLAY): encode(TopologyEntry(_without_logins(described)))})
 
 
-def seats(
+def publish_hints(url: str, hints: Mapping[str, HintEntry]) -> None:
+    """Publish hints of placement analysis in the directory of this server, for every node (`brokers.node.placement`).
+
+    Each detector has an entry of its own, retained, so a later analysis replaces the hints for the same detectors and
+    leaves the others.
+    """
+    publish_entries(url, {directory_topic("hint", name): encode(hint) for name, hint in hints.items()})
+
+
+def node_locations(
     names: Sequence[str], described: Described | None, *, home: str = "", site: str = "", capacity: float | None = None
-) -> dict[str, Seat]:
-    """Where nodes of these names are. What options say comes first, then what a topology says of a node.
+) -> dict[str, NodeLocation]:
+    """Locations of nodes of these names: from options first, then from a topology.
 
     Args:
         home: the URL of their server; empty where it is not said.
@@ -104,15 +93,15 @@ def seats(
     """
     if home and site:
         raise DistcedError("both --home and --site", given=f"{home}, {site}", advice="either says where nodes are")
-    return {name: _seat(name, described, home, site, capacity) for name in names}
+    return {name: _location(name, described, home, site, capacity) for name in names}
 
 
-def _seat(name: str, described: Described | None, home: str, site: str, capacity: float | None) -> Seat:
+def _location(name: str, described: Described | None, home: str, site: str, capacity: float | None) -> NodeLocation:
     node = None if described is None else described.topology.nodes.get(name)
     if capacity is None:
         capacity = 0.0 if node is None or node.capacity is None else node.capacity
     if home:
-        return Seat(home, capacity)
+        return NodeLocation(home, capacity)
     if node is not None and described is not None and site not in ("", node.site):
         raise TopologyError(
             f"the node {name!r} is at another site",
@@ -123,8 +112,8 @@ def _seat(name: str, described: Described | None, home: str, site: str, capacity
         )
     site = site or ("" if node is None else node.site)
     if not site or described is None:
-        return Seat("", capacity)
-    return Seat(_server_of(site, described), capacity, site)
+        return NodeLocation("", capacity)
+    return NodeLocation(_server_of(site, described), capacity, site)
 
 
 def _server_of(site: str, described: Described) -> str:

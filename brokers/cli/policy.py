@@ -1,33 +1,33 @@
-"""The drivers of `distced policy`: distribution policies as retained messages of administration.
+"""The verb `policy`, with verbs of its own: `set`, `show` and `unset`.
 
-They are checked here, where somebody reads what is wrong with them; nodes check them again
-(`brokers.node.policy_settings`).
+Distribution policies are retained messages of administration. They are checked here, where errors are read; nodes check
+them again (`brokers.node.policy_settings`).
 """
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+import typer
 from rich.table import Table
 from rich.text import Text
 
 from distced.brokers.core.directory import Directory
-from distced.brokers.inspect.detectors import find_detector, short_ids
-from distced.brokers.inspect.directory_reader import ASK_EVERY, Reading
+from distced.brokers.inspect.lookup import find_detector, short_ids
+from distced.brokers.live.observers import LiveDirectory
 from distced.brokers.node.policy_settings import EVERYBODY
-from distced.detectors.compiler import compile_pattern
-from distced.middleware.bus import Bus
-from distced.middleware.cli.options import PATIENCE
-from distced.middleware.cli.output import output, print_json, show_notes
+from distced.detectors.compiler import check_pattern
+from distced.middleware.cli.options import DEFAULT as DEFAULT_SERVER
+from distced.middleware.cli.options import ServerOption, verb
+from distced.middleware.cli.output import AsJson, output, print_json, show_notes
 from distced.middleware.cli.signals import ending
-from distced.middleware.model.errors import BusError, DistcedError
-from distced.middleware.wire.directory_entries import SetPolicy, decode, encode
-from distced.middleware.wire.topics import ROOT, Area, administration_topic, area_filter, parse_topic
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.wire.administration import SetPolicy
+from distced.middleware.wire.codec import decode, encode
+from distced.middleware.wire.topics import administration_topic
 from distced.policies.distribution.policy import DEFAULT, parse_policy
 
 EVERYBODY_SHOWN: Final = "all that ask for none"
@@ -48,19 +48,68 @@ class Set:
     problem: str = ""
 
 
-def set_one(server: str, text: str, pattern: str | None, detector: str | None, *, as_json: bool) -> int:
-    """Set a policy; the exit code.
+policy = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="Say where detectors are to stand: set, show and unset distribution policies.",
+)
 
-    Raises:
-        DistcedError: for what is no policy, and for a detector that is not there.
-        PatternError: for what is no pattern.
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyOptions:
+    """Options of every verb of `distced policy`."""
+
+    server: ServerOption = DEFAULT_SERVER
+    as_json: AsJson = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnsetOptions(PolicyOptions):
+    """Options of `distced policy unset`."""
+
+    pattern: Annotated[
+        str | None, typer.Option("--pattern", metavar="PATTERN", help="Of the detector of this pattern only.")
+    ] = None
+    detector: Annotated[
+        str | None,
+        typer.Option("--detector", metavar="DETECTOR-PREFIX", help="Of the detector whose id begins so only."),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetOptions(UnsetOptions):
+    """Options of `distced policy set`."""
+
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="POLICY", help="Its name, or the three words of its dimensions in quotes.", show_default=False
+        ),
+    ]
+
+
+@policy.command("set")
+@verb
+def set_policy(options: SetOptions) -> int:
+    """Set the distribution policy of one detector, or of all whose subscriptions ask for none.
+
+    It holds from now on, also for detectors that run: they move where it wants them, if that pays. What is set for a
+    detector counts before what its subscriptions ask for. Broker nodes are told through the server, which keeps it. The
+    exit code is 2 for what is no policy, and for a detector that is not there.
+
+    \b
+    Examples:
+      distced policy set min-bandwidth
+      distced policy set max-reliability --detector c52925
+      distced policy set 'for-reuse maximum subscribers' --pattern '[Motion] ; [Door]'
     """
-    wanted = parse_policy(text).text
-    with ending(), _administering(server) as (bus, directory, _):
-        key = _key(directory, pattern, detector)
-        _say(bus, key, encode(SetPolicy(wanted)))
+    wanted = parse_policy(options.name).text
+    with ending(), _administering(options.server) as (reading, directory, _):
+        key = _key(directory, options.pattern, options.detector)
+        _say(reading, key, encode(SetPolicy(wanted)))
         there = key == EVERYBODY or key in directory.detectors
-    if as_json:
+    if options.as_json:
         print_json({"key": key, "policy": wanted, "there": there})
         return 0
     of = EVERYBODY_SHOWN if key == EVERYBODY else key
@@ -70,17 +119,23 @@ def set_one(server: str, text: str, pattern: str | None, detector: str | None, *
     return 0
 
 
-def unset_one(server: str, pattern: str | None, detector: str | None, *, as_json: bool) -> int:
-    """Take back what was set; the exit code.
+@policy.command("unset")
+@verb
+def unset_policy(options: UnsetOptions) -> int:
+    """Take back what was set: of one detector, or of all.
 
-    Raises:
-        DistcedError: where nothing was set.
+    What subscriptions ask for holds again. The exit code is 2 where nothing was set.
+
+    \b
+    Examples:
+      distced policy unset
+      distced policy unset --detector c52925
     """
-    with ending(), _administering(server) as (bus, directory, known):
-        key = _key_set(directory, known, pattern, detector)
+    with ending(), _administering(options.server) as (reading, directory, known):
+        key = _key_set(directory, known, options.pattern, options.detector)
         was = known[key].policy
-        _say(bus, key, b"")
-    if as_json:
+        _say(reading, key, b"")
+    if options.as_json:
         print_json({"key": key, "policy": None, "was": was})
         return 0
     of = EVERYBODY_SHOWN if key == EVERYBODY else key
@@ -88,13 +143,21 @@ def unset_one(server: str, pattern: str | None, detector: str | None, *, as_json
     return 0
 
 
-def show_all(server: str, *, as_json: bool) -> int:
-    """Print what is set; the exit code."""
-    with ending(), _administering(server) as (_, directory, known):
+@policy.command("show")
+@verb
+def show_policies(options: PolicyOptions) -> int:
+    """Show the distribution policies that are set.
+
+    \b
+    Examples:
+      distced policy show
+      distced policy show --json
+    """
+    with ending(), _administering(options.server) as (_, directory, known):
         pass
-    # What holds for everybody comes first.
+    # The policy for all comes first.
     ordered = sorted(known.values(), key=lambda one: (one.key != EVERYBODY, one.key))
-    if as_json:
+    if options.as_json:
         print_json({"policies": [_as_dict(each, directory) for each in ordered], "otherwise": DEFAULT.text})
         return 0
     table = Table.grid(padding=(0, 2))
@@ -124,7 +187,7 @@ def _as_dict(each: Set, directory: Directory) -> dict[str, Any]:
 
 
 def _key(directory: Directory, pattern: str | None, detector: str | None) -> str:
-    """What a policy is set for."""
+    """Key under which a policy is set."""
     _check_one(pattern, detector)
     if detector is not None:
         return find_detector(directory, detector)
@@ -132,7 +195,7 @@ def _key(directory: Directory, pattern: str | None, detector: str | None) -> str
 
 
 def _key_set(directory: Directory, known: dict[str, Set], pattern: str | None, detector: str | None) -> str:
-    """What a policy was set for; the detector may be gone."""
+    """Key under which a policy was set; the detector may be gone."""
     _check_one(pattern, detector)
     if detector is None:
         key = EVERYBODY if pattern is None else _id_of(directory, pattern)
@@ -156,52 +219,32 @@ def _check_one(pattern: str | None, detector: str | None) -> None:
 
 
 def _id_of(directory: Directory, pattern: str) -> str:
-    """The id of the detector of a pattern, under guaranteed detection."""
-    return compile_pattern(pattern, directory.registry()).automaton.canonical_id
+    """Id of the detector of a pattern, under guaranteed detection."""
+    return check_pattern(pattern, directory.registry()).canonical_id
 
 
 # Messages.
 
 
 @contextmanager
-def _administering(server: str) -> Iterator[tuple[Bus, Directory, dict[str, Set]]]:
-    """A connection, the directory, and the policies that are set, by key."""
-    known: dict[str, Set] = {}
-    read = threading.Event()
-    bus = Bus(server)
-    marker = administration_topic("known", bus.client_id)
-    bus.subscribe(area_filter(Area.ADMINISTRATION, "policy"), lambda *message: _take(known, *message), qos=1)
-    bus.subscribe(marker, lambda *_: read.set(), qos=1)
-    with Reading(server).open() as reading, bus:
-        bus.wait_connected(PATIENCE)
-        deadline = time.monotonic() + PATIENCE
-        # What is retained comes before what is sent behind the subscription to it, but amqtt may take a message before
-        # a subscription that was sent before it.
-        while not read.is_set():
-            if time.monotonic() > deadline:
-                raise BusError("the policies could not be read", given=f"after {PATIENCE} s", where=str(bus.address))
-            bus.publish(marker, b"", qos=1)
-            read.wait(ASK_EVERY)
+def _administering(server: str) -> Iterator[tuple[LiveDirectory, Directory, dict[str, Set]]]:
+    """Connection, directory, and the policies set, by key."""
+    with LiveDirectory(server, settings=("policy",)) as reading:
         directory, _ = reading.look(lambda directory: directory)
-        yield bus, directory, known
+        settings = reading.settings()
+        known = {levels[1]: _read(levels[1], payload) for levels, payload in settings.items() if len(levels) == 2}
+        yield reading, directory, known
 
 
-def _take(known: dict[str, Set], topic: str, payload: bytes, retain: bool) -> None:
-    levels = parse_topic(topic, root=ROOT).levels
-    if len(levels) != 2:
-        return
-    key = levels[1]
-    known.pop(key, None)
-    if payload:
-        try:
-            policy = decode(payload, SetPolicy, where=topic).policy
-            known[key] = Set(key, policy)
-            parse_policy(policy, where=topic)
-        except DistcedError as error:
-            known[key] = Set(key, known[key].policy if key in known else "", str(error))
+def _read(key: str, payload: bytes) -> Set:
+    where, policy = administration_topic("policy", key), ""
+    try:
+        policy = decode(payload, SetPolicy, where=where).policy
+        parse_policy(policy, where=where)
+    except DistcedError as error:
+        return Set(key, policy, str(error))
+    return Set(key, policy)
 
 
-def _say(bus: Bus, key: str, payload: bytes) -> None:
-    bus.publish(administration_topic("policy", key), payload, qos=1, retain=True)
-    if not bus.flush(PATIENCE):
-        raise BusError("the server has not taken the policy", given=key, where=str(bus.address))
+def _say(reading: LiveDirectory, key: str, payload: bytes) -> None:
+    reading.publish({administration_topic("policy", key): payload})

@@ -1,4 +1,4 @@
-"""The driver of `distced record`: a recorder, a line that says how it goes, and a summary at the end."""
+"""The verb `record`: a recorder, a line of its status, and a summary at the end."""
 
 from __future__ import annotations
 
@@ -7,74 +7,84 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-import msgspec
+import typer
 from rich.live import Live
 from rich.text import Text
 
 from distced.brokers.core.directory import Directory
-from distced.brokers.inspect.directory_reader import Reading
+from distced.brokers.live.observers import LiveDirectory
 from distced.brokers.live.recorder import LiveRecorder
 from distced.middleware.bus.pool import server_name
-from distced.middleware.cli.event_lines import span
 from distced.middleware.cli.logs import configure_logging
-from distced.middleware.cli.options import PATIENCE
-from distced.middleware.cli.output import messages, print_json, show_notes
+from distced.middleware.cli.options import DEFAULT, PATIENCE, VARIABLE, Duration, HomeOption, duration_option, verb
+from distced.middleware.cli.output import AsJson, few, messages, print_json, show_notes, span
 from distced.middleware.cli.signals import ending
 from distced.middleware.model.errors import TypeRegistryError
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.timestamps import DAY, SECOND, format_instant
 
 LOOK: Final = 0.25
-"""Seconds between two looks at how it goes."""
+"""Interval of the status line, s."""
 
 TELL_EVERY: Final = 5.0
-"""Seconds between two objects of JSON."""
+"""Interval of status objects in JSON, s."""
 
 RATE_OVER: Final = 5.0
-"""Seconds over which the rate of events is taken."""
-
-FEW: Final = 3
+"""Period over which the event rate is measured, s."""
 
 
-class Wanted(msgspec.Struct, frozen=True):
-    """What `distced record` was asked for; the names are those of its options.
+@dataclass(frozen=True)
+class RecordOptions:
+    """Options of `distced record`; durations in ns."""
 
-    Attributes:
-        types: their names; none with `everything`.
-        flush_every, keep: ns.
-        duration: ns; None for ever.
-    """
+    history: Annotated[Path, typer.Option("--history", metavar="PATH", help="Folder of the history, or a new one.")]
+    types: Annotated[
+        list[str],
+        typer.Option("--types", metavar="TYPE,...", help="The types to record, composite ones too; repeatable."),
+    ] = field(default_factory=list)
+    everything: Annotated[bool, typer.Option("--all", help="Record all types.")] = False
+    server: Annotated[
+        str,
+        typer.Option("--server", "--url", envvar=VARIABLE, metavar="URL", help="The MQTT server: mqtt://host:port."),
+    ] = DEFAULT
+    home: HomeOption = None
+    name: Annotated[
+        str | None,
+        typer.Option(help="Name of the recorder, unlike all others; this machine's if left out.", show_default=False),
+    ] = None
+    flush_every: Annotated[int, duration_option(help="Time stable events wait to be written.")] = Duration("60s")
+    flush_events: Annotated[int, typer.Option(help="Number of stable events that wait to be written.", min=1)] = 100_000
+    keep: Annotated[
+        int,
+        duration_option(help="Time the server keeps messages while the recorder is away; 0s for not at all."),
+    ] = Duration("1d")
+    duration: Annotated[int | None, duration_option("--for", help="End after this time.")] = None
+    as_json: AsJson = False
 
-    history: Path
-    types: tuple[str, ...]
-    everything: bool
-    server: str
-    home: str
-    name: str
-    flush_every: int
-    flush_events: int
-    keep: int
-    duration: int | None
-    as_json: bool
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the types given."""
+        return tuple(each.strip() for text in self.types for each in text.split(",") if each.strip())
 
     @property
     def recorded(self) -> tuple[str, ...] | None:
-        """The types to record; None for all."""
-        return None if self.everything else self.types
+        """Types to record; None for all."""
+        return None if self.everything else self.names
 
 
 class Rate:
-    """How many events came a second, of late."""
+    """Event rate over the last seconds."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int]] = deque()
 
     def take(self, at: float, events: int) -> float:
-        """The rate, with so many events until this second."""
+        """Events per second, given their total at this time (s)."""
         self._seen.append((at, events))
         while len(self._seen) > 2 and at - self._seen[1][0] >= RATE_OVER:
             self._seen.popleft()
@@ -82,39 +92,60 @@ class Rate:
         return (events - before) / (at - first) if at > first else 0.0
 
 
-def record_until(wanted: Wanted) -> int:
-    """Record until time is up, or somebody wants an end; the exit code."""
-    if wanted.everything == bool(wanted.types):
-        problem = "both --types and --all" if wanted.everything else "no types to record"
+@verb
+def record(options: RecordOptions) -> int:
+    """Record events into a history, until interrupted.
+
+    Events are written when they are stable, as guaranteed detection consumes them, so that a replay finds what was
+    found live. Sources wait for the recorder when they announce themselves, and it waits for sources: one that is
+    silent holds it up until its lease runs out or it is fenced off. What comes too late is kept apart. One that is
+    started again under its name goes on where it was, also after a crash. On a terminal a line shows how it goes; with
+    --json it is an object a line, every five seconds. The exit code is 1 where something could not be written in the
+    end.
+
+    \b
+    Examples:
+      distced record --all --history office-history
+      distced record --types Login,Motion --history office-history --name office --flush-every 10s
+      distced record --types Motion --history trial --for 10min --keep 0s
+    """
+    if options.everything == bool(options.names):
+        problem = "both --types and --all" if options.everything else "no types to record"
         raise TypeRegistryError(problem, allowed="--types Login,Motion, or --all")
     configure_logging()
-    with Reading(wanted.server).open() as reading:
-        notes, _ = reading.look(lambda directory: check_types(directory, wanted.types))
-    name = wanted.name or socket.gethostname().split(".")[0] or "recorder"
+    with LiveDirectory(options.server) as reading:
+        notes, _ = reading.look(lambda directory: check_types(directory, options.names))
+    name = options.name or socket.gethostname().split(".")[0] or "recorder"
     recorder = LiveRecorder(
-        wanted.server, wanted.history, name, types=wanted.recorded, home=wanted.home, flush_every=wanted.flush_every,
-        flush_events=wanted.flush_events, keep=wanted.keep,
-    )  # fmt: skip
+        options.server,
+        options.history,
+        name,
+        types=options.recorded,
+        home=options.home or "",
+        flush_every=options.flush_every,
+        flush_events=options.flush_events,
+        keep=options.keep,
+    )
     show_notes(notes)
     with ending():
         recorder.start(PATIENCE)
         try:
             announced = recorder.wait_announced(PATIENCE)
-            _tell_beginning(recorder, name, wanted)
+            _tell_beginning(recorder, name, options)
             if not announced:
                 show_notes(["the server has not confirmed that it is there: sources do not wait for it so far"])
-            _watch(recorder, wanted)
+            _watch(recorder, options)
         except KeyboardInterrupt:
             pass
         finally:
             recorder.stop()
     status = recorder.status()
-    summarise(status, as_json=wanted.as_json)
+    summarise(status, as_json=options.as_json)
     return 1 if status["problem"] else 0
 
 
 def check_types(directory: Directory, names: Iterable[str]) -> list[str]:
-    """Notes on types that nobody publishes so far.
+    """Notes on types without a publisher so far.
 
     Raises:
         TypeRegistryError: for a type under which nothing is published that could be recorded.
@@ -134,18 +165,18 @@ def check_types(directory: Directory, names: Iterable[str]) -> list[str]:
             )  # fmt: skip
         if registered is None and name in published - guaranteed:
             raise TypeRegistryError(
-                "composite events that are found by best effort cannot be recorded: nobody says when they are complete",
+                "composite events detected by best effort cannot be recorded: they are never known to be complete",
                 given=name, advice="have them detected with the guarantee",
             )  # fmt: skip
         if registered is None and name not in published:
             near = get_close_matches(name, known, n=1)
             said = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}" if known else ""
-            notes.append(f"nobody has registered or publishes {name} so far{said}")
+            notes.append(f"{name} is neither registered nor published so far{said}")
     return notes
 
 
 def status_line(status: Mapping[str, Any], rate: float, now: int) -> Text:
-    """How it goes, on one line."""
+    """The status on one line."""
     watermark, waiting = status["watermark"], status["waiting"]
     parts: list[tuple[str, str]] = [
         (f"{rate:,.0f} events/s", "bold"),
@@ -170,55 +201,50 @@ def status_line(status: Mapping[str, Any], rate: float, now: int) -> Text:
     return line
 
 
-def few(names: list[str]) -> str:
-    """Names, or some of them and how many more there are."""
-    return ", ".join(names) if len(names) <= FEW else f"{', '.join(names[:FEW])} and {len(names) - FEW:,} more"
-
-
 def _behind(watermark: int, now: int) -> str:
     if now - watermark > DAY:
         return f"at {format_instant(watermark)}"
     return f"{span(now - watermark)} behind" if watermark <= now else "ahead"
 
 
-def _watch(recorder: LiveRecorder, wanted: Wanted) -> None:
-    deadline = None if wanted.duration is None else time.monotonic() + wanted.duration / SECOND
+def _watch(recorder: LiveRecorder, options: RecordOptions) -> None:
+    deadline = None if options.duration is None else time.monotonic() + options.duration / SECOND
     rate, console = Rate(), messages()
     told = time.monotonic()
     with ExitStack() as stack:
         live = None
-        if console.is_terminal and not wanted.as_json:
+        if console.is_terminal and not options.as_json:
             live = stack.enter_context(Live(console=console, auto_refresh=False, transient=True))
         while deadline is None or time.monotonic() < deadline:
             status, now = recorder.status(), time.monotonic()
             current = rate.take(now, int(str(status["events"])))
             if live is not None:
                 live.update(status_line(status, current, recorder.clock.now()), refresh=True)
-            if wanted.as_json and now - told >= TELL_EVERY:
+            if options.as_json and now - told >= TELL_EVERY:
                 told = now
                 print_json({"event": "status", "rate": round(current, 3), **status}, indent=None)
             left = LOOK if deadline is None else min(LOOK, deadline - time.monotonic())
             time.sleep(max(left, 0.0))
 
 
-def _tell_beginning(recorder: LiveRecorder, name: str, wanted: Wanted) -> None:
-    server = server_name(wanted.server)
-    if wanted.as_json:
+def _tell_beginning(recorder: LiveRecorder, name: str, options: RecordOptions) -> None:
+    server = server_name(options.server)
+    if options.as_json:
         print_json(
             {
-                "event": "ready", "server": server, "recorder": name, "history": str(wanted.history),
-                "types": wanted.recorded, "resumed": recorder.resumed,
+                "event": "ready", "server": server, "recorder": name, "history": str(options.history),
+                "types": options.recorded, "resumed": recorder.resumed,
             },
             indent=None,
         )  # fmt: skip
         return
-    what = "all types" if wanted.everything else ", ".join(wanted.types)
+    what = "all types" if options.everything else ", ".join(options.names)
     again = ", goes on where it was" if recorder.resumed else ""
-    messages().print(f"{name} records {what} of {server} into {wanted.history}{again}; Ctrl-C ends it", style="dim")
+    messages().print(f"{name} records {what} of {server} into {options.history}{again}; Ctrl-C ends it", style="dim")
 
 
 def summarise(status: Mapping[str, Any], *, as_json: bool) -> None:
-    """Say at the end what came of it."""
+    """Print the summary at the end."""
     if as_json:
         print_json({"event": "done", **status}, indent=None)
         return

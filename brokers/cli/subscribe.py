@@ -1,4 +1,4 @@
-"""The driver of `distced subscribe`: subscribes, prints what comes, and says how it went."""
+"""The verb `subscribe`: subscribes, prints events, and a summary at the end."""
 
 from __future__ import annotations
 
@@ -8,142 +8,209 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated, Final
 
+import typer
 from rich.console import Console
 
 from distced.brokers.core.directory import Directory
-from distced.brokers.inspect.detectors import check_node
-from distced.brokers.inspect.directory_reader import Reading
+from distced.brokers.inspect.lookup import check_node
+from distced.brokers.live.observers import LiveDirectory
 from distced.detectors.batch_run.report import event_as_dict
 from distced.detectors.compiler import register_derived
 from distced.detectors.language.parser import parse_file
 from distced.detectors.pattern_files import PatternSource, compile_source, read_source
 from distced.detectors.stepwise.engine import in_order
-from distced.middleware.cli.event_lines import EventLines, span
-from distced.middleware.cli.options import PATIENCE, connected
-from distced.middleware.cli.output import messages, output, print_json, show_notes
+from distced.middleware.cli.logs import configure_logging
+from distced.middleware.cli.options import (
+    DEFAULT,
+    PATIENCE,
+    HomeOption,
+    ServerOption,
+    connected,
+    duration_option,
+    verb,
+)
+from distced.middleware.cli.output import AsJson, EventLines, messages, output, print_json, show_notes, span
 from distced.middleware.cli.signals import ending
 from distced.middleware.client.client import Client
-from distced.middleware.client.quality import Decomposition, QualityOfService
+from distced.middleware.client.quality import QualityOfService
 from distced.middleware.client.subscription import Subscription
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import HOUR, SECOND
-from distced.middleware.wire.directory_entries import Hints
+from distced.policies.distribution.choose.hints import read_hints
 from distced.policies.distribution.policy import parse_policy
 
 COUNTED: Final = ("duplicates", "limited", "dropped", "errors")
-"""What the summary tells besides, by the names of the statistics."""
+"""Statistics in the summary."""
 
 LOOK: Final = 0.2
-"""Seconds between looks at the time."""
+"""Interval of looks at the time, s."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What `distced subscribe` was asked for; the names are those of its options.
+class Decompositions(StrEnum):
+    """Parts of a pattern that may become detectors of their own."""
 
-    Attributes:
-        timeout: ns; None for ever.
-        distribution: the distribution policy; empty for the one that is set for everybody.
-        home: the server of the site of who subscribes; None for that of the directory.
-        near: a node at that site; None for none.
-    """
+    NONE = "none"
+    FULL = "full"
+    FOR_REUSE = "for-reuse"
 
-    pattern: str
-    server: str
-    best_effort: bool
-    constituents: bool
-    decomposition: Decomposition | None
-    distribution: str
-    hints: Hints
-    home: str | None
-    near: str | None
-    first: bool
-    count: int | None
-    timeout: int | None
-    as_json: bool
+
+@dataclass(frozen=True)
+class SubscribeOptions:
+    """Options of `distced subscribe`; durations in ns."""
+
+    pattern: Annotated[
+        str,
+        typer.Argument(metavar="PATTERN|TYPE|FILE", help="A pattern, an event type, a pattern file, or - for a file."),
+    ]
+    server: ServerOption = DEFAULT
+    best_effort: Annotated[
+        bool, typer.Option("--best-effort", help="Consume events on arrival: sooner, and wrong where some are late.")
+    ] = False
+    constituents: Annotated[
+        bool, typer.Option("--constituents", help="Show the constituents of composite events, too.")
+    ] = False
+    decomposition: Annotated[
+        Decompositions | None,
+        typer.Option(
+            "--decomposition",
+            help="Parts of the pattern that get detectors of their own; left to the policy if left out.",
+            show_default=False,
+        ),
+    ] = None
+    policy: Annotated[
+        str,
+        typer.Option(
+            "--policy", help="The distribution policy: its name, or three words in quotes.", show_default=False
+        ),
+    ] = ""
+    on: Annotated[
+        list[str], typer.Option("--on", metavar="NODE", help="A node that may host detectors; repeatable.")
+    ] = field(default_factory=list)
+    avoid: Annotated[
+        list[str], typer.Option("--avoid", metavar="NODE", help="A node that may not host detectors; repeatable.")
+    ] = field(default_factory=list)
+    rate: Annotated[
+        list[str],
+        typer.Option("--rate", metavar="TYPE=NUMBER", help="Expected events of a type per second; repeatable."),
+    ] = field(default_factory=list)
+    selectivity: Annotated[
+        float | None,
+        typer.Option("--selectivity", help="Expected composite events per event.", show_default=False),
+    ] = None
+    isolated: Annotated[bool, typer.Option("--isolated", help="A process of its own for the detector.")] = False
+    home: HomeOption = None
+    near: Annotated[
+        str | None, typer.Option("--near", metavar="NODE", help="Your site is that of this node, in place of --home.")
+    ] = None
+    first: Annotated[bool, typer.Option("--first", help="End with the first event; of a file, of each pattern.")] = (
+        False
+    )
+    count: Annotated[int | None, typer.Option(help="End after this number of events.", min=1)] = None
+    timeout: Annotated[int | None, duration_option(help="End after this time.")] = None
+    as_json: AsJson = False
 
     @property
     def quality(self) -> QualityOfService:
-        """The quality of service that is asked for."""
+        """The quality of service."""
         return QualityOfService(
             detection="best-effort" if self.best_effort else "guaranteed",
             matches="first" if self.first else "every",
             constituents=self.constituents,
-            decomposition=self.decomposition,
-            distribution=parse_policy(self.distribution).text if self.distribution else "",
-            hints=self.hints,
+            decomposition=None if self.decomposition is None else self.decomposition.value,
+            distribution=parse_policy(self.policy).text if self.policy else "",
+            hints=read_hints(self.on, self.avoid, self.rate, self.selectivity, isolated=self.isolated),
         )
 
 
 @dataclass(slots=True)
 class Printed:
-    """What has been printed so far: how many events, and their delays in ns, in all and the longest."""
+    """Counters of the events printed so far: number, sum of delays and longest delay, ns."""
 
     events: int = 0
     delays: int = 0
     longest: int = 0
 
 
-def listen(wanted: Wanted) -> int:
-    """Subscribe and print until there is an end; the exit code."""
-    source = read_source(wanted.pattern)
+@verb
+def subscribe(options: SubscribeOptions) -> int:
+    """Subscribe, and print events as they arrive.
+
+    To a pattern, an event type, or a pattern file: the patterns of a file are all subscribed to, and its derived types
+    registered. A summary goes to standard error. The exit code is 1 where the time was up before all events asked for
+    had come, or any.
+
+    \b
+    Examples:
+      distced subscribe '[Motion as m] ; [Door where room == m.room] within 1min'
+      distced subscribe Motion --count 10
+      distced subscribe office.pattern --constituents --json > found.jsonl
+      distced subscribe '[Motion] ; [Door]' --policy min-bandwidth --rate Motion=20 --avoid cellar
+    """
+    # Loss and return of the connection are logged.
+    configure_logging(level="info")
+    source = read_source(options.pattern)
     printed = Printed()
     # What is wrong with it is said before anything else happens.
-    _ = wanted.quality
-    with ending(), connected(wanted.server, _home(wanted)) as client:
-        subscriptions = _subscribe(client, source, wanted)
+    _ = options.quality
+    with ending(), connected(options.server, _home(options)) as client:
+        subscriptions = _subscribe(client, source, options)
         for each in subscriptions:
             where = f"detector {each.detector} on {each.node}, {each.quality.detection}" if each.detector else "events"
             messages().print(f"listening: {each.pattern}  ({where})", style="dim")
         try:
-            complete = _print_all(client, subscriptions, wanted, printed)
+            complete = _print_all(client, subscriptions, options, printed)
         except KeyboardInterrupt:
             complete = True
         except (BrokenPipeError, SystemExit):
-            # Whoever read has had enough, for which rich exits; what is in the buffer must not fail a second time.
+            # The reader of the pipe has ended, for which rich exits; the rest of the buffer must not fail again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             complete = True
         finally:
-            _summarise(subscriptions, printed, wanted)
+            _summarise(subscriptions, printed, options)
     return 0 if complete else 1
 
 
-def _print_all(client: Client, subscriptions: Sequence[Subscription], wanted: Wanted, printed: Printed) -> bool:
-    """Print events until all have come or time is up; whether what was asked for has come."""
+def _print_all(
+    client: Client, subscriptions: Sequence[Subscription], options: SubscribeOptions, printed: Printed
+) -> bool:
+    """Print events until all have arrived or the time is up; True where the number asked for has arrived."""
     lines, console = EventLines(), output()
     changed = threading.Event()
     for each in subscriptions:
         each.on_change = changed.set
-    deadline = None if wanted.timeout is None else time.monotonic() + wanted.timeout / SECOND
+    deadline = None if options.timeout is None else time.monotonic() + options.timeout / SECOND
     while True:
         changed.clear()
         # Asked before: what comes between would be left.
         over = all(each.ended for each in subscriptions)
         for each in subscriptions:
             while (deadline is None or time.monotonic() < deadline) and (event := each.get(0.0)) is not None:
-                _print(event, client.clock.now(), wanted, printed, lines, console)
-                if printed.events == wanted.count:
+                _print(event, client.clock.now(), options, printed, lines, console)
+                if printed.events == options.count:
                     return True
         if over:
             return True
         left = LOOK if deadline is None else min(deadline - time.monotonic(), LOOK)
         if left <= 0:
-            return wanted.count is None and not wanted.first and printed.events > 0
+            return options.count is None and not options.first and printed.events > 0
         changed.wait(left)
 
 
-def _print(event: Event, now: int, wanted: Wanted, printed: Printed, lines: EventLines, console: Console) -> None:
+def _print(
+    event: Event, now: int, options: SubscribeOptions, printed: Printed, lines: EventLines, console: Console
+) -> None:
     delay = max(now - event.hi, 0)
     printed.events += 1
     printed.delays += delay
     printed.longest = max(printed.longest, delay)
-    if wanted.as_json:
-        print_json(event_as_dict(event, with_events=wanted.constituents), indent=None)
+    if options.as_json:
+        print_json(event_as_dict(event, with_events=options.constituents), indent=None)
         return
     for line in lines.lines(event, delay if delay < HOUR else None):
         console.print(line)
@@ -153,16 +220,16 @@ def _print(event: Event, now: int, wanted: Wanted, printed: Printed, lines: Even
 # Where, and under which conditions.
 
 
-def _home(wanted: Wanted) -> str | None:
-    """The server of the site of who subscribes."""
-    if wanted.near is None:
-        return wanted.home
-    if wanted.home is not None:
+def _home(options: SubscribeOptions) -> str | None:
+    """Home server of the subscriber's site."""
+    if options.near is None:
+        return options.home
+    if options.home is not None:
         raise DistcedError(
-            "both --home and --near", given=f"{wanted.home}, {wanted.near}", advice="either says where you are"
+            "both --home and --near", given=f"{options.home}, {options.near}", advice="either says where you are"
         )
-    with Reading(wanted.server).open() as reading:
-        home, _ = reading.look(lambda directory: _home_of(directory, wanted.near or ""))
+    with LiveDirectory(options.server) as reading:
+        home, _ = reading.look(lambda directory: _home_of(directory, options.near or ""))
     return home
 
 
@@ -176,23 +243,23 @@ def _home_of(directory: Directory, node: str) -> str:
 # What is subscribed to.
 
 
-def _subscribe(client: Client, source: PatternSource, wanted: Wanted) -> Sequence[Subscription]:
+def _subscribe(client: Client, source: PatternSource, options: SubscribeOptions) -> Sequence[Subscription]:
     text = source.text.strip()
     if source.name or not text.isidentifier():
         client.wait_for_nodes(1, PATIENCE)
     if not source.name:
-        return [client.subscribe(text, quality=wanted.quality)]
+        return [client.subscribe(text, quality=options.quality)]
     registry = _known(client)
     patterns = compile_source(source, registry)
     show_notes(patterns.notes)
     derived = TypeRegistry(registry)
     register_derived(parse_file(source.text), derived)
     client.register(*(each for each in derived if each.name not in registry))
-    return [client.subscribe(each.text, quality=wanted.quality) for each in in_order(patterns.compiled)]
+    return [client.subscribe(each.text, quality=options.quality) for each in in_order(patterns.compiled)]
 
 
 def _known(client: Client) -> TypeRegistry:
-    """The types that the patterns may read: those registered, and those that detectors publish."""
+    """Types that the patterns may read: registered ones, and those that detectors publish."""
     directory = Directory()
     directory.types.update(client.types)
     directory.detectors.update(client.detectors)
@@ -202,14 +269,14 @@ def _known(client: Client) -> TypeRegistry:
 # How it went.
 
 
-def _summarise(subscriptions: Sequence[Subscription], printed: Printed, wanted: Wanted) -> None:
+def _summarise(subscriptions: Sequence[Subscription], printed: Printed, options: SubscribeOptions) -> None:
     told = {name: sum(getattr(each.statistics, name) for each in subscriptions) for name in COUNTED}
     console = messages()
     # Of events of the past, delays say nothing.
     timely = printed.events > 0 and printed.longest < HOUR
     mean = printed.delays // printed.events if timely else None
     longest = printed.longest if timely else None
-    if wanted.as_json:
+    if options.as_json:
         shown = {"printed": printed.events, **told, "delay_mean": mean, "delay_most": longest}
         sys.stderr.write(json.dumps(shown) + "\n")
         return

@@ -1,36 +1,38 @@
-"""What an operator sees: the directory, administration and dead letters, told as they change.
+"""Activity of a system as log events: changes of the directory, fencing, dead letters. Sans-I/O, like a node.
 
-A broker node that is a Ray actor logs into a file of Ray's, and what it does shows in the directory anyway. So the
-console listens there, and tells of all nodes of the server alike, those of other machines included. Sans-I/O, like a
-node.
+A broker node that is a Ray actor logs into a file of Ray's, and its actions show in the directory anyway. So
+`distced broker` logs the directory, for all nodes of the server alike, those of other machines included.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from typing import Final
 
 import msgspec
 
 from distced.brokers.core.directory import Change, Directory
-from distced.brokers.core.effects import Note
+from distced.brokers.core.effects import Effect, Note, Publish, Subscribe
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import SECOND
-from distced.middleware.wire.directory_entries import DeadLetter, decode
-from distced.middleware.wire.topics import ROOT, Area, area_filter, parse_topic
+from distced.middleware.wire.administration import DeadLetter
+from distced.middleware.wire.codec import decode
+from distced.middleware.wire.topics import ROOT, Area, area_filter, directory_topic, parse_topic
 
 SHOWN: Final = 3
-"""Dead letters of one reason, told one by one in one period; beyond, their number."""
+"""Dead letters of one reason and sender logged one by one in a period; further ones are counted."""
 
 PERIOD: Final = 10 * SECOND
+"""Interval between log events of counted dead letters, ns."""
 
 
 class Watch:
-    """Turns messages of the system into notes for people.
+    """Logger of a system's messages.
 
     Attributes:
-        directory: what is known.
-        filters: what it has to hear.
+        directory: the directory.
+        filters: the topic filters to subscribe to.
     """
 
     def __init__(self, now: int, *, root: str = ROOT) -> None:
@@ -44,20 +46,40 @@ class Watch:
         self._letters: Counter[tuple[str, str]] = Counter()
         self._period = now
 
+    def start(self) -> list[Effect]:
+        """Effects of a connection."""
+        return [Subscribe(each) for each in self.filters]
+
+    def clear(self, nodes: Collection[str]) -> list[Effect]:
+        """Clear the entries of ended nodes, and of their detectors."""
+        known = self.directory
+        topics = [
+            directory_topic(kind, name, root=self.root)
+            for kind, names in (("node", known.nodes), ("load", known.loads))
+            for name in nodes
+            if name in names
+        ]
+        topics += [
+            directory_topic("detector", name, root=self.root)
+            for name, entry in known.detectors.items()
+            if entry.node in nodes
+        ]
+        return [Publish(topic, b"", retain=True) for topic in topics]
+
     def receive(self, topic: str, payload: bytes) -> list[Note]:
-        """A message has arrived."""
+        """Effects of a message."""
         try:
             area, levels = parse_topic(topic, root=self.root)
             if area is Area.DIRECTORY:
                 return self._changed(self.directory.read(levels, payload, where=topic))
             if area is Area.DEAD_LETTERS:
                 return self._letter(levels, decode(payload, DeadLetter, where=topic))
-            return [Note("warning", "fencing asked for", {"source": levels[-1]})]
+            return [Note("warning", "fencing requested", {"source": levels[-1]})]
         except DistcedError as error:
-            return [Note("warning", "unreadable", {"topic": topic, "reason": str(error)})]
+            return [Note("warning", "message rejected", {"topic": topic, "reason": str(error)})]
 
     def tick(self, now: int) -> list[Note]:
-        """Time has passed; call it about once a second."""
+        """Effects of the time; call it about once a second."""
         if now - self._period < PERIOD:
             return []
         self._period = now

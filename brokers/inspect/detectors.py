@@ -1,37 +1,39 @@
-"""What the directory says of detectors, put together for people and programs; of nodes, `brokers.inspect.nodes`.
+"""Read-only view of detectors: a report of the directory for programs, and its text for a terminal.
 
-An entry tells of one thing; who reads whom, and what a node hosts, shows only in all of them. So these are functions
-from `Directory` to plain values, which `brokers.inspect.detectors_text` lays out and `--json` prints as they are.
-Nobody is asked anything: what a report says is what the retained messages said last.
+An entry of the directory tells of one thing; readers of a detector, and the detectors of a node, show only in all of
+them. So a report is a function from `Directory` to plain values, which `--json` prints as they are. No participant is
+asked: a report is as recent as the retained messages.
 
-A detector serves clients and other detectors alike, by subscriptions. Which detector a client's subscription led to is
-in no entry; of a node's subscription to a part its id says it: the reader, the part, and the node
-(`brokers.node.hosting`).
+A detector serves clients and other detectors alike, by subscriptions. The detector of a client's subscription is in no
+entry; the id of a node's subscription to a part holds it: the reader, the part, and the node (`brokers.node.hosting`).
+
+In the text detectors are a tree: those that serve clients at the top, below each the detectors it reads as parts of its
+pattern. A part that several read is one detector, so it is shown with its own parts once, and "as above" again. A table
+was rejected: patterns are long, and there is nothing to line up in a tree.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
-from difflib import get_close_matches
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import Final
 
 import msgspec
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
 
 from distced.brokers.core.directory import Directory
+from distced.brokers.inspect.lookup import short_ids
 from distced.brokers.inspect.sites import At, Sites
-from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.directory_entries import NODE_CLIENT, Measured
-
-SHORTEST: Final = 6
-"""Characters of an id that are shown at the least; the fewer, the sooner a new detector would lengthen the others."""
-
-_MOST: Final = 8
+from distced.policies.distribution.choose.reasons import show_figure, show_rate, show_time
 
 
 class Related(msgspec.Struct, frozen=True):
-    """A detector that another one has to do with.
+    """Detector related to another one.
 
     Attributes:
         id: its name in the directory.
@@ -45,7 +47,7 @@ class Related(msgspec.Struct, frozen=True):
 
 
 class Input(msgspec.Struct, frozen=True):
-    """What a detector reads under the name of a type.
+    """Input of a detector, by type name.
 
     Attributes:
         type: the type.
@@ -58,13 +60,13 @@ class Input(msgspec.Struct, frozen=True):
     detectors: tuple[Related, ...]
 
 
-class Host(msgspec.Struct, frozen=True):
-    """A node that hosts a detector.
+class DetectorHost(msgspec.Struct, frozen=True):
+    """Node that hosts a detector.
 
     Attributes:
         node: its name.
         there: whether it is there.
-        at: where the detector publishes from there: the home of its topic, or of the copy's.
+        at: where the detector publishes from there: the home of its topic, or of the replica's.
     """
 
     node: str
@@ -72,8 +74,8 @@ class Host(msgspec.Struct, frozen=True):
     at: At
 
 
-class Listening(msgspec.Struct, frozen=True):
-    """Connections that listen to a detector.
+class Listeners(msgspec.Struct, frozen=True):
+    """Connections subscribed to a detector.
 
     Attributes:
         at: the site of who listens.
@@ -85,7 +87,7 @@ class Listening(msgspec.Struct, frozen=True):
 
 
 class DetectorReport(msgspec.Struct, frozen=True):
-    """A detector.
+    """Report on a detector.
 
     Attributes:
         id, short: its name in the directory, and as much of it as tells it apart.
@@ -105,7 +107,7 @@ class DetectorReport(msgspec.Struct, frozen=True):
         read_by: those that read its composite events by the name of their type.
         distribution: its distribution policy; empty where none is named.
         at: the home of its topic, which stays when it moves.
-        copies: further nodes that host it in the same state.
+        copies: nodes with replicas of it.
         listening: who listens to its topic, by site.
         measured: what its node has seen it do of late; None where that has not been measured yet.
         expected: what it was expected to do when it was placed; None where that is not known, or measured by now.
@@ -129,34 +131,34 @@ class DetectorReport(msgspec.Struct, frozen=True):
     read_by: tuple[Related, ...]
     distribution: str
     at: At
-    copies: tuple[Host, ...]
-    listening: tuple[Listening, ...]
+    copies: tuple[DetectorHost, ...]
+    listening: tuple[Listeners, ...]
     measured: Measured | None
     expected: Measured | None
 
     @property
     def hosts(self) -> list[str]:
-        """The nodes that host it, copies included."""
+        """Nodes that host it, replicas included."""
         return [self.node, *(each.node for each in self.copies)]
 
     @property
     def for_clients(self) -> int:
-        """How many of its subscriptions are of clients. A node's may be there before the detector counts it."""
+        """Number of subscriptions of clients. A node's may exist before the detector counts it."""
         return max(self.subscriptions - self.readers, 0)
 
     @property
     def reads(self) -> list[Related]:
-        """All detectors it reads."""
+        """Detectors it reads."""
         return [*self.parts, *(each for read in self.inputs for each in read.detectors)]
 
     @property
     def readers_of_it(self) -> list[Related]:
-        """All detectors that read it."""
+        """Detectors that read it."""
         return [*self.part_of, *self.read_by]
 
 
 class DetectorsReport(msgspec.Struct, frozen=True):
-    """Detectors.
+    """Report on detectors.
 
     Attributes:
         node: the node they are all on; None for all nodes.
@@ -170,7 +172,7 @@ class DetectorsReport(msgspec.Struct, frozen=True):
 
 
 def detectors_report(directory: Directory, *, node: str | None = None, about: str | None = None) -> DetectorsReport:
-    """Detectors: all, those on a node, or one (by its full id) with all it reads and all that read it, wherever.
+    """Report on all detectors, those on a node, or one (by its full id) with all it reads and all that read it.
 
     A node or a detector that is not there (any more) gives a report without detectors.
     """
@@ -182,84 +184,11 @@ def detectors_report(directory: Directory, *, node: str | None = None, about: st
     return DetectorsReport(node, about, tuple(reports[name] for name in sorted(reports)))
 
 
-def check_node(directory: Directory, name: str) -> None:
-    """Raise `DistcedError` for a node that nobody speaks of; one that is gone is known by what it has left."""
-    known = directory.nodes.keys() | {entry.node for entry in directory.detectors.values()}
-    if name not in known:
-        near = get_close_matches(name, sorted(known), n=1)
-        raise DistcedError(
-            "no broker node of this name",
-            given=name or "''",
-            allowed=_listed(sorted(known)) or "none is there",
-            advice=f"did you mean {near[0]}?" if near else "distced nodes lists them",
-        )
-
-
-def find_detector(directory: Directory, prefix: str, *, node: str | None = None) -> str:
-    """The id of the one detector, of this node where one is named, whose id begins so.
-
-    Raises:
-        DistcedError: where there is none, or more than one and none is called just this.
-    """
-    known = [name for name, entry in sorted(directory.detectors.items()) if node in (None, entry.node, *entry.copies)]
-    if prefix in known:
-        return prefix
-    found = [name for name in known if name.startswith(prefix)]
-    if len(found) == 1:
-        return found[0]
-    short = short_ids(directory.detectors)
-    if found:
-        raise DistcedError(
-            "several detectors whose ids begin so",
-            given=prefix or "''",
-            allowed=_listed([short[name] for name in found]),
-            advice="give more of the id",
-        )
-    on_it = "" if node is None else f" on the node {node}"
-    if prefix in directory.detectors:
-        raise DistcedError(
-            f"a detector that is not{on_it}", given=prefix, where=f"node {directory.detectors[prefix].node}"
-        )
-    # An id is compared as far as it was given.
-    heads = {name[: max(len(prefix), SHORTEST)]: short[name] for name in known}
-    near = [heads[head] for head in get_close_matches(prefix, list(heads), n=3)]
-    raise DistcedError(
-        f"no detector whose id begins so{on_it}",
-        given=prefix,
-        allowed=_listed([short[name] for name in known]) or "none is there",
-        advice=f"did you mean {' or '.join(near)}?" if near else "distced detectors lists them",
-    )
-
-
-def short_ids(names: Collection[str]) -> dict[str, str]:
-    """By id as much of it as tells it apart from the others: no other one begins so, unless it is the whole id."""
-    ordered = sorted(names)
-    short: dict[str, str] = {}
-    for place, name in enumerate(ordered):
-        beside = ordered[max(place - 1, 0) : place] + ordered[place + 1 : place + 2]
-        common = max((_common(name, other) for other in beside), default=0)
-        head = name[: max(common + 1, SHORTEST)]
-        # What comes behind the point is a policy, and reads as such in full only.
-        short[name] = name if "." in head else head
-    return short
-
-
-def _common(one: str, other: str) -> int:
-    """How many characters two texts begin with alike."""
-    pairs = zip(one, other, strict=False)
-    return next((place for place, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
-
-
-def _listed(names: list[str]) -> str:
-    more = len(names) - _MOST
-    return ", ".join(names[:_MOST]) + (f" and {more} more" if more > 0 else "")
-
-
-# Detectors, and who reads whom.
+# Detectors and their readers.
 
 
 def _reports(directory: Directory) -> dict[str, DetectorReport]:
-    """All detectors, by id."""
+    """Reports on all detectors, by id."""
     entries, sites = directory.detectors, Sites(directory)
     short = short_ids({*entries, *(part for entry in entries.values() for part in entry.parts)})
     readers = _readers(directory)
@@ -294,8 +223,11 @@ def _reports(directory: Directory) -> dict[str, DetectorReport]:
             related(read_by.get(name, ())),
             entry.distribution,
             sites.at(entry.home),
-            tuple(Host(node, node in directory.nodes, sites.at(home)) for node, home in sorted(entry.copies.items())),
-            tuple(Listening(sites.at(home), count) for home, count in sorted(entry.readers.items()) if count),
+            tuple(
+                DetectorHost(node, node in directory.nodes, sites.at(home))
+                for node, home in sorted(entry.copies.items())
+            ),
+            tuple(Listeners(sites.at(home), count) for home, count in sorted(entry.readers.items()) if count),
             _measured(directory, name, entry.node),
             entry.expected,
         )
@@ -304,13 +236,13 @@ def _reports(directory: Directory) -> dict[str, DetectorReport]:
 
 
 def _measured(directory: Directory, detector: str, node: str) -> Measured | None:
-    """What a detector does, as its node has it."""
+    """Measurements of a detector by its node."""
     load = directory.loads.get(node)
     return None if load is None else load.detectors.get(detector)
 
 
 def _upstream(directory: Directory) -> dict[str, dict[str, list[str]]]:
-    """By detector the types it reads, and by type the detectors whose composite events it reads by this name."""
+    """Types that each detector reads, and by type the detectors whose composite events it reads by this name."""
     wanted = {(each, entry.policy) for entry in directory.detectors.values() for each in entry.reads or ()}
     publishers = {(each, policy): directory.publishers(each, policy) for each, policy in wanted}
     return {
@@ -320,7 +252,7 @@ def _upstream(directory: Directory) -> dict[str, dict[str, list[str]]]:
 
 
 def _readers(directory: Directory) -> Counter[str]:
-    """By detector how many subscriptions nodes have to it."""
+    """Number of nodes' subscriptions, by detector."""
     readers: Counter[str] = Counter()
     for name, entry in directory.subscriptions.items():
         words = name.split(" ", 2)
@@ -330,7 +262,7 @@ def _readers(directory: Directory) -> Counter[str]:
 
 
 def _inverse(reads: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
-    """By detector the ids of those that read it."""
+    """Ids of the readers, by detector."""
     read: dict[str, list[str]] = defaultdict(list)
     for name in sorted(reads):
         for each in dict.fromkeys(reads[name]):
@@ -339,7 +271,7 @@ def _inverse(reads: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
 
 
 def _related(reports: dict[str, DetectorReport], about: str) -> dict[str, DetectorReport]:
-    """A detector, all that it reads, and all that read it, directly or through others."""
+    """Detector, all that it reads, and all that read it, directly or through others."""
     found = {about} if about in reports else set()
     for related in (attrgetter("reads"), attrgetter("readers_of_it")):
         waiting = [about] if about in reports else []
@@ -350,3 +282,215 @@ def _related(reports: dict[str, DetectorReport], about: str) -> dict[str, Detect
             waiting += new
         found |= seen
     return {name: reports[name] for name in found}
+
+
+# Text.
+
+
+def detectors_text(report: DetectorsReport) -> Iterator[RenderableType]:
+    """Parts to be printed below one another: a tree of detectors, or the details of one."""
+    if report.about is not None:
+        yield from _about(report, report.about)
+    elif not report.detectors:
+        yield Text(f"no detectors{'' if report.node is None else f' on the node {report.node}'}", "yellow")
+    else:
+        yield _forest(report)
+        yield Text()
+        yield Text(_summary(report.detectors), "bold")
+
+
+def _summary(detectors: Sequence[DetectorReport]) -> str:
+    nodes = len({host for each in detectors for host in each.hosts})
+    clients = sum(each.for_clients for each in detectors)
+    return f"{_counted(len(detectors), 'detector')} on {_counted(nodes, 'node')}, " + _counted(
+        clients, "subscription of a client", "subscriptions of clients"
+    )
+
+
+# One detector.
+
+
+def _about(report: DetectorsReport, name: str) -> Iterator[RenderableType]:
+    reports = {each.id: each for each in report.detectors}
+    detector = reports.get(name)
+    if detector is None:
+        yield Text(f"the detector {name} is not there any more", "yellow")
+        return
+    table = Table(box=None, pad_edge=False, show_edge=False, show_header=False)
+    table.add_column(style="dim")
+    table.add_column(overflow="fold")
+    for label, text in _facts(detector):
+        table.add_row(label, text)
+    yield table
+    for label, related in (("reads", _reads), ("is read by", _read_by)):
+        if related(detector):
+            yield Text()
+            yield Text(label, "bold")
+            tree = _tree()
+            _grow(tree, related(detector), reports, related, {name})
+            yield tree
+
+
+def _facts(detector: DetectorReport) -> Iterator[tuple[str, Text]]:
+    yield "detector", Text(detector.id, "bold cyan")
+    yield "pattern", Text(detector.pattern)
+    yield "node", _place(detector.node, detector.node_there)
+    if detector.copies:
+        yield "copies", Text(", ".join(_host(each) for each in detector.copies))
+    if _has_sites(detector):
+        yield "home", Text(str(detector.at))
+    yield "policy", Text(detector.policy)
+    if detector.distribution:
+        yield "distribution", Text(detector.distribution)
+    attributes = ", ".join(f"{name}: {kind}" for name, kind in detector.attributes.items())
+    if detector.publishes:
+        yield "publishes", Text(f"{detector.publishes}({attributes})")
+    if detector.exports:
+        yield "exports", Text(", ".join(detector.exports))
+    yield "serves", Text(_served(detector))
+    if detector.listening and _has_sites(detector):
+        yield "heard at", Text(", ".join(f"{each.at} ({each.connections})" for each in detector.listening))
+    for label, does in (("measured", detector.measured), ("expected", detector.expected)):
+        if does is not None:
+            yield label, Text(does_text(does, measured=label == "measured"))
+    if detector.every:
+        yield "types", Text("every primitive event")
+    for place, each in enumerate(detector.inputs):
+        by = [*each.sources, *(other.short for other in each.detectors)]
+        said = f" from {', '.join(by)}" if by else ", not published yet"
+        yield "" if place else "types", Text.assemble(each.type, (said, "dim" if by else "yellow"))
+
+
+def does_text(does: Measured, *, measured: bool = True) -> str:
+    """Measurements of a detector on one line; bytes are those of payloads.
+
+    Args:
+        measured: whether it is more than an expectation, which knows of no state and no delay.
+    """
+    said = [
+        f"load {show_figure(does.load)}/s",
+        f"finds {show_figure(does.rate)}/s",
+        f"sends {show_rate(does.size)}",
+        f"reads {show_figure(does.events)} events/s in {show_rate(sum(does.inputs.values()))}",
+    ]
+    if measured:
+        said.append(f"delay {show_time(does.delay)}" if does.delay else "nothing found of late")
+        said.append(f"state {does.state:,} bytes")
+    if does.engine:
+        said.append(f"{does.engine} engine")
+    return ", ".join(said)
+
+
+def _has_sites(detector: DetectorReport) -> bool:
+    """Whether the places of a detector and its listeners are worth showing: one has a home or site."""
+    every = [detector.at, *(each.at for each in detector.copies), *(each.at for each in detector.listening)]
+    return any(each.home or each.site for each in every)
+
+
+def _host(host: DetectorHost) -> str:
+    where = f" at {host.at}" if host.at.home or host.at.site else ""
+    return f"{host.node}{where}{'' if host.there else ', which is gone'}"
+
+
+# Trees.
+
+
+def _forest(report: DetectorsReport) -> Tree:
+    """Detectors that serve clients, each with its parts below it, then the detectors not shown there."""
+    reports = {each.id: each for each in report.detectors}
+    read = {part.id for each in report.detectors for part in each.parts}
+    serving = [each for each in report.detectors if each.for_clients]
+    others = [each for each in report.detectors if not each.for_clients]
+    tree, shown = _tree(), set[str]()
+    # Those that others read come first, so that these say "as above".
+    serving.sort(key=lambda each: each.id not in read)
+    _grow(tree, [_as_related(each) for each in serving], reports, _parts, shown)
+    for each in sorted(others, key=lambda each: each.id in read):
+        if each.id not in shown:
+            _grow(tree, [_as_related(each)], reports, _parts, shown)
+    return tree
+
+
+def _grow(
+    tree: Tree,
+    tops: Sequence[Related],
+    reports: Mapping[str, DetectorReport],
+    below: Callable[[DetectorReport], Sequence[Related]],
+    shown: set[str],
+) -> None:
+    """Add detectors to a tree, and below each its inputs, each in full once.
+
+    Args:
+        tops: the detectors.
+        reports: what is shown in full; of others no more than where they are.
+        below: what stands below a detector.
+        shown: what was shown in full; it grows.
+    """
+    waiting = [(each, tree) for each in reversed(tops)]
+    while waiting:
+        related, branch = waiting.pop()
+        detector = reports.get(related.id)
+        if detector is None or related.id in shown:
+            branch.add(_mentioned(related, related.id in shown))
+            continue
+        shown.add(related.id)
+        grown = branch.add(_described(detector))
+        waiting += [(each, grown) for each in reversed(below(detector))]
+
+
+def _tree() -> Tree:
+    return Tree("", hide_root=True, guide_style="dim")
+
+
+def _as_related(detector: DetectorReport) -> Related:
+    return Related(detector.id, detector.short, detector.node)
+
+
+def _parts(detector: DetectorReport) -> Sequence[Related]:
+    return detector.parts
+
+
+def _reads(detector: DetectorReport) -> Sequence[Related]:
+    return detector.reads
+
+
+def _read_by(detector: DetectorReport) -> Sequence[Related]:
+    return detector.readers_of_it
+
+
+def _described(detector: DetectorReport) -> RenderableType:
+    """Detector with its node, its subscriptions, and below them its pattern."""
+    said = [detector.policy]
+    if detector.publishes:
+        said.append(f"publishes {detector.publishes}")
+    said.append(f"serves {_served(detector)}")
+    head = Text.assemble((detector.short, "bold cyan"), " on ", _place(detector.node, detector.node_there))
+    for copy in detector.copies:
+        head.append_text(Text.assemble(" and ", _place(copy.node, copy.there)))
+    head.append(f", {', '.join(said)}", "dim")
+    pattern = Text(detector.pattern)
+    for each in (head, pattern):
+        each.overflow, each.no_wrap = "fold", False
+    return Group(head, Padding(pattern, (0, 0, 0, 2), expand=False))
+
+
+def _mentioned(related: Related, shown: bool) -> Text:
+    """Detector described elsewhere, or not at all."""
+    text = Text.assemble((related.short, "cyan"), overflow="fold", no_wrap=False)
+    if related.node is None:
+        return text.append(", not in the directory", "yellow")
+    return text.append(f" on {related.node}").append(", as above" if shown else "", "dim")
+
+
+def _place(node: str, there: bool) -> Text:
+    return Text(node) if there else Text(f"{node}, which is gone", "yellow")
+
+
+def _served(detector: DetectorReport) -> str:
+    """Number of subscriptions to a detector, those of readers included."""
+    said = _counted(detector.subscriptions, "subscription")
+    return f"{said} ({_counted(detector.readers, 'reader')})" if detector.readers else said
+
+
+def _counted(count: int, one: str, many: str = "") -> str:
+    return f"{count:,} {one if count == 1 else many or one + 's'}"

@@ -1,36 +1,28 @@
-"""The directory of a server, read by somebody who only looks.
+"""Read-only view of the directory, sans-I/O: all its entries, kept up to date, and read again after a lost connection.
 
-A `Client` reads it, too, but puts itself into the directory, and nodes then look after it; who looks should not change
-what there is to see.
+A `Client` reads the directory, too, but enters itself into it, and nodes then look after it; an observer should not
+change what it observes.
 """
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Final, NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from distced.brokers.core.directory import Directory
-from distced.middleware.bus import Bus, BusState
-from distced.middleware.cli.options import PATIENCE
-from distced.middleware.model.errors import BusError, DistcedError
-from distced.middleware.wire.topics import ROOT, Area, administration_topic, area_filter, parse_topic
-
-ASK_EVERY: Final = 0.5
-"""Seconds between questions whether the directory was read, until it was."""
-
-T = TypeVar("T")
+from distced.brokers.core.effects import Effect, Subscribe
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.wire.directory_handshake import DirectoryHandshake
+from distced.middleware.wire.topics import ROOT, Area, area_filter, parse_topic
 
 
-class State(NamedTuple):
-    """How it stands with the directory.
+class ViewState(NamedTuple):
+    """State of a view.
 
     Attributes:
-        version: another one means that something has changed, perhaps.
-        unreadable: what is wrong with entries that are none.
-        lost: why there is no connection; empty where there is.
+        version: increases with every change.
+        unreadable: errors of malformed entries.
+        lost: reason for the lost connection; empty while there is one.
     """
 
     version: int
@@ -38,92 +30,82 @@ class State(NamedTuple):
     lost: str
 
 
-class Reading:
-    """The directory of a server, read and kept up to date on the thread of a bus.
+class DirectoryReader:
+    """Reader of a server's directory. While it is read again after a lost connection, the earlier content stays.
 
-    After a lost connection it is read from the start, and until that is done it stays as it was.
+    Attributes:
+        directory: its entries.
+        settings: retained messages of administration of the kinds asked for, by levels.
+        known: whether it was read completely, once.
     """
 
-    def __init__(self, url: str, *, root: str = ROOT) -> None:
-        """Describe it; nothing happens before `open`."""
-        self._changed = threading.Condition()
+    def __init__(self, name: str, *, settings: Sequence[str] = (), root: str = ROOT) -> None:
+        """
+        Args:
+            name: the reader's name on the wire, unique.
+            settings: kinds of retained messages of administration to be read besides, `policy` for example.
+        """
+        self.directory = Directory()
+        self.settings: dict[tuple[str, ...], bytes] = {}
         self._root = root
-        self._directory = Directory()
+        self._handshake = DirectoryHandshake(name, root)
+        self._filters = (
+            area_filter(Area.DIRECTORY, root=root),
+            *(area_filter(Area.ADMINISTRATION, each, root=root) for each in settings),
+            self._handshake.topic,
+        )
         self._unreadable: dict[str, str] = {}
-        # While the directory is being read, what was read of it so far.
+        # While the directory is being read: its entries, and errors, so far.
         self._coming: tuple[Directory, dict[str, str]] | None = None
-        self._known = False
         self._lost = ""
         self._version = 0
-        self._bus = Bus(url, on_state=self._state_changed)
-        self._known_topic = administration_topic("known", self._bus.client_id, root=root)
 
-    @contextmanager
-    def open(self, timeout: float = PATIENCE) -> Iterator[Reading]:
-        """Connect and read; raise `BusError` where that does not come about in so many seconds."""
-        deadline = time.monotonic() + timeout
-        self._bus.subscribe(area_filter(Area.DIRECTORY, root=self._root), self._entry, qos=1)
-        self._bus.subscribe(self._known_topic, self._read, qos=1)
-        self._bus.every(ASK_EVERY, self._ask)
-        with self._bus:
-            self._bus.wait_connected(timeout)
-            with self._changed:
-                if not self._changed.wait_for(lambda: self._known, max(deadline - time.monotonic(), ASK_EVERY)):
-                    raise BusError(
-                        "the directory could not be read", given=f"after {timeout} s", where=str(self._bus.address)
-                    )
-            yield self
+    @property
+    def known(self) -> bool:
+        return self._handshake.settled
 
-    def look(self, see: Callable[[Directory], T]) -> tuple[T, State]:
-        """What a function makes of the directory as it is now, and how it stands with the directory."""
-        with self._changed:
-            unreadable = tuple(self._unreadable[topic] for topic in sorted(self._unreadable))
-            return see(self._directory), State(self._version, unreadable, self._lost)
+    @property
+    def state(self) -> ViewState:
+        """Version, errors and connection of the view."""
+        unreadable = tuple(self._unreadable[topic] for topic in sorted(self._unreadable))
+        return ViewState(self._version, unreadable, self._lost)
 
-    def wait(self, state: State, timeout: float | None) -> None:
-        """Wait until something is different, up to so many seconds; None is for ever."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._version != state.version, timeout)
+    def start(self, now: int) -> list[Effect]:
+        """Effects of a connection, perhaps a repeated one."""
+        self._coming = (Directory(), {})
+        return [*(Subscribe(each) for each in self._filters), self._handshake.begin(now)]
 
-    # On the thread of the bus.
-
-    def _state_changed(self, state: BusState, error: BusError | None) -> None:
-        if state is BusState.CONNECTED:
-            self._coming = (Directory(), {})
-            self._ask()
-        elif state is BusState.WAITING and self._known:
+    def lost(self, reason: str) -> None:
+        """Effects of a lost connection."""
+        if self.known:
             self._coming = None
-            with self._changed:
-                self._lost = str(error)
-                self._tell()
+            self._lost = reason
+            self._version += 1
 
-    def _ask(self) -> None:
-        # What is retained comes before what is sent behind the subscription to it; but amqtt may take a message before
-        # a subscription that was sent before it.
-        if self._coming is not None and self._bus.connected:
-            self._bus.publish(self._known_topic, b"", qos=1)
+    def tick(self, now: int) -> list[Effect]:
+        """Effects of the time; call it a few times a second while connected."""
+        return list(self._handshake.again(now))
 
-    def _entry(self, topic: str, payload: bytes, retain: bool) -> None:
-        with self._changed:
-            directory, unreadable = self._coming or (self._directory, self._unreadable)
-            unreadable.pop(topic, None)
-            try:
-                directory.read(parse_topic(topic, root=self._root).levels, payload, where=topic)
-            except DistcedError as error:
-                if payload:
-                    unreadable[topic] = str(error)
-            if self._coming is None:
-                self._tell()
-
-    def _read(self, topic: str, payload: bytes, retain: bool) -> None:
-        """All that was retained has come."""
-        if self._coming is None:
+    def receive(self, topic: str, payload: bytes) -> None:
+        """Effects of a message."""
+        if topic == self._handshake.topic:
+            if self._handshake.answered(payload) and self._coming is not None:
+                (self.directory, self._unreadable), self._coming = self._coming, None
+                self._lost = ""
+                self._version += 1
             return
-        with self._changed:
-            (self._directory, self._unreadable), self._coming = self._coming, None
-            self._known, self._lost = True, ""
-            self._tell()
-
-    def _tell(self) -> None:
-        self._version += 1
-        self._changed.notify_all()
+        directory, unreadable = self._coming or (self.directory, self._unreadable)
+        unreadable.pop(topic, None)
+        try:
+            area, levels = parse_topic(topic, root=self._root)
+            if area is Area.DIRECTORY:
+                directory.read(levels, payload, where=topic)
+            elif payload:
+                self.settings[levels] = payload
+            else:
+                self.settings.pop(levels, None)
+        except DistcedError as error:
+            if payload:
+                unreadable[topic] = str(error)
+        if self._coming is None:
+            self._version += 1

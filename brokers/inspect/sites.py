@@ -1,4 +1,4 @@
-"""Where homes are: entries name servers, people think of sites, and the topology of the directory knows both."""
+"""Sites of home servers, by the topology of the directory: entries name servers, people name sites."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from distced.policies.topology.topology_file import parse_topology
 
 
 class At(msgspec.Struct, frozen=True):
-    """Where something is.
+    """Place of a participant.
 
     Attributes:
         home: the server of its site, as entries name it; empty for that of the directory.
-        site: the name of the site; None where no topology tells.
+        site: the name of the site; None without a topology.
     """
 
     home: str
     site: str | None
 
     def __str__(self) -> str:
-        """As people say it: the name of the site, else its server."""
+        """Name of the site, else of its server."""
         if self.site is not None:
             return self.site
         with suppress(DistcedError):
@@ -37,7 +37,7 @@ class Sites:
     """The sites of a directory.
 
     Attributes:
-        topology: the network as the directory describes it; None where it does not, or nobody can read it.
+        topology: the network of the directory; None for none, or one that cannot be read.
     """
 
     def __init__(self, directory: Directory) -> None:
@@ -48,7 +48,7 @@ class Sites:
                 self.topology = parse_topology(directory.topologies[name].text, name=f"topology {name}")
 
     def at(self, home: str) -> At:
-        """Where a home server is."""
+        """The place of a home server."""
         if self.topology is not None:
             with suppress(DistcedError):
                 return At(home, self.topology.site_of_home(home).name)

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
 from distced.brokers.core.directory import Directory
-from distced.brokers.inspect.detectors import SHORTEST, Related, check_node, detectors_report, find_detector, short_ids
-from distced.brokers.inspect.detectors_text import detectors_text
-from distced.brokers.inspect.nodes import nodes_report
-from distced.brokers.inspect.nodes_text import lasting, nodes_text
+from distced.brokers.inspect.detectors import Related, detectors_report, detectors_text
+from distced.brokers.inspect.lookup import SHORTEST, check_node, find_detector, short_ids
+from distced.brokers.inspect.nodes import lasting, nodes_report, nodes_text
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import DAY, HOUR, MILLISECOND, MINUTE, SECOND
 from distced.middleware.wire.directory_entries import (
@@ -281,7 +280,7 @@ def test_a_detector_says_where_it_publishes_who_listens_and_what_it_does() -> No
         "measured      load 61.8/s, finds 1.5/s, sends 800 B/s, reads 6.5 events/s in 320 B/s, delay 126 ms, "
         "state 2,048 bytes, columnar engine",
         "expected      load 50/s, finds 1/s, sends 700 B/s, reads 5 events/s in 250 B/s",
-        "types         A, which nobody publishes yet",
+        "types         A, not published yet",
     ]
     # The word of its own node counts, and a copy's does not.
     lines = drawn(detectors_text(detectors_report(several_sites(), about="c2000000")), 200)
@@ -448,7 +447,7 @@ ABOUT = [
             "policy     best-effort",
             "publishes  Late()",
             "serves     1 subscription",
-            "types      C, which nobody publishes yet",
+            "types      C, not published yet",
             "           Out from ca-who",
             "",
             "reads",

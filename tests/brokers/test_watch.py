@@ -7,14 +7,14 @@ import pytest
 from distced.brokers.core.effects import Note
 from distced.brokers.inspect.activity import PERIOD, SHOWN, Watch
 from distced.middleware.model.event_types import event_type
+from distced.middleware.wire.administration import DeadLetter
+from distced.middleware.wire.codec import encode
 from distced.middleware.wire.directory_entries import (
     ClientEntry,
-    DeadLetter,
     DetectorEntry,
     NodeEntry,
     SourceEntry,
     SubscriptionEntry,
-    encode,
 )
 
 ENTRIES = [
@@ -65,10 +65,10 @@ def test_of_many_dead_letters_the_first_are_told_and_then_their_number() -> None
 @pytest.mark.parametrize(
     ("topic", "payload", "event"),
     [
-        ("ced/a/fence/pir%2F1", b"", "fencing asked for"),
-        ("ced/d/node/n1", b"{", "unreadable"),
-        ("ced/d/nonsense/n1", b"{}", "unreadable"),
-        ("ced/x/late/bridge", b"\xff", "unreadable"),
+        ("ced/a/fence/pir%2F1", b"", "fencing requested"),
+        ("ced/d/node/n1", b"{", "message rejected"),
+        ("ced/d/nonsense/n1", b"{}", "message rejected"),
+        ("ced/x/late/bridge", b"\xff", "message rejected"),
     ],
 )
 def test_fencing_and_what_cannot_be_read(topic: str, payload: bytes, event: str) -> None:

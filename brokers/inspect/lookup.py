@@ -1,0 +1,88 @@
+"""Look-up of nodes and detectors by name and by the beginning of an id, and short forms of ids."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from difflib import get_close_matches
+from typing import Final
+
+from distced.brokers.core.directory import Directory
+from distced.middleware.model.errors import DistcedError
+
+SHORTEST: Final = 6
+"""Least number of characters of an id shown; shorter prefixes would collide sooner with new detectors."""
+
+_MOST: Final = 8
+
+
+def check_node(directory: Directory, name: str) -> None:
+    """Raise `DistcedError` for an unknown node; a lost one is known by its detectors."""
+    known = directory.nodes.keys() | {entry.node for entry in directory.detectors.values()}
+    if name not in known:
+        near = get_close_matches(name, sorted(known), n=1)
+        raise DistcedError(
+            "no broker node of this name",
+            given=name or "''",
+            allowed=_listed(sorted(known)) or "none is there",
+            advice=f"did you mean {near[0]}?" if near else "distced nodes lists them",
+        )
+
+
+def find_detector(directory: Directory, prefix: str, *, node: str | None = None) -> str:
+    """Id of the one detector, on this node where one is named, with this prefix.
+
+    Raises:
+        DistcedError: where there is none, or more than one and none is called just this.
+    """
+    known = [name for name, entry in sorted(directory.detectors.items()) if node in (None, entry.node, *entry.copies)]
+    if prefix in known:
+        return prefix
+    found = [name for name in known if name.startswith(prefix)]
+    if len(found) == 1:
+        return found[0]
+    short = short_ids(directory.detectors)
+    if found:
+        raise DistcedError(
+            "several detectors whose ids begin so",
+            given=prefix or "''",
+            allowed=_listed([short[name] for name in found]),
+            advice="give more of the id",
+        )
+    on_it = "" if node is None else f" on the node {node}"
+    if prefix in directory.detectors:
+        raise DistcedError(
+            f"a detector that is not{on_it}", given=prefix, where=f"node {directory.detectors[prefix].node}"
+        )
+    # An id is compared as far as it was given.
+    heads = {name[: max(len(prefix), SHORTEST)]: short[name] for name in known}
+    near = [heads[head] for head in get_close_matches(prefix, list(heads), n=3)]
+    raise DistcedError(
+        f"no detector whose id begins so{on_it}",
+        given=prefix,
+        allowed=_listed([short[name] for name in known]) or "none is there",
+        advice=f"did you mean {' or '.join(near)}?" if near else "distced detectors lists them",
+    )
+
+
+def short_ids(names: Collection[str]) -> dict[str, str]:
+    """Shortest unique prefix of each id, or the whole id."""
+    ordered = sorted(names)
+    short: dict[str, str] = {}
+    for place, name in enumerate(ordered):
+        beside = ordered[max(place - 1, 0) : place] + ordered[place + 1 : place + 2]
+        common = max((_common(name, other) for other in beside), default=0)
+        head = name[: max(common + 1, SHORTEST)]
+        # What comes behind the point is a policy, and reads as such in full only.
+        short[name] = name if "." in head else head
+    return short
+
+
+def _common(one: str, other: str) -> int:
+    """Length of the common prefix of two texts."""
+    pairs = zip(one, other, strict=False)
+    return next((place for place, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _MOST
+    return ", ".join(names[:_MOST]) + (f" and {more} more" if more > 0 else "")
