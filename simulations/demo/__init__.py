@@ -1,1 +1,1 @@
-"""The demonstration: a server, broker nodes, the Active Office, both scenarios, and a check of what was detected."""
+"""The demonstration: a server, broker nodes, the Active Office, both scenarios, and a check of the result."""

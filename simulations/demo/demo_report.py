@@ -1,4 +1,4 @@
-"""What remains of a demonstration: a summary for people and machines, and a folder with everything in it."""
+"""Report of a demonstration: a summary for people and machines, and a folder with all files."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rich.text import Text
 from distced.middleware.event_files import write_events
 from distced.middleware.model.events import CompositeEvent
 from distced.simulations.demo.display import nodes_table
-from distced.simulations.demo.session import Notification, Session, Verdict
+from distced.simulations.demo.session import DemoSession, Notification, Verdict
 from distced.simulations.plots import histogram
 
 
-def summary(session: Session, verdict: Verdict, seconds: float) -> dict[str, Any]:
-    """The figures of a demonstration."""
+def summary(session: DemoSession, verdict: Verdict, seconds: float) -> dict[str, Any]:
+    """Figures of a demonstration."""
     progress = session.progress
     by_question: dict[str, Any] = {}
     for question in session.questions:
@@ -45,8 +45,8 @@ def summary(session: Session, verdict: Verdict, seconds: float) -> dict[str, Any
     }
 
 
-def show(console: Console, session: Session, verdict: Verdict, seconds: float) -> None:
-    """The same for people."""
+def show(console: Console, session: DemoSession, verdict: Verdict, seconds: float) -> None:
+    """Print the figures."""
     figures = summary(session, verdict, seconds)
     console.print()
     console.print(Text(f"{figures['feed']}: {figures['events']:,} events in {seconds:.1f} s", "bold"))
@@ -65,8 +65,8 @@ def show(console: Console, session: Session, verdict: Verdict, seconds: float) -
     _show_verdict(console, verdict)
 
 
-def write(folder: Path, session: Session, verdict: Verdict, seconds: float) -> None:
-    """Events, composite events, figures and a plot of the delays, in a folder."""
+def write(folder: Path, session: DemoSession, verdict: Verdict, seconds: float) -> None:
+    """Write events, composite events, figures and a plot of the delays to a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     write_events(session.events, folder / "events.jsonl.gz")
     write_events([each.event for each in session.progress.notifications], folder / "composite-events.jsonl")

@@ -1,4 +1,4 @@
-"""What a person sees while the demonstration runs: who is where, what was detected, how the nodes do."""
+"""Screen of a running demonstration: places of people, composite events, counters of the nodes."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from rich.text import Text
 
 from distced.middleware.model.events import Attribute
 from distced.middleware.model.timestamps import SECOND, format_instant
-from distced.simulations.demo.feed import Feed
+from distced.simulations.demo.feed import DemoFeed
 from distced.simulations.demo.patterns import Question
-from distced.simulations.demo.session import Notification, Progress
+from distced.simulations.demo.session import DemoProgress, Notification
 
 COLOURS: Final = ("cyan", "yellow", "magenta", "green", "blue", "red")
 REFRESH: Final = 0.1
 SHOWN: Final = 12
-"""Lines of composite events on the screen."""
+"""Greatest number of lines for composite events on the screen."""
 
 
 class Display:
-    """A live display where there is a terminal, and a line for each composite event where there is none."""
+    """Live display on a terminal; elsewhere a line for each composite event."""
 
-    def __init__(self, console: Console, feed: Feed, questions: Sequence[Question], *, quiet: bool = False) -> None:
+    def __init__(self, console: Console, feed: DemoFeed, questions: Sequence[Question], *, quiet: bool = False) -> None:
         self.console = console
         self.feed = feed
         self.colours = {each.name: COLOURS[place % len(COLOURS)] for place, each in enumerate(questions)}
@@ -46,8 +46,8 @@ class Display:
         if self._live is not None:
             self._live.stop()
 
-    def show(self, progress: Progress) -> None:
-        """Show how far it is."""
+    def show(self, progress: DemoProgress) -> None:
+        """Show the progress."""
         if self.quiet:
             return
         if self._live is None:
@@ -63,7 +63,7 @@ class Display:
     def _lively(self) -> bool:
         return self.console.is_terminal and not self.quiet
 
-    def _screen(self, progress: Progress) -> RenderableType:
+    def _screen(self, progress: DemoProgress) -> RenderableType:
         clock = format_instant(progress.now - progress.now % SECOND).replace("T", "  ").rstrip("Z")
         head = Text.assemble(
             (f" {clock} ", "bold reverse"),
@@ -78,7 +78,7 @@ class Display:
         parts += [self._detections(progress), Text(), self._nodes(progress)]
         return Group(*parts)
 
-    def _building(self, progress: Progress, places: dict[str, str]) -> Table:
+    def _building(self, progress: DemoProgress, places: dict[str, str]) -> Table:
         self._read(progress)
         table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
         for name in ("room", "°C", "light", "board", "who is there"):
@@ -97,8 +97,8 @@ class Display:
             )
         return table
 
-    def _read(self, progress: Progress) -> None:
-        """Take the state of rooms from the events published since the last look."""
+    def _read(self, progress: DemoProgress) -> None:
+        """Update the state of rooms from the events published since the last look."""
         fresh = min(progress.published - self._seen, len(progress.recent))
         self._seen = progress.published
         for event in list(progress.recent)[len(progress.recent) - fresh :]:
@@ -110,7 +110,7 @@ class Display:
                 elif event.type in ("Temp", "Light"):
                     state.update(event.attributes)
 
-    def _detections(self, progress: Progress) -> RenderableType:
+    def _detections(self, progress: DemoProgress) -> RenderableType:
         if not progress.latest:
             return Text("nothing detected yet", "dim")
         alike: list[list[Notification]] = []
@@ -133,18 +133,18 @@ class Display:
             (f"  ×{times}" if times > 1 else "", "bold"),
         )
 
-    def _nodes(self, progress: Progress) -> Table:
+    def _nodes(self, progress: DemoProgress) -> Table:
         return nodes_table(progress.nodes)
 
 
 def _looks_like(one: Notification, other: Notification) -> bool:
-    """Whether two lines would say the same: many matches end in one event."""
+    """Whether two lines would read the same: many matches end in one event."""
     shown = [(each.question, each.event.hi // SECOND, each.event.attributes) for each in (one, other)]
     return shown[0] == shown[1]
 
 
 def nodes_table(nodes: dict[str, dict[str, int]]) -> Table:
-    """The counters of the broker nodes."""
+    """Counters of the broker nodes, as a table."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("node", no_wrap=True)
     columns = list(dict.fromkeys(name for counts in nodes.values() for name in counts))

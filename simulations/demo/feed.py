@@ -1,4 +1,4 @@
-"""What the demonstration publishes: the Active Office as it lives, or a recording, in steps of virtual time."""
+"""Feeds of the demonstration: the Active Office, or a recording, in steps of virtual time."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import MINUTE, SECOND
-from distced.simulations.office import ActiveOffice, Step
+from distced.simulations.office import ActiveOffice, OfficeStep
 from distced.simulations.office.sensors import TYPES
 
 
-class Feed(Protocol):
-    """Where events come from.
+class DemoFeed(Protocol):
+    """Source of the events of a demonstration.
 
     Attributes:
         title: what it is, for people.
@@ -32,17 +32,17 @@ class Feed(Protocol):
     types: list[EventType]
     sources: Mapping[str, tuple[str, ...]]
 
-    def steps(self) -> Iterator[Step]:
-        """Steps of virtual time, each with what was published meanwhile."""
+    def steps(self) -> Iterator[OfficeStep]:
+        """Steps of virtual time, each with its published events."""
         ...
 
     def places(self) -> dict[str, str]:
-        """Where everybody is at present, by person; empty where nobody knows."""
+        """Present place of each person; empty where unknown."""
         ...
 
 
 class OfficeFeed:
-    """The Active Office, for so many minutes of virtual time."""
+    """The Active Office, for a number of minutes of virtual time."""
 
     def __init__(self, seed: int, minutes: float) -> None:
         self.office = ActiveOffice(Random(seed))
@@ -52,7 +52,7 @@ class OfficeFeed:
         self.sources = self.office.sources
         self._duration = round(minutes * MINUTE)
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[OfficeStep]:
         return self.office.run(self._duration)
 
     def places(self) -> dict[str, str]:
@@ -60,7 +60,7 @@ class OfficeFeed:
 
 
 class RecordedFeed:
-    """A recording, replayed in the order of consumption; gaps without events are passed over."""
+    """A recording, replayed in the order of consumption; gaps without events are skipped."""
 
     def __init__(self, path: Path, mapping: Path | None, tick: int = SECOND) -> None:
         reader = read_events(path, load_mapping(mapping) if mapping is not None else None)
@@ -77,24 +77,26 @@ class RecordedFeed:
         self.sources = {source: tuple(types) for source, types in published.items()}
         self._tick = tick
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[OfficeStep]:
         events: list[Event] = []
         end = self.start + self._tick
         for event in self.events:
             if event.hi > end:
                 if events:
-                    yield Step(end, events)
+                    yield OfficeStep(end, events)
                 events = []
                 end = event.hi + self._tick - (event.hi - self.start) % self._tick
             events.append(event)
-        yield Step(end, events)
+        yield OfficeStep(end, events)
 
     def places(self) -> dict[str, str]:
         return {}
 
 
 def _with_office_types(types: list[EventType]) -> list[EventType]:
-    """The types of a recording; where they are the office's, all of these, for patterns name more than has happened."""
+    """Types of a recording; where they are the office's, all office types, because patterns name more than has
+    happened.
+    """
     office = {each.name: each for each in TYPES}
     if all(each.name in office and each.same_as(office[each.name]) for each in types):
         return list(TYPES)

@@ -1,4 +1,4 @@
-"""The patterns of the demonstration: those of both scenarios, or those of files that were named."""
+"""Patterns of the demonstration: those of both scenarios, or those of given files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Question:
 
 
 def questions(types: Iterable[EventType], files: Sequence[Path]) -> tuple[list[Question], list[EventType]]:
-    """The patterns, and the derived types their files define."""
+    """Patterns, and the derived types of their files."""
     registry = TypeRegistry(types)
     texts = [(path.name, _read(path)) for path in files] or [(name, read_scenario(name)) for name in DEFAULT]
     before = {each.name for each in registry}

@@ -23,18 +23,18 @@ from distced.middleware.client.subscription import Subscription
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import HOUR, SECOND
-from distced.simulations.demo.feed import Feed
+from distced.simulations.demo.feed import DemoFeed
 from distced.simulations.demo.patterns import Question
 
 LONGEST_PAUSE: Final = 1.0
-"""Seconds: a recording's pauses are cut to this."""
+"""Upper limit of a recording's pauses, seconds."""
 
 PATIENCE: Final = 60.0
 
 
 @dataclass
 class Notification:
-    """A composite event as it reached the application.
+    """Composite event that reached the application, with its delay.
 
     Attributes:
         question: the pattern's name.
@@ -47,8 +47,8 @@ class Notification:
 
 
 @dataclass
-class Progress:
-    """How far a demonstration is.
+class DemoProgress:
+    """Progress of a demonstration.
 
     Attributes:
         now: the virtual instant, ns.
@@ -70,7 +70,7 @@ class Progress:
 
 @dataclass
 class Verdict:
-    """What was detected live against what the same patterns find in the recorded events.
+    """Comparison of live detections with the same patterns over the recorded events.
 
     Attributes:
         same: composite events found by both; `only_live` and `only_run` those of one alone.
@@ -84,12 +84,12 @@ class Verdict:
 
     @property
     def holds(self) -> bool:
-        """Whether they are the same."""
+        """Whether the two agree."""
         return self.complete and not self.only_live and not self.only_run
 
 
-class Session:
-    """A demonstration under way.
+class DemoSession:
+    """Running demonstration.
 
     Attributes:
         progress: how far it is.
@@ -99,14 +99,14 @@ class Session:
     """
 
     def __init__(
-        self, client: Client, feed: Feed, questions: Sequence[Question], types: Sequence[EventType], speed: float
+        self, client: Client, feed: DemoFeed, questions: Sequence[Question], types: Sequence[EventType], speed: float
     ) -> None:
         self.client = client
         self.feed = feed
         self.questions = list(questions)
         self.types = list(types)
         self.speed = speed
-        self.progress = Progress(feed.start)
+        self.progress = DemoProgress(feed.start)
         self.events: list[Event] = []
         self.steps: list[int] = []
         self.published_at: list[float] = []
@@ -116,7 +116,7 @@ class Session:
         self._began = time.perf_counter()
 
     def prepare(self) -> None:
-        """Register the types, become the sources, subscribe."""
+        """Register the types, open the sources, subscribe."""
         self.client.register(*self.feed.types, *self.types)
         self._sources = {
             source.name: source for source in self.client.sources(self.feed.sources, watermark=self.feed.start)
@@ -128,8 +128,8 @@ class Session:
                 )
             )
 
-    def run(self, watch: Callable[[Progress], None]) -> None:
-        """Publish, at the speed asked for, until the feed ends; `watch` is called after each step."""
+    def run(self, watch: Callable[[DemoProgress], None]) -> None:
+        """Publish at the requested speed until the feed ends; `watch` is called after each step."""
         self._began = began = time.perf_counter()
         virtual = self.feed.start
         paused = 0.0
@@ -195,7 +195,7 @@ class Session:
         return heard
 
     def _take_in(self) -> None:
-        """Note what has arrived since the last step."""
+        """Note arrivals since the last step."""
         progress = self.progress
         with self._lock:
             arrived = self._arrived[len(progress.notifications) :]
@@ -207,7 +207,7 @@ class Session:
                 progress.first = heard - self._began
 
     def _published(self, instant: int, otherwise: float) -> float:
-        """When the step was published that took time beyond an instant."""
+        """Instant of publication of the step that took time beyond an instant."""
         place = bisect_left(self.steps, instant)
         return self.published_at[place] if place < len(self.published_at) else otherwise
 

@@ -1,24 +1,55 @@
-"""`distced simulate`: a scenario from a file, run in virtual time, and what came of it."""
+"""`distced simulate`: a scenario from a file, run in virtual time."""
 
 from __future__ import annotations
 
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from distced.middleware.cli.output import messages, output, print_json
+import typer
+
+from distced.middleware.cli.output import AsJson, messages, output, print_json
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import SECOND
-from distced.simulations.network.scenario.checking import compare
-from distced.simulations.network.scenario.outcome import Outcome
-from distced.simulations.network.scenario.outcome_report import as_dict, show
-from distced.simulations.network.scenario.run import simulate
-from distced.simulations.network.scenario.toml import load_scenario
-from distced.simulations.network.scenario_model import Scenario
+
+if TYPE_CHECKING:
+    from distced.simulations.network.scenario.outcome import ScenarioOutcome
+    from distced.simulations.network.scenario_model import Scenario
 
 
-def simulate_file(file: Path, *, seed: int | None, log: Path | None, check: bool, as_json: bool) -> int:
-    """Run a scenario and show what came of it; 0 where everything has arrived, and is what one engine finds."""
+def simulate(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Scenario file.")],
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", help="Random seed; by default that of the file.", show_default=False)
+    ] = None,
+    log: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write every delivered message to this file, as JSON lines.")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option(help="Compare the results with those of one engine over the same events.")
+    ] = True,
+    as_json: AsJson = False,
+) -> int:
+    """Run a scenario in virtual time: broker nodes, publishers and subscribers on the links of a topology.
+
+    The nodes are those that run live. The report has composite events and their delays, bytes by link, loads of nodes,
+    and their decisions with reasons. The same seed is the same run, to the byte; its digest tells.
+
+    The exit code is 0 only if everything has arrived, and is what one engine detects in the events.
+
+    Examples:
+
+      distced simulate cold-rooms.toml
+
+      distced simulate cold-rooms.toml --seed 7 --json
+
+      distced simulate cold-rooms.toml --log messages.jsonl
+    """
+    from distced.simulations.network.scenario.checking import compare
+    from distced.simulations.network.scenario.outcome_report import as_dict, show
+    from distced.simulations.network.scenario.toml import load_scenario
+
     scenario = load_scenario(file, seed=seed)
     began = time.perf_counter()
     outcome = _run(scenario, log)
@@ -32,8 +63,10 @@ def simulate_file(file: Path, *, seed: int | None, log: Path | None, check: bool
     return 0 if outcome.complete and not refused and all(each.holds for each in compared.values()) else 1
 
 
-def _run(scenario: Scenario, log: Path | None) -> Outcome:
+def _run(scenario: Scenario, log: Path | None) -> ScenarioOutcome:
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from distced.simulations.network.scenario.run import simulate as simulate_scenario
 
     console = messages()
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
@@ -49,8 +82,8 @@ def _run(scenario: Scenario, log: Path | None) -> Outcome:
         )
         task = progress.add_task("", total=scenario.lead + scenario.duration)
 
-        def tell(passed: int, whole: int) -> None:
+        def on_progress(passed: int, whole: int) -> None:
             description = f"{passed / SECOND:.0f} of {whole / SECOND:.0f} s"
             progress.update(task, description=description, completed=passed)
 
-        return simulate(scenario, watch=tell, log=opened)
+        return simulate_scenario(scenario, watch=on_progress, log=opened)

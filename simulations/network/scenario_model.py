@@ -1,4 +1,4 @@
-"""A scenario: everything that is to happen in a run, as data.
+"""A scenario: all participants, streams, moves and faults of a run, as data.
 
 Instants are virtual, in ns after the scenario's start; before it nodes, sources and subscriptions come up, for so long
 as `lead` says. Events carry timestamps of their own, absolute as everywhere: those of a stream by rates are the virtual
@@ -20,16 +20,16 @@ from distced.policies.distribution.policy import parse_policy
 from distced.policies.topology.topology import Topology
 
 START: Final = 1_795_248_000 * SECOND
-"""When scenarios start unless they say otherwise: 2026-11-21T08:00Z."""
+"""Default start of scenarios: 2026-11-21T08:00Z."""
 
 
 class ScenarioError(DistcedError):
-    """A scenario that cannot be."""
+    """An invalid scenario."""
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """What a source sends at once.
+    """Messages a source sends at one instant.
 
     Attributes:
         at: when, ns after the start.
@@ -43,16 +43,16 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
-    """What a source publishes.
+class SourceStream:
+    """The stream of a source.
 
     Attributes:
         source: the source of its events.
-        publisher: who publishes them, a publisher of the topology.
+        publisher: of the topology.
         types: the names of the types it publishes.
         sends: in order of time.
         floor: its first promise, ns; None for the present.
-        lease: how long it may be silent before it is fenced off, ns; 0 for ever.
+        lease: silence after which it is fenced off, ns; 0 for never.
         joins: when it becomes a source, ns after the start; negative while everything comes up.
     """
 
@@ -66,18 +66,18 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ScenarioSubscription:
     """A subscription.
 
     Attributes:
-        name: unlike all others.
+        name: unique.
         subscriber: of the topology.
-        pattern: what is to be detected.
+        pattern: its text.
         at: when it is made, ns after the start; None for while everything comes up.
         until: when it ends; None for the end of the run.
         definitions, consumption, detection, constituents, distribution, hints: as of
             `middleware.wire.directory_entries.SubscriptionEntry`; `detection` is its `policy`.
-        decomposition: the same; where it is empty, that of the distribution policy, or `none` without one.
+        decomposition: the same; left to the distribution policy where it is empty.
     """
 
     name: str
@@ -95,13 +95,13 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
-    """A detector is told to move.
+class ScheduledMove:
+    """A requested move of a detector.
 
     Attributes:
         at: ns after the start.
-        detector: its id, the name of a subscription it serves, or its pattern; empty for any, by chance.
-        node: where to; empty for any, by chance.
+        detector: its id, the name of a subscription it serves, or its pattern; empty for a random one.
+        node: target; empty for a random one.
     """
 
     at: int
@@ -110,13 +110,13 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
-    """The administration sets a distribution policy.
+class ScheduledPolicy:
+    """A distribution policy set by the administration.
 
     Attributes:
         at: ns after the start.
         policy: as `policies.distribution.policy.parse_policy` reads it; empty to take back what was set.
-        detector: its id, the name of a subscription it serves, or its pattern; empty for everybody.
+        detector: its id, the name of a subscription it serves, or its pattern; empty for all.
     """
 
     at: int
@@ -126,7 +126,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """A further node of the topology comes up late.
+    """Late start of a further node of the topology.
 
     Attributes:
         at: ns after the start.
@@ -139,7 +139,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """A node ends, properly."""
+    """Stop of a node, with a farewell."""
 
     at: int
     node: str
@@ -147,12 +147,12 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """A node is lost, with all it knew.
+    """Loss of a node with its state.
 
     Attributes:
         at: ns after the start.
         node: its name.
-        until: when it comes back under the same name, without a memory; None for never.
+        until: restart under the same name, without its state; None for never.
         silent: whether nothing tells the servers, as when a machine is lost: they miss it after a while. Else its
             connections are seen to be closed, as when a process ends.
     """
@@ -165,7 +165,7 @@ class Crash:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Nothing crosses a link, or any link of a site, for a while.
+    """A link, or all links of a site, down for a while.
 
     Attributes:
         at, until: ns after the start.
@@ -181,7 +181,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class ServerRestart:
-    """The server of a site ends and starts again, without a memory.
+    """Restart of the server of a site, without its state.
 
     Attributes:
         at, until: ns after the start.
@@ -197,34 +197,34 @@ Fault: TypeAlias = Join | Leave | Crash | Partition | ServerRestart
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Everything that is to happen.
+    """A scenario.
 
     Attributes:
-        topology: where it happens.
+        topology: of the network.
         types: the event types; derived ones behind those they are derived from.
-        streams: what is published.
-        subscriptions: what is detected.
-        moves, faults, policies: what else happens.
-        seed: of everything that is left to chance.
+        streams: of all sources.
+        subscriptions: to patterns.
+        moves, faults, policies: scheduled changes.
+        seed: of all random choices.
         start: the virtual instant of the start, ns since the Unix epoch.
-        lead: how long everything has for coming up, ns.
-        duration: how long it lasts after the start, ns.
-        patience: how long it may last beyond that, ns, until everything has arrived.
-        keepalive: after what silence connections are missed, ns.
-        again: how probably a server delivers a message at QoS 1 twice.
-        repeats: what messages may come twice: the letters of areas of topics, `e` and `c` for events.
+        lead: time for all participants to start, ns.
+        duration: of the run after the start, ns.
+        patience: greatest time beyond that, ns, until everything has arrived.
+        keepalive: silence after which connections are considered lost, ns.
+        again: probability that a server delivers a message at QoS 1 twice.
+        repeats: messages that may come twice: the letters of areas of topics, `e` and `c` for events.
         one_home: whether all topics are at home on the server of the directory; else events are where they are
             published.
         distribution: the distribution policy of subscriptions that do not name one.
-        tick: how often nodes are told the time, ns.
-        hints: what placement analysis has found out about detectors, by id.
+        tick: interval between ticks of nodes, ns.
+        hints: of a placement analysis, by id of the detector.
     """
 
     topology: Topology
     types: tuple[EventType, ...]
-    streams: tuple[Stream, ...]
-    subscriptions: tuple[Asked, ...]
-    moves: tuple[Move, ...] = ()
+    streams: tuple[SourceStream, ...]
+    subscriptions: tuple[ScenarioSubscription, ...]
+    moves: tuple[ScheduledMove, ...] = ()
     faults: tuple[Fault, ...] = ()
     seed: int = 0
     start: int = START
@@ -237,7 +237,7 @@ class Scenario:
     one_home: bool = False
     distribution: str = ""
     tick: int = SECOND // 10
-    policies: tuple[Policy, ...] = ()
+    policies: tuple[ScheduledPolicy, ...] = ()
     hints: Mapping[str, HintEntry] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

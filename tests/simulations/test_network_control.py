@@ -13,21 +13,29 @@ from distced.middleware.wire.directory_entries import Hints
 from distced.policies.topology.model import BrokerNode, Link, Publisher, Site, Subscriber
 from distced.policies.topology.topology import Topology
 from distced.simulations.network.scenario.checking import compare
-from distced.simulations.network.scenario.outcome import Outcome
+from distced.simulations.network.scenario.outcome import ScenarioOutcome
 from distced.simulations.network.scenario.run import simulate
 from distced.simulations.network.scenario.toml import parse_scenario
-from distced.simulations.network.scenario_model import START, Asked, Policy, Scenario, ScenarioError, Send, Stream
+from distced.simulations.network.scenario_model import (
+    START,
+    Scenario,
+    ScenarioError,
+    ScenarioSubscription,
+    ScheduledPolicy,
+    Send,
+    SourceStream,
+)
 
 PAIR = "[A] ; [B] within 5s"
 
 
-def stream(name: str, publisher: str, every: int, seconds: int, *, since: int = 0) -> Stream:
+def stream(name: str, publisher: str, every: int, seconds: int, *, since: int = 0) -> SourceStream:
     """Events of one type at a pace, each promising what comes before the next."""
     sends = []
     for number in range((seconds * SECOND - since) // every):
         at = since + number * every
         sends.append(Send(at, (Event(name, START + at, START + at, name, number, {}),), START + at + every - 1))
-    return Stream(name, publisher, (name,), (*sends, Send(seconds * SECOND, (), START + seconds * SECOND)))
+    return SourceStream(name, publisher, (name,), (*sends, Send(seconds * SECOND, (), START + seconds * SECOND)))
 
 
 def scenario(seconds: int, paces: tuple[int, int] = (SECOND // 20, 5 * SECOND), **arguments: object) -> Scenario:
@@ -41,18 +49,20 @@ def scenario(seconds: int, paces: tuple[int, int] = (SECOND // 20, 5 * SECOND), 
     )
     streams = (stream("A", "a", paces[0], seconds), stream("B", "b", paces[1], seconds))
     types = (event_type("A", {}), event_type("B", {}))
-    return Scenario(topology, types, streams, (Asked("q", "app", PAIR),), duration=seconds * SECOND, **arguments)  # type: ignore[arg-type]
+    return Scenario(
+        topology, types, streams, (ScenarioSubscription("q", "app", PAIR),), duration=seconds * SECOND, **arguments
+    )  # type: ignore[arg-type]
 
 
-def host(outcome: Outcome) -> str:
+def host(outcome: ScenarioOutcome) -> str:
     return outcome.detectors[outcome.subscriptions["q"].detector].node
 
 
-def right(outcome: Outcome) -> bool:
+def right(outcome: ScenarioOutcome) -> bool:
     return outcome.complete and outcome.letters == () and all(each.holds for each in compare(outcome).values())
 
 
-def said(outcome: Outcome, event: str) -> list[str]:
+def said(outcome: ScenarioOutcome, event: str) -> list[str]:
     return [str(each.note.fields["reason"]) for each in outcome.notes if each.note.event == event]
 
 
@@ -64,7 +74,7 @@ def test_a_detector_goes_where_the_events_are_and_stays_there() -> None:
     assert right(outcome)
     assert host(outcome) == "left"
     assert len(outcome.moved) == 1
-    (why,) = said(outcome, "a detector is to be moved")
+    (why,) = said(outcome, "move begun")
     assert "min-bandwidth" in why
     assert 20 * SECOND < outcome.moved[0].at < 90 * SECOND
 
@@ -78,7 +88,7 @@ def test_nothing_moves_for_a_small_gain() -> None:
 @pytest.mark.parametrize("detector", ["q", ""])
 def test_a_policy_that_is_set_holds_from_then_on(detector: str) -> None:
     """Of one detector, and of everybody; it does not have to stay first."""
-    policies = (Policy(20 * SECOND, "min-bandwidth", detector), Policy(60 * SECOND, "", detector))
+    policies = (ScheduledPolicy(20 * SECOND, "min-bandwidth", detector), ScheduledPolicy(60 * SECOND, "", detector))
     outcome = simulate(scenario(100, policies=policies))
     assert right(outcome)
     assert [each.node for each in outcome.moved] == ["left", "right"]
@@ -87,17 +97,19 @@ def test_a_policy_that_is_set_holds_from_then_on(detector: str) -> None:
 
 
 def test_a_policy_of_its_own_counts_before_that_of_everybody() -> None:
-    outcome = simulate(scenario(60, policies=(Policy(10 * SECOND, "min-bandwidth"),), distribution="min-latency"))
+    outcome = simulate(
+        scenario(60, policies=(ScheduledPolicy(10 * SECOND, "min-bandwidth"),), distribution="min-latency")
+    )
     assert right(outcome)
     assert outcome.moved == ()
 
 
 def test_copies_come_and_go_with_the_policy() -> None:
-    policies = (Policy(5 * SECOND, "max-reliability", "q"), Policy(25 * SECOND, "", "q"))
+    policies = (ScheduledPolicy(5 * SECOND, "max-reliability", "q"), ScheduledPolicy(25 * SECOND, "", "q"))
     outcome = simulate(scenario(40, policies=policies))
     assert right(outcome)
-    events = [each.note.event for each in outcome.notes if "cop" in each.note.event]
-    assert "detector copied" in events and "copies gone" in events
+    events = [each.note.event for each in outcome.notes if "replica" in each.note.event]
+    assert "replica added" in events and "replicas removed" in events
     assert outcome.detectors[outcome.subscriptions["q"].detector].copies == {}
 
 

@@ -10,17 +10,17 @@ import pytest
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.middleware.wire.directory_entries import Hints
-from distced.simulations.network.cli import simulate_file
+from distced.simulations.network.cli import simulate
 from distced.simulations.network.scenario.toml import load_scenario, parse_scenario
 from distced.simulations.network.scenario_model import (
     START,
-    Asked,
     Crash,
     Join,
     Leave,
-    Move,
     Partition,
     ScenarioError,
+    ScenarioSubscription,
+    ScheduledMove,
     ServerRestart,
 )
 
@@ -128,16 +128,16 @@ def test_everything_that_a_file_may_say() -> None:
     assert events[1].attributes == {"k": 2, "who": None}
     assert stream.sends[-1].watermark == START + 4 * SECOND
     assert scenario.subscriptions == (
-        Asked(
+        ScenarioSubscription(
             "q",
             "app",
             "[A where k == 2]",
             distribution="min-load",
             hints=Hints(nodes=("n1",), selectivity=0.5),
         ),
-        Asked("r", "app", "[A]", SECOND, 3 * SECOND, decomposition="full"),
+        ScenarioSubscription("r", "app", "[A]", SECOND, 3 * SECOND, decomposition="full"),
     )
-    assert scenario.moves == (Move(2 * SECOND, "q", "n2"),)
+    assert scenario.moves == (ScheduledMove(2 * SECOND, "q", "n2"),)
     assert scenario.faults == (
         Crash(SECOND, "n1", 2 * SECOND, silent=False),
         Join(SECOND, "n2"),
@@ -200,7 +200,7 @@ def test_the_seed_may_be_another() -> None:
 
 def test_the_verb_shows_what_came_of_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
-    assert simulate_file(EXAMPLE, seed=None, log=log, check=True, as_json=False) == 0
+    assert simulate(EXAMPLE, seed=None, log=log, check=True, as_json=False) == 0
     shown = capsys.readouterr().out
     for part in ("cold", "still-cold", "as one engine", "floor-1 → street", "floor-1-b", "what arrived is what one"):
         assert part in shown
@@ -208,7 +208,7 @@ def test_the_verb_shows_what_came_of_it(capsys: pytest.CaptureFixture[str], tmp_
 
 
 def test_the_verb_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
-    assert simulate_file(EXAMPLE, seed=3, log=None, check=True, as_json=True) == 0
+    assert simulate(EXAMPLE, seed=3, log=None, check=True, as_json=True) == 0
     figures = json.loads(capsys.readouterr().out)
     assert figures["seed"] == 3
     assert figures["complete"] is True
@@ -223,7 +223,7 @@ def test_the_verb_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_verb_fails_where_something_was_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "refused.toml"
     file.write_text(WHOLE.replace("[A where k == 2]", "[A where height == 2]"))
-    assert simulate_file(file, seed=None, log=None, check=True, as_json=False) == 1
+    assert simulate(file, seed=None, log=None, check=True, as_json=False) == 1
     assert "refused" in capsys.readouterr().out
     with pytest.raises(DistcedError, match="cannot read"):
-        simulate_file(tmp_path / "nothing.toml", seed=None, log=None, check=True, as_json=False)
+        simulate(tmp_path / "nothing.toml", seed=None, log=None, check=True, as_json=False)

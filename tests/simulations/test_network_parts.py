@@ -6,8 +6,9 @@ from distced.brokers.core.effects import Publish, Subscribe, Unsubscribe
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.policies.topology.model import Link, Place, Site, Subscriber
 from distced.policies.topology.topology import Topology
-from distced.simulations.network.network import Network
 from distced.simulations.network.participants.participant import Participant
+from distced.simulations.network.transport.fabric import Fabric
+from distced.simulations.network.transport.mqtt_server import DuplicateDeliveries
 from distced.simulations.network.transport.packet_sizes import (
     ACKNOWLEDGEMENT,
     SEGMENT,
@@ -15,13 +16,13 @@ from distced.simulations.network.transport.packet_sizes import (
     message_size,
     segmented,
 )
-from distced.simulations.network.transport.virtual_time import Engine
+from distced.simulations.network.transport.virtual_time import VirtualTime
 
 
 class Listener(Participant):
     """Somebody who notes what comes, and when."""
 
-    def __init__(self, network: Network, name: str) -> None:
+    def __init__(self, network: Fabric, name: str) -> None:
         super().__init__(network, Place("subscriber", name))
         self.heard: list[tuple[int, str, bytes]] = []
         self.times: list[str] = []
@@ -44,31 +45,31 @@ class Listener(Participant):
         return [payload for _, _, payload in self.heard]
 
 
-def between(link: Link | None = None, **arguments: object) -> tuple[Network, Listener, Listener]:
+def between(link: Link | None = None, **arguments: object) -> tuple[Fabric, Listener, Listener]:
     """One at the site of the directory, one at another."""
     topology = Topology(
         [Site("one", local_latency=MILLISECOND), Site("other", local_latency=MILLISECOND)],
         subscribers=[Subscriber("near", "one"), Subscriber("far", "other"), Subscriber("farther", "other")],
         links=[link or Link(("one", "other"), 10 * MILLISECOND)],
     )
-    network = Network(topology, **arguments)  # type: ignore[arg-type]
+    network = Fabric(topology, **arguments)  # type: ignore[arg-type]
     made = network, Listener(network, "near"), Listener(network, "far")
     network.run(SECOND)
     return made
 
 
 def test_what_was_arranged_first_happens_first_at_one_instant() -> None:
-    engine = Engine(100)
+    time = VirtualTime(100)
     happened: list[object] = []
-    engine.at(120, happened.append, "b")
-    engine.at(110, happened.append, "a")
-    engine.at(120, happened.append, "c")
-    engine.at(50, happened.append, "at once")
-    engine.at(121, happened.append, "later")
-    engine.run(120)
+    time.at(120, happened.append, "b")
+    time.at(110, happened.append, "a")
+    time.at(120, happened.append, "c")
+    time.at(50, happened.append, "at once")
+    time.at(121, happened.append, "later")
+    time.run(120)
     assert happened == ["at once", "a", "b", "c"]
-    assert engine.now() == 120
-    assert engine.steps == 4
+    assert time.now() == 120
+    assert time.steps == 4
 
 
 def test_a_message_takes_the_latency_of_its_way() -> None:
@@ -125,7 +126,7 @@ def test_bytes_are_counted_by_link_direction_and_area() -> None:
     network, near, far = between()
     near.do([Subscribe("ced/e/#")])
     network.run(SECOND)
-    there, back = network.channels.all["other", "one"], network.channels.all["one", "other"]
+    there, back = network.links.all["other", "one"], network.links.all["one", "other"]
     before = list(back.traffic["mqtt"])
     far.do([Publish("ced/e/A/s", b"12345", 1)])
     network.run(SECOND)
@@ -161,7 +162,7 @@ def test_the_server_keeps_what_is_retained_and_delivers_once() -> None:
 
 
 def test_events_at_qos_1_may_come_twice() -> None:
-    network, near, far = between(again=1.0, repeats="e")
+    network, near, far = between(duplicates=DuplicateDeliveries(1.0, frozenset("e")))
     near.do([Subscribe("ced/#")])
     network.run(SECOND)
     far.do([Publish("ced/e/A/s", b"1", 1), Publish("ced/e/A/s", b"2", 0), Publish("ced/a/move/x", b"3", 1)])
@@ -214,11 +215,11 @@ def test_a_short_partition_delays_and_loses_nothing() -> None:
     network, near, far = between(keepalive=30 * SECOND)
     near.do([Subscribe("ced/e/#")])
     network.run(SECOND)
-    network.fail(network.channels.of_link("one", "other"))
+    network.fail(network.links.between("one", "other"))
     far.do([Publish("ced/e/A/s", b"1"), Publish("ced/e/A/s", b"2")])
     network.run(20 * SECOND)
     assert near.heard == []
-    network.mend(network.channels.of_link("one", "other"))
+    network.mend(network.links.between("one", "other"))
     far.do([Publish("ced/e/A/s", b"3")])
     network.run(60 * SECOND)
     assert near.payloads == [b"1", b"2", b"3"]
@@ -230,15 +231,15 @@ def test_a_long_partition_breaks_connections_and_what_was_published_is_sent_agai
     near.do([Subscribe("ced/#")])
     far.do([Subscribe("ced/c/#"), Publish("ced/e/A/s", b"before")])
     network.run(SECOND)
-    channels = network.channels.of_site("other")
-    network.fail(channels)
+    links = network.links.of_site("other")
+    network.fail(links)
     far.do([Publish("ced/e/A/s", b"while it was down")])
     near.do([Publish("ced/c/x", b"to nobody")])
     network.run(100 * SECOND)
     # The will, and nothing else.
     assert near.payloads == [b"before", b"to nobody", b""]
     assert far.times == ["up", "down"]
-    network.mend(channels)
+    network.mend(links)
     network.run(30 * SECOND)
     assert far.times == ["up", "down", "up"]
     assert near.payloads == [b"before", b"to nobody", b"", b"while it was down"]
@@ -256,10 +257,10 @@ def test_what_was_taken_and_not_acknowledged_comes_twice() -> None:
     far.do([Publish("ced/e/A/s", b"1", 1), Publish("ced/e/A/s", b"at most once", 0)])
     network.run(5 * MILLISECOND)
     # They are on the wire when the link fails, and get through; the acknowledgement does not.
-    network.fail(network.channels.of_site("other"))
+    network.fail(network.links.of_site("other"))
     network.run(60 * SECOND)
     assert near.payloads == [b"1", b"at most once"]
-    network.mend(network.channels.of_site("other"))
+    network.mend(network.links.of_site("other"))
     network.run(30 * SECOND)
     assert near.payloads == [b"1", b"at most once", b"1"]
 
@@ -272,10 +273,10 @@ def test_who_comes_back_before_it_was_missed_takes_over() -> None:
         near.do([Subscribe("ced/#")])
         far.do([Publish("ced/e/A/s", b"before")])
         network.run(SECOND)
-        channels = network.channels.of_site("other")
-        network.fail(channels)
+        links = network.links.of_site("other")
+        network.fail(links)
         network.run(14 * SECOND)
-        network.mend(channels)
+        network.mend(links)
         network.run(30 * SECOND)
         assert far.times in (["up"], ["up", "down", "up"])
         assert near.payloads.count(b"") == far.times.count("down")

@@ -20,40 +20,40 @@ from distced.policies.topology.model import BrokerNode, Link, Publisher, Site, S
 from distced.policies.topology.topology import Topology
 from distced.simulations.network.scenario.checking import compare
 from distced.simulations.network.scenario.event_streams import streams_by_rates
-from distced.simulations.network.scenario.outcome import Outcome
+from distced.simulations.network.scenario.outcome import ScenarioOutcome
 from distced.simulations.network.scenario.random_scenario import random_scenario
 from distced.simulations.network.scenario.run import simulate
 from distced.simulations.network.scenario_model import (
     START,
-    Asked,
     Crash,
     Fault,
     Join,
     Leave,
-    Move,
     Partition,
     Scenario,
     ScenarioError,
+    ScenarioSubscription,
+    ScheduledMove,
     Send,
     ServerRestart,
-    Stream,
+    SourceStream,
 )
 
 A_THEN_B = "[A] ; [B] within 900ms"
 TYPES = (event_type("A", {}), event_type("B", {}))
 
 
-def alternating(seconds: int) -> Stream:
+def alternating(seconds: int) -> SourceStream:
     """A, and half a second later B, every second; each event promises what comes before it."""
     sends = []
     for number in range(2 * seconds):
         at = number * SECOND // 2
         event = Event("AB"[number % 2], START + at, START + at, "s", number, {})
         sends += [Send(at, (event,)), Send(at, (), START + at)]
-    return Stream("s", "publisher", ("A", "B"), (*sends, Send(seconds * SECOND, (), START + seconds * SECOND)))
+    return SourceStream("s", "publisher", ("A", "B"), (*sends, Send(seconds * SECOND, (), START + seconds * SECOND)))
 
 
-def scenario(*faults: Fault, moves: tuple[Move, ...] = (), seconds: int = 10, **arguments: object) -> Scenario:
+def scenario(*faults: Fault, moves: tuple[ScheduledMove, ...] = (), seconds: int = 10, **arguments: object) -> Scenario:
     """Two sites with two nodes at each, the directory's without anybody else."""
     topology = Topology(
         [Site("centre"), Site("edge")],
@@ -66,7 +66,7 @@ def scenario(*faults: Fault, moves: tuple[Move, ...] = (), seconds: int = 10, **
         topology,
         TYPES,
         (alternating(seconds),),
-        (Asked("q", "app", A_THEN_B),),
+        (ScenarioSubscription("q", "app", A_THEN_B),),
         moves,
         faults,
         duration=seconds * SECOND,
@@ -74,13 +74,13 @@ def scenario(*faults: Fault, moves: tuple[Move, ...] = (), seconds: int = 10, **
     )
 
 
-def right(outcome: Outcome) -> bool:
+def right(outcome: ScenarioOutcome) -> bool:
     """Whether every subscription got what it should."""
     compared = compare(outcome)
     return outcome.complete and len(compared) == len(outcome.subscriptions) and all(e.holds for e in compared.values())
 
 
-def host(outcome: Outcome, name: str = "q") -> str:
+def host(outcome: ScenarioOutcome, name: str = "q") -> str:
     return outcome.detectors[outcome.subscriptions[name].detector].node
 
 
@@ -88,7 +88,7 @@ def host_of_undisturbed() -> str:
     return host(simulate(scenario(seconds=1)))
 
 
-def found_after(outcome: Outcome, seconds: float) -> int:
+def found_after(outcome: ScenarioOutcome, seconds: float) -> int:
     return sum(each.event.hi >= START + seconds * SECOND for each in outcome.subscriptions["q"].found.values())
 
 
@@ -109,7 +109,7 @@ def test_events_stay_at_their_home() -> None:
     """Where everything is at home at the centre, events cross the link there and back."""
     bytes_there: list[int] = []
     for one_home in (False, True):
-        outcome = simulate(scenario(moves=(Move(-SECOND, "q", "e1"),), one_home=one_home))
+        outcome = simulate(scenario(moves=(ScheduledMove(-SECOND, "q", "e1"),), one_home=one_home))
         assert host(outcome) == "e1"
         assert right(outcome)
         (link,) = [each for each in outcome.links if each.origin == "edge"]
@@ -122,7 +122,7 @@ def test_detectors_move_and_nobody_notices() -> None:
     origin = host_of_undisturbed()
     others = [name for name in ("c1", "c2", "e1", "e2") if name != origin]
     told = ((2, "q", others[0]), (4, A_THEN_B, others[1]), (6, "q", others[2]), (7, "nothing", origin))
-    moves = tuple(Move(at * SECOND + SECOND // 3, detector, node) for at, detector, node in told)
+    moves = tuple(ScheduledMove(at * SECOND + SECOND // 3, detector, node) for at, detector, node in told)
     outcome = simulate(scenario(moves=moves))
     assert [each.node for each in outcome.moved] == others
     assert [each.origin for each in outcome.moved] == [origin, *others[:2]]
@@ -151,7 +151,7 @@ def test_a_node_that_leaves_hands_over() -> None:
 
 
 def test_a_node_that_comes_late_takes_part() -> None:
-    outcome = simulate(scenario(Join(3 * SECOND, "c2"), moves=(Move(6 * SECOND, "q", "c2"),)))
+    outcome = simulate(scenario(Join(3 * SECOND, "c2"), moves=(ScheduledMove(6 * SECOND, "q", "c2"),)))
     assert host(outcome) == "c2"
     assert right(outcome)
 
@@ -181,10 +181,10 @@ def test_after_a_restart_of_a_server_all_goes_on(site: str) -> None:
 def test_subscriptions_come_and_go() -> None:
     plain = scenario()
     asked = (
-        Asked("q", "app", A_THEN_B),
-        Asked("late", "app", "[A]", at=4 * SECOND),
-        Asked("short", "app", "[B]", at=1 * SECOND, until=5 * SECOND),
-        Asked("bad", "app", "[Nothing]"),
+        ScenarioSubscription("q", "app", A_THEN_B),
+        ScenarioSubscription("late", "app", "[A]", at=4 * SECOND),
+        ScenarioSubscription("short", "app", "[B]", at=1 * SECOND, until=5 * SECOND),
+        ScenarioSubscription("bad", "app", "[Nothing]"),
     )
     outcome = simulate(replace(plain, subscriptions=asked))
     got = {name: [each.hi - START for each in s.events] for name, s in outcome.subscriptions.items()}
@@ -235,6 +235,7 @@ def test_the_same_seed_is_the_same_run() -> None:
     assert run[0].links == run[1].links
 
 
+@pytest.mark.slow
 def test_a_run_is_the_same_in_every_process() -> None:
     """Whatever order sets have there."""
     program = (
@@ -268,9 +269,12 @@ def test_scenarios_that_cannot_be() -> None:
     plain = scenario()
     for change, problem in (
         ({"streams": (replace(plain.streams[0], publisher="nobody"),)}, "no publisher"),
-        ({"subscriptions": (Asked("q", "nobody", "[A]"),)}, "no subscriber"),
-        ({"subscriptions": (Asked("q", "app", "[A]"), Asked("q", "app", "[B]"))}, "two subscriptions"),
-        ({"moves": (Move(1, "q", "nowhere"),)}, "no node"),
+        ({"subscriptions": (ScenarioSubscription("q", "nobody", "[A]"),)}, "no subscriber"),
+        (
+            {"subscriptions": (ScenarioSubscription("q", "app", "[A]"), ScenarioSubscription("q", "app", "[B]"))},
+            "two subscriptions",
+        ),
+        ({"moves": (ScheduledMove(1, "q", "nowhere"),)}, "no node"),
         ({"faults": (Crash(1, "nowhere"),)}, "no node"),
         ({"faults": (Crash(5, "c1", 4),)}, "before it begins"),
         ({"faults": (Partition(1, 2, ("centre", "moon")),)}, "no link"),
@@ -310,7 +314,7 @@ def recovers(seed: int) -> None:
     outcome = simulate(
         scenario(
             *faults,
-            moves=tuple(Move(random.randrange(20 * SECOND)) for _ in range(random.randrange(4))),
+            moves=tuple(ScheduledMove(random.randrange(20 * SECOND)) for _ in range(random.randrange(4))),
             seconds=150,
             keepalive=5 * SECOND,
             seed=seed,

@@ -1,64 +1,69 @@
-"""Whoever looks after a deployment, in the simulation: registers the types, describes the network, has detectors moved.
+"""Simulated administrator: registers the types, describes the network, moves detectors, sets policies.
 
-It sits at the server of the directory, so what it does costs no link anything beyond what the server passes on.
+It sits at the server of the directory, so its messages cost no link anything beyond what the server passes on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+
+import msgspec
 
 from distced.brokers.core.effects import Publish
 from distced.brokers.node.policy_settings import EVERYBODY
+from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import EventType
-from distced.middleware.wire.directory_entries import (
-    DetectorEntry,
-    HintEntry,
-    Move,
-    SetPolicy,
-    TopologyEntry,
-    decode,
-    encode,
-)
+from distced.middleware.wire.administration import MoveRequest, SetPolicy
+from distced.middleware.wire.codec import encode
+from distced.middleware.wire.directory_entries import DetectorEntry, HintEntry, TopologyEntry
 from distced.middleware.wire.topics import administration_topic
 from distced.policies.topology.model import Place
 from distced.policies.topology.topology_writer import topology_as_toml
 from distced.simulations.network.participants.client import SimulatedClient
-
-if TYPE_CHECKING:
-    from distced.simulations.network.network import Network
+from distced.simulations.network.transport.fabric import Fabric
 
 
 class Administrator(SimulatedClient):
-    """Looks after a deployment."""
+    """The administrator of a deployment."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Fabric) -> None:
         super().__init__(network, Place("site", network.directory))
 
     def describe(self) -> None:
-        """Say what the network is."""
-        self.put("topology", "network", TopologyEntry(topology_as_toml(self.network.topology)))
+        """Publish the topology of the network."""
+        self._put("topology", "network", TopologyEntry(topology_as_toml(self.network.topology)))
 
     def register(self, types: Iterable[EventType]) -> None:
-        """Make types known."""
-        for each in types:
-            self.put("type", each.name, each)
+        """Register types, in order."""
+        left = iter(types)
+
+        def following(error: DistcedError | None = None) -> None:
+            if error is not None:
+                raise error
+            event_type = next(left, None)
+            if event_type is not None:
+                self.do(self.session.register(event_type, self.home, following))
+
+        following()
 
     def hint(self, hints: Mapping[str, HintEntry]) -> None:
-        """Say what placement analysis has found out about detectors."""
+        """Publish the results of a placement analysis."""
         for name, each in hints.items():
-            self.put("hint", name, each)
+            self._put("hint", name, each)
 
     def move(self, detector: str, node: str) -> None:
-        """Have a detector moved."""
-        self.do([Publish(administration_topic("move", detector), encode(Move(node)))])
+        """Request the move of a detector."""
+        self.do([Publish(administration_topic("move", detector), encode(MoveRequest(node)))])
 
     def set_policy(self, detector: str, policy: str) -> None:
-        """Set a distribution policy, of a detector or, without an id, of everybody; an empty one takes it back."""
+        """Set the distribution policy of a detector or, without an id, of all detectors; an empty policy clears it."""
         topic = administration_topic("policy", detector or EVERYBODY)
         self.do([Publish(topic, encode(SetPolicy(policy)) if policy else b"", retain=True)])
 
     @property
     def detectors(self) -> dict[str, DetectorEntry]:
         """The detectors of the directory, by id."""
-        return {name: decode(payload, DetectorEntry, where=name) for name, payload in self.entries["detector"].items()}
+        return self.session.entries.detectors
+
+    def _put(self, kind: str, name: str, entry: msgspec.Struct) -> None:
+        self.do([self.session.directory.put(kind, name, entry)])

@@ -1,45 +1,77 @@
 """A broker node in the simulation: the driver of `brokers.node.node.Node`, as `brokers.live.node` is on MQTT.
 
-Nothing is decided here; the node does not know which driver it has.
+Nothing is decided here; the node does not know which driver it has. It has the same choice of engines as live; when the
+columnar engine is ready, an effect of the machine there, is a fixed moment of virtual time here.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
 from distced.brokers.core.effects import Publish
 from distced.brokers.node.node import Node
-from distced.middleware.model.timestamps import MILLISECOND
+from distced.detectors.runtime.engine_switch import engines
+from distced.detectors.runtime.engines import has_columnar
+from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.policies.topology.model import Place
 from distced.simulations.network.participants.participant import Participant
-
-if TYPE_CHECKING:
-    from distced.simulations.network.network import Network
+from distced.simulations.network.transport.fabric import Fabric
 
 TICK: Final = 100 * MILLISECOND
-"""How often a node is told the time, ns; as live."""
+"""Interval between ticks of a node, ns; as live."""
+
+
+PREPARATION: Final = SECOND
+"""Time from the first query until the columnar engine is ready, ns of virtual time; as live, loaded from disk."""
+
+
+class VirtualReadiness:
+    """Readiness of the columnar engine on a simulated node: a fixed time after the first query.
+
+    Attributes:
+        problem: why it is unavailable; empty where it is available.
+    """
+
+    def __init__(self, now: Callable[[], int]) -> None:
+        self.problem = "" if has_columnar() else "numba is not installed"
+        self._now = now
+        self._ready_at: int | None = None
+
+    def ready(self) -> bool:
+        if self._ready_at is None:
+            self._ready_at = self._now() + PREPARATION
+        return not self.problem and self._now() >= self._ready_at
 
 
 class SimulatedNode(Participant):
-    """A broker node.
+    """A simulated broker node.
 
     Attributes:
         node: the node itself.
-        received: how many messages it was given.
+        received: number of messages received.
     """
 
-    def __init__(self, network: Network, place: Place, capacity: float) -> None:
+    def __init__(self, network: Fabric, place: Place, capacity: float, tick: int = TICK) -> None:
         super().__init__(network, place)
-        self.node = Node(self.name, network.engine.now(), home=self.home, capacity=capacity)
+        self.node = Node(
+            self.name,
+            network.engine.now(),
+            home=self.home,
+            capacity=capacity,
+            engines=engines("auto", VirtualReadiness(network.engine.now)),
+            validate=True,
+        )
         self.received = 0
+        self._interval = tick
 
     def begin(self) -> None:
         super().begin()
-        # Nodes do not all look at the clock at the same instant.
+        # Nodes do not all tick at the same instant.
         self.network.engine.after(self.network.engine.random.randrange(TICK), self._tick)
 
     def stop(self) -> None:
-        """The node ends, properly."""
+        """Stop the node with a farewell."""
         self.do(self.node.stop())
         self.end()
 
@@ -58,4 +90,4 @@ class SimulatedNode(Participant):
         if self.alive:
             engine = self.network.engine
             self.do(self.node.tick(engine.instant))
-            engine.after(self.network.tick, self._tick)
+            engine.after(self._interval, self._tick)

@@ -1,146 +1,131 @@
-"""What clients have in common in the simulation: they know the directory, and stand behind their entries in it.
+"""Simulated client: drives the shipped client session in virtual time.
 
-The protocol of `middleware.client.directory_session`, without threads: entries are retained, so they outlive a
-connection; after each connection, once the directory was read, a client publishes anew what it stands behind and does
-not find there.
+Nothing of the protocol is decided here: messages, connections and timers go to `middleware.client.session`, and its
+effects onto simulated connections, in order. An operation of the application is a callback that takes the error, or
+None.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final, TypeAlias
 
-import msgspec
-
-from distced.brokers.core.effects import Publish, Subscribe
+from distced.brokers.core.effects import Effect, Publish
+from distced.middleware.client.client_effects import ClientEffect, Done, Ended, Flush, Leave, Listen, SetTimer
+from distced.middleware.client.session import ClientSession
+from distced.middleware.client.subscription_state import SubscriptionState
+from distced.middleware.model.errors import BusError, DistcedError
 from distced.middleware.model.timestamps import SECOND
-from distced.middleware.wire.directory_entries import ClientEntry, encode
-from distced.middleware.wire.topics import Area, administration_topic, area_filter, directory_topic, parse_topic
+from distced.middleware.wire.topics import ROOT, Area, directory_topic, matches
 from distced.policies.topology.model import Place
 from distced.simulations.network.participants.participant import Participant
+from distced.simulations.network.transport.fabric import Fabric
 
-if TYPE_CHECKING:
-    from distced.simulations.network.network import Network
+PATIENCE: Final = 3_600 * SECOND
+"""Time simulated applications wait for nodes and servers, ns: longer than every fault of a scenario."""
 
-ASK_EVERY: Final = SECOND // 2
-"""How often a client asks whether it has read the directory, until it has, ns."""
+FLUSHED_EVERY: Final = SECOND // 10
+"""Interval between checks of a connection that is being flushed, ns."""
 
-KINDS: Final = ("node", "detector")
-"""The kinds of entries that a client takes note of, beside its own."""
+_AREA: Final = len(ROOT) + 1
 
-_parse = lru_cache(maxsize=65_536)(parse_topic)
+Operation: TypeAlias = Callable[[DistcedError | None], object]
 
 
 class SimulatedClient(Participant):
-    """A client.
+    """A simulated client.
 
     Attributes:
-        client: its name in the directory.
-        entries: what the directory says, undecoded, by kind and name.
-        known: whether the directory was read, once.
+        session: its protocol, with the directory.
+        subscriptions: its subscriptions, by id.
     """
 
-    def __init__(self, network: Network, place: Place) -> None:
+    def __init__(self, network: Fabric, place: Place) -> None:
         super().__init__(network, place)
-        # Names are told apart by kind in a topology, and not on the wire.
-        self.client = f"{place.kind}-{place.name}"
-        self.entries: dict[str, dict[str, bytes]] = {kind: {} for kind in KINDS}
-        self.known = False
-        self._own: dict[tuple[str, str], bytes] = {}
-        self._seen: set[tuple[str, str]] = set()
-        self._reading = False
-        self._directory = area_filter(Area.DIRECTORY).removesuffix("#")
-        self._known_topic = administration_topic("known", self.client)
-
-    def put(self, kind: str, name: str, entry: msgspec.Struct) -> None:
-        """Publish an entry, and stand behind it from now on."""
-        payload = self._own[kind, name] = encode(entry)
-        self.do([Publish(directory_topic(kind, name), payload, retain=True)])
-
-    def clear(self, kind: str, name: str) -> None:
-        """Take an entry out of the directory."""
-        self._own.pop((kind, name), None)
-        self.do([Publish(directory_topic(kind, name), b"", retain=True)])
+        # In a topology names are unique by kind; on the wire over all kinds.
+        self.session = ClientSession(f"{place.kind}-{place.name}", home=self.home, patience=PATIENCE)
+        self.subscriptions: dict[str, SubscriptionState] = {}
+        # The subscriptions behind each `Listen`, by home and filter.
+        self._routes: dict[tuple[str, str], list[SubscriptionState]] = {}
+        self._effects: deque[ClientEffect | Effect] = deque()
+        self._carrying = False
 
     def stop(self) -> None:
-        """The client ends, properly: it takes back what it stands behind, types aside."""
-        for kind, name in [each for each in self._own if each[0] != "type"]:
-            self.clear(kind, name)
-        self.end()
+        """Stop with a farewell."""
+        self.do(self.session.stop(lambda error: self.end()))
 
-    def heard(self, levels: tuple[str, ...], payload: bytes, topic: str, home: str) -> None:
-        """A message of administration, beside those a client needs for itself."""
+    def heard(self, subscription: SubscriptionState, topic: str, payload: bytes) -> None:
+        """Handle a message of a subscription."""
 
-    def changed(self, kind: str, name: str, payload: bytes) -> None:
-        """An entry of the directory has come, or was cleared; or, without a kind, all of it was read."""
+    def ended(self, subscription: SubscriptionState, error: DistcedError) -> None:
+        """Handle the end of a subscription by others."""
 
-    def told(self, topic: str, payload: bytes, home: str) -> None:
-        """A message that is neither of the directory nor of administration."""
+    # As any driver of a client session.
 
-    # What happens to it.
+    def begin(self) -> None:
+        super().begin()
+        self.do(self.session.begin())
+
+    def do(self, effects: Iterable[ClientEffect | Effect]) -> None:
+        self._effects.extend(effects)
+        if self._carrying:
+            return
+        self._carrying = True
+        while self._effects:
+            self._carry(self._effects.popleft())
+        self._carrying = False
+
+    def _carry(self, effect: ClientEffect | Effect) -> None:
+        match effect:
+            case Listen(home=home, topic_filter=topic_filter, number=number):
+                listening = self.subscriptions[effect.subscription]
+                self._routes.setdefault((home, topic_filter), []).append(listening)
+                self.connection(home).subscribe(topic_filter, 1, lambda: self.do(self.session.confirmed(number)))
+            case Leave(home=home, topic_filter=topic_filter):
+                left = self._routes[home, topic_filter]
+                left.remove(self.subscriptions[effect.subscription])
+                if not left:
+                    del self._routes[home, topic_filter]
+                    self.connection(home).unsubscribe(topic_filter)
+            case SetTimer(delay=delay, number=number):
+                self.network.engine.after(delay, self._fired, number)
+            case Flush():
+                self._flush(effect, self.network.engine.instant + effect.timeout)
+            case Done(operation=operation, error=error):
+                operation(error)
+            case Ended(subscription=identity, error=error):
+                self.ended(self.subscriptions[identity], error)
+            case _:
+                super().do([effect])
+
+    def _fired(self, number: int) -> None:
+        if self.alive:
+            self.do(self.session.fired(number, self.network.engine.instant))
+
+    def _flush(self, flush: Flush, deadline: int) -> None:
+        engine = self.network.engine
+        if self.connection(flush.home).waiting and engine.instant < deadline:
+            engine.after(FLUSHED_EVERY, self._flush, flush, deadline)
+        else:
+            self._fired(flush.number)
 
     def will_for(self, home: str) -> Publish | None:
-        return None if home else Publish(directory_topic("client", self.client), b"", retain=True)
+        return None if home else Publish(directory_topic("client", self.session.name), b"", retain=True)
 
     def connected(self, home: str) -> None:
-        if home:
-            return
-        self._seen = set()
-        self._reading = True
-        self.do([Subscribe(area_filter(Area.DIRECTORY)), Subscribe(self._known_topic)])
-        self._announce()
-        self._ask()
+        self.do(self.session.connected(home, self.network.engine.instant))
+
+    def disconnected(self, home: str) -> None:
+        self.do(self.session.lost(home, BusError("connection lost", where=home)))
 
     def arrived(self, topic: str, payload: bytes, home: str) -> None:
-        if topic.startswith(self._directory):
-            kind, name = _parse(topic).levels
-            self._entry(kind, name, payload)
-        elif topic == self._known_topic:
-            self._read()
-        else:
-            self._other(topic, payload, home)
-
-    def _other(self, topic: str, payload: bytes, home: str) -> None:
-        area, levels = _parse(topic)
-        if area is Area.ADMINISTRATION:
-            self.heard(levels, payload, topic, home)
-        else:
-            self.told(topic, payload, home)
-
-    def _announce(self) -> None:
-        self.put("client", self.client, ClientEntry(self.network.engine.instant, self.home))
-
-    def _ask(self) -> None:
-        if self._reading and self.alive:
-            if self.connection("").on:
-                self.do([Publish(self._known_topic, b"")])
-            self.network.engine.after(ASK_EVERY, self._ask)
-
-    def _entry(self, kind: str, name: str, payload: bytes) -> None:
-        self._seen.add((kind, name))
-        if kind in KINDS:
-            if payload:
-                self.entries[kind][name] = payload
-            else:
-                self.entries[kind].pop(name, None)
-        if not payload and kind in ("type", "source"):
-            # Somebody else has cleared it, which holds.
-            self._own.pop((kind, name), None)
-        if not payload and (kind, name) == ("client", self.client) and self.alive:
-            # The last will of a connection that was lost before this one.
-            self._announce()
-        self.changed(kind, name, payload)
-
-    def _read(self) -> None:
-        """The directory was read: forget what is there no more, and put back what is missing."""
-        if not self._reading:
+        if topic[_AREA] not in (Area.EVENTS, Area.COMPOSITE_EVENTS):
+            self.do(self.session.receive(topic, payload, self.network.engine.instant))
             return
-        self._reading = False
-        self.known = True
-        for kind, entries in self.entries.items():
-            for name in [each for each in entries if (kind, each) not in self._seen]:
-                del entries[name]
-        for (kind, name), payload in list(self._own.items()):
-            if (kind, name) not in self._seen:
-                self.do([Publish(directory_topic(kind, name), payload, retain=True)])
-        self.changed("", "", b"")
+        listening = self._routes.get((home, topic))
+        if listening is None:
+            wanted = [each for (at, some), each in self._routes.items() if at == home and matches(some, topic)]
+            listening = [subscription for each in wanted for subscription in each]
+        for subscription in listening:
+            self.heard(subscription, topic, payload)

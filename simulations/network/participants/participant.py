@@ -1,57 +1,54 @@
-"""Somebody at a site: connected to the server of the directory, and to other homes as needed.
+"""A participant at a site: connected to the server of the directory, and to other homes as needed.
 
-What participants have in common; nodes, publishers and subscribers differ in what they do about messages. Effects are
+Base of nodes, publishers and subscribers, which differ in the handling of messages. Effects are
 carried out in order, each on the connection to its home, which is opened where it is not there yet.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from distced.brokers.core.effects import Effect, Note, Publish, Subscribe, Unsubscribe
 from distced.policies.topology.model import Place
-from distced.simulations.network.transport.connections import Connection
-
-if TYPE_CHECKING:
-    from distced.simulations.network.network import Network
+from distced.simulations.network.transport.connections import SimulatedConnection
+from distced.simulations.network.transport.fabric import Fabric
 
 
 class Participant:
-    """Somebody who is connected to servers.
+    """A participant with connections to servers.
 
     Attributes:
-        place: who this is, and where.
+        place: kind, name and site.
         name: its name in the topology.
-        client_id: who this is to servers.
+        client_id: client id on servers.
         home: the home of its site.
         connections: by home; that to the directory's server is there from the beginning.
-        alive: whether it is there at all.
+        alive: whether it runs.
     """
 
-    def __init__(self, network: Network, place: Place) -> None:
+    def __init__(self, network: Fabric, place: Place) -> None:
         self.network = network
         self.place = place
         self.name = place.name
         self.client_id = str(place)
         self.home = network.home_of(network.site_of(place))
-        self.connections: dict[str, Connection] = {}
+        self.connections: dict[str, SimulatedConnection] = {}
         self.alive = True
 
     def begin(self) -> None:
         """Connect to the server of the directory."""
         self.connection("")
 
-    def connection(self, home: str) -> Connection:
-        """The connection to a server, opened where there was none."""
+    def connection(self, home: str) -> SimulatedConnection:
+        """The connection to a server, opened where there is none."""
         found = self.connections.get(home)
         if found is None:
-            found = self.connections[home] = Connection(self.network, self, home)
+            found = self.connections[home] = SimulatedConnection(self.network, self, home)
             found.open()
         return found
 
     def do(self, effects: Iterable[Effect]) -> None:
-        """Carry out what was decided, in order."""
+        """Perform the actions of a decision, in order."""
         for effect in effects:
             match effect:
                 case Publish(home=home):
@@ -64,29 +61,29 @@ class Participant:
                     self.network.note(self.name, effect)
 
     def end(self) -> None:
-        """Take leave of all servers."""
+        """Disconnect from all servers."""
         self.alive = False
         for each in self.connections.values():
             each.close()
 
     def crash(self, *, silent: bool) -> None:
-        """It is gone all of a sudden; see `Connection.crash`."""
+        """Crash without a farewell; see `SimulatedConnection.crash`."""
         self.alive = False
         for each in self.connections.values():
             each.crash(silent=silent)
 
-    # What happens to it.
+    # Events of its connections.
 
     def will_for(self, home: str) -> Publish | None:
-        """What a server publishes when it loses the participant."""
+        """The will a server publishes when it loses the participant."""
         return None
 
     def connected(self, home: str) -> None:
-        """A connection stands, or stands again."""
+        """Handle a connection established, or established again."""
 
     def disconnected(self, home: str) -> None:
-        """A connection is lost, and is tried again."""
+        """Handle a lost connection, which is retried."""
 
     def arrived(self, topic: str, payload: bytes, home: str) -> None:
-        """A message has come."""
+        """Handle a message."""
         raise NotImplementedError

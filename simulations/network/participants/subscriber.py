@@ -1,39 +1,34 @@
-"""A subscriber in the simulation: has patterns detected, and notes what arrives when.
-
-The protocol of `middleware.client.subscription_session`: the subscription is an entry of the directory; a node offers a
-detector's topic; the subscriber listens at its homes and, once the servers have taken that, says that it is ready; the
-node says that the detector is at work. When another node offers the detector again, the subscriber answers again.
-"""
+"""Simulated subscriber: an application that subscribes to patterns and records arrivals with their instants."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import Final
 
-from distced.brokers.core.effects import Publish, Subscribe
+from distced.middleware.client.quality import QualityOfService
+from distced.middleware.client.subscription_state import SubscriptionState
+from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import CompositeEvent, EventId
 from distced.middleware.model.timestamps import SECOND
-from distced.middleware.wire.directory_entries import Answer, SubscriptionEntry, decode
-from distced.middleware.wire.frames import decode as decode_frame
-from distced.middleware.wire.topics import administration_topic, composite_topic
+from distced.middleware.wire.administration import Answer
+from distced.middleware.wire.codec import decode
+from distced.middleware.wire.topics import administration_topic
 from distced.policies.topology.model import Place
 from distced.simulations.network.participants.client import SimulatedClient
-from distced.simulations.network.scenario_model import Asked
+from distced.simulations.network.scenario_model import ScenarioSubscription
+from distced.simulations.network.transport.fabric import Fabric
 
-if TYPE_CHECKING:
-    from distced.simulations.network.network import Network
-
-LINGER: Final = 10 * SECOND
-"""How long it goes on listening where a detector was before, ns; as a client does."""
+RETRY_AFTER: Final = SECOND
+"""Delay until the application retries a failed subscription, ns."""
 
 
 @dataclass(slots=True)
 class Received:
-    """A composite event that has arrived.
+    """A composite event received.
 
     Attributes:
-        event: it.
-        at: when, ns of virtual time.
+        event: the event.
+        at: the instant of its arrival, ns of virtual time.
         delay: from its `hi`, the moment of detection, to its arrival, ns; negative where the clock of a source is fast.
     """
 
@@ -45,150 +40,92 @@ class Received:
         return self.at - self.event.hi
 
 
-@dataclass(slots=True)
-class Subscribed:
-    """A subscription, and what came of it.
+class SimulatedSubscription(SubscriptionState):
+    """A subscription and its results.
 
     Attributes:
-        asked: what was asked for.
-        answers: what nodes have said, each with the instant, ns.
-        detector, node: who serves it.
-        homes: where its composite events are listened to.
-        active_at: when its detector was at work first, ns; None before.
-        found: what has arrived, each composite event once, in order of arrival.
-        again: how many messages brought one that had come before.
-        watermark: no composite event with `hi` at or before this will come any more, ns; None where nothing is known.
+        asked: the subscription of the scenario.
+        answers: the answers of nodes, each with its instant, ns.
+        active_at: instant when its detector was active first, ns; None before.
+        found: the composite events, each once, in order of arrival.
+        refused: the reason where it was refused, or ended by others; else empty.
     """
 
-    asked: Asked
-    answers: list[tuple[int, Answer]] = field(default_factory=list)
-    detector: str = ""
-    node: str = ""
-    homes: tuple[str, ...] = ()
-    active_at: int | None = None
-    found: dict[EventId, Received] = field(default_factory=dict)
-    again: int = 0
-    watermark: int | None = None
+    def __init__(self, asked: ScenarioSubscription, distribution: str) -> None:
+        quality = QualityOfService(
+            detection=asked.detection,  # type: ignore[arg-type]
+            consumption=asked.consumption,  # type: ignore[arg-type]
+            constituents=asked.constituents,
+            decomposition=asked.decomposition or None,  # type: ignore[arg-type]
+            distribution=asked.distribution or distribution,
+            hints=asked.hints,
+        )
+        super().__init__(asked.name, asked.pattern, quality)
+        self.asked = asked
+        self.answers: list[tuple[int, Answer]] = []
+        self.active_at: int | None = None
+        self.found: dict[EventId, Received] = {}
+        self.refused = ""
 
     @property
-    def refused(self) -> str:
-        """Why it was refused; empty where it was not."""
-        last = self.answers[-1][1] if self.answers else None
-        return last.message if last is not None and last.state == "refused" else ""
+    def watermark(self) -> int | None:
+        """Watermark of the subscription: no further composite event has `hi` at or before it, ns; None where it is
+        unknown.
+        """
+        return self.statistics.watermark
 
     @property
     def events(self) -> list[CompositeEvent]:
-        """What has arrived, in order of arrival."""
+        """The composite events in order of arrival."""
         return [each.event for each in self.found.values()]
 
 
 class SimulatedSubscriber(SimulatedClient):
-    """A subscriber.
+    """A subscriber."""
 
-    Attributes:
-        subscriptions: by name.
-    """
+    subscriptions: dict[str, SimulatedSubscription]  # type: ignore[assignment]
 
-    def __init__(self, network: Network, place: Place) -> None:
+    def __init__(self, network: Fabric, place: Place) -> None:
         super().__init__(network, place)
-        self.subscriptions: dict[str, Subscribed] = {}
-        # Which subscriptions the topic of each detector serves.
-        self._served: dict[str, list[Subscribed]] = {}
+        self._answers = administration_topic("answer", self.session.name)
 
-    def subscribe(self, asked: Asked, distribution: str = "") -> Subscribed:
-        """Have a pattern detected; by this distribution policy, where it names none."""
-        made = self.subscriptions[asked.name] = Subscribed(asked)
-        wanted = asked.distribution or distribution
-        by_policy = "" if wanted and asked.detection == "guaranteed" else "none"
-        entry = SubscriptionEntry(
-            self.client,
-            asked.pattern,
-            dict(asked.definitions),
-            asked.consumption,
-            asked.detection,
-            asked.constituents,
-            asked.decomposition or by_policy,
-            distribution=wanted,
-            hints=asked.hints,
-        )
-        self.put("subscription", asked.name, entry)
+    def subscribe(self, asked: ScenarioSubscription, distribution: str = "") -> SimulatedSubscription:
+        """Subscribe to a pattern, with this distribution policy where the pattern names none."""
+        made = self.subscriptions[asked.name] = SimulatedSubscription(asked, distribution)
+        self._subscribe(made)
         return made
 
     def unsubscribe(self, name: str) -> None:
-        """End a subscription; what has arrived stays."""
-        self.clear("subscription", name)
-        subscribed = self.subscriptions[name]
-        for topic, served in self._served.items():
-            if subscribed in served:
-                served.remove(subscribed)
-            if not served:
-                for connection in self.connections.values():
-                    connection.unsubscribe(topic)
+        """End a subscription; received events stay."""
+        self.subscriptions[name].ended = True
+        self.do(self.session.unsubscribe(name))
 
-    # What happens to it.
+    def _subscribe(self, subscribed: SimulatedSubscription) -> None:
+        def complete(error: DistcedError | None) -> None:
+            if error is None:
+                subscribed.active_at = self.network.engine.instant
+            elif subscribed.answers and subscribed.answers[-1][1].state == "refused":
+                subscribed.refused = subscribed.answers[-1][1].message
+            elif not subscribed.ended:
+                self.network.engine.after(RETRY_AFTER, self._subscribe, subscribed)
 
-    def connected(self, home: str) -> None:
-        super().connected(home)
-        if not home:
-            self.do([Subscribe(administration_topic("answer", self.client))])
+        if self.alive and not subscribed.ended:
+            self.do(self.session.subscribe(subscribed, subscribed.asked.definitions, complete))
 
-    def heard(self, levels: tuple[str, ...], payload: bytes, topic: str, home: str) -> None:
-        if levels[0] != "answer":
-            return
-        answer = decode(payload, Answer, where=topic)
-        subscribed = self.subscriptions.get(answer.subscription)
-        if subscribed is None:
-            return
+    def arrived(self, topic: str, payload: bytes, home: str) -> None:
+        if topic == self._answers:
+            answer = decode(payload, Answer, where=topic)
+            if answer.subscription in self.subscriptions:
+                self.subscriptions[answer.subscription].answers.append((self.network.engine.instant, answer))
+        super().arrived(topic, payload, home)
+
+    def heard(self, subscription: SubscriptionState, topic: str, payload: bytes) -> None:
+        assert isinstance(subscription, SimulatedSubscription)
         now = self.network.engine.instant
-        subscribed.answers.append((now, answer))
-        if answer.state == "offered":
-            self._accept(subscribed, answer)
-        elif answer.state == "active":
-            subscribed.node = answer.node
-            if subscribed.active_at is None:
-                subscribed.active_at = now
-            if (answer.detector, set(answer.homes)) != (subscribed.detector, set(subscribed.homes)):
-                # Its offer was overtaken by that of a node that has given the detector up.
-                self._accept(subscribed, answer)
-            self.network.engine.after(LINGER, self._leave_others, subscribed)
+        for event in subscription.arrived(topic, payload, now):
+            assert isinstance(event, CompositeEvent)
+            subscription.found[event.id] = Received(event, now)
 
-    def told(self, topic: str, payload: bytes, home: str) -> None:
-        frame = decode_frame(payload, where=topic)
-        now = self.network.engine.instant
-        for subscribed in self._served.get(topic, ()):
-            for event in frame.events:
-                assert isinstance(event, CompositeEvent)
-                if event.again or event.id in subscribed.found:
-                    subscribed.again += 1
-                else:
-                    subscribed.found[event.id] = Received(event, now)
-            if frame.watermark is not None and (subscribed.watermark is None or frame.watermark > subscribed.watermark):
-                subscribed.watermark = frame.watermark
-
-    def _leave_others(self, subscribed: Subscribed) -> None:
-        """Leave where the detector does not publish any more."""
-        own = composite_topic(subscribed.detector)
-        for topic, served in self._served.items():
-            if subscribed in served and topic != own:
-                served.remove(subscribed)
-            homes = {home for each in served for home in each.homes}
-            for home, connection in self.connections.items():
-                if home not in homes:
-                    connection.unsubscribe(topic)
-
-    def _accept(self, subscribed: Subscribed, offer: Answer) -> None:
-        subscribed.detector, subscribed.node, subscribed.homes = offer.detector, offer.node, offer.homes
-        topic = composite_topic(offer.detector)
-        served = self._served.setdefault(topic, [])
-        if subscribed not in served:
-            served.append(subscribed)
-        missing = len(offer.homes)
-
-        def taken() -> None:
-            nonlocal missing
-            missing -= 1
-            if not missing:
-                self.do([Publish(administration_topic("ready", subscribed.asked.name), b"")])
-
-        for home in offer.homes:
-            self.connection(home).subscribe(topic, 1, taken)
+    def ended(self, subscription: SubscriptionState, error: DistcedError) -> None:
+        assert isinstance(subscription, SimulatedSubscription)
+        subscription.refused = str(error)

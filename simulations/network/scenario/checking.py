@@ -1,7 +1,7 @@
-"""What subscriptions got, compared with what one engine finds in the events that were published.
+"""Check of subscriptions: composite events received, compared with those one engine detects in the published events.
 
 Design, section 2, "Transparency": under guaranteed detection that is a function of the pattern and the events alone.
-Only subscriptions that were at work before the streams began, and lasted to the end, have a single right answer.
+Only subscriptions that were active before the streams began, and lasted to the end, have a single right answer.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.events import CompositeEvent
-from distced.simulations.network.participants.subscriber import Subscribed
-from distced.simulations.network.scenario.outcome import Outcome
+from distced.simulations.network.participants.subscriber import SimulatedSubscription
+from distced.simulations.network.scenario.outcome import ScenarioOutcome
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What a subscription got, and should have got.
+    """Events received and expected of a subscription.
 
     Attributes:
-        missing: composite events that did not arrive.
-        unexpected: those that did, and are not to be found.
-        same: how many arrived as they should.
+        missing: expected composite events that did not arrive.
+        unexpected: those that arrived without being expected.
+        same: number that arrived as expected.
     """
 
     missing: tuple[CompositeEvent, ...]
@@ -34,31 +34,31 @@ class Comparison:
 
     @property
     def holds(self) -> bool:
-        """Whether it got what it should."""
+        """Whether the events received are those expected."""
         return not self.missing and not self.unexpected
 
 
-def compare(outcome: Outcome) -> dict[str, Comparison]:
+def compare(outcome: ScenarioOutcome) -> dict[str, Comparison]:
     """The comparison of each subscription that has a single right answer."""
     final = outcome.final
     comparable = {name: each for name, each in outcome.subscriptions.items() if _is_comparable(each, outcome)}
     if final is None or not comparable:
         return {}
     compiled = _compiled(comparable.values(), outcome)
-    by_id = {each.automaton.canonical_id: each for each in compiled.values()}
+    by_id = {each.canonical_id: each for each in compiled.values()}
     engine = StepwiseEngine(list(by_id.values()))
     found: dict[str, list[CompositeEvent]] = {identity: [] for identity in by_id}
     for event in [*engine.feed(sorted(outcome.published, key=lambda one: one.key)), *engine.advance(final)]:
         if event.source in found and event.hi <= final:
             found[event.source].append(event)
     return {
-        name: _comparison(found[compiled[name].automaton.canonical_id], each.events, final)
+        name: _comparison(found[compiled[name].canonical_id], each.events, final)
         for name, each in comparable.items()
         if name in compiled
     }
 
 
-def _is_comparable(each: Subscribed, outcome: Outcome) -> bool:
+def _is_comparable(each: SimulatedSubscription, outcome: ScenarioOutcome) -> bool:
     return (
         each.asked.detection == "guaranteed"
         and each.asked.until is None
@@ -67,13 +67,13 @@ def _is_comparable(each: Subscribed, outcome: Outcome) -> bool:
     )
 
 
-def _compiled(subscriptions: Iterable[Subscribed], outcome: Outcome) -> dict[str, Compiled]:
+def _compiled(subscriptions: Iterable[SimulatedSubscription], outcome: ScenarioOutcome) -> dict[str, Compiled]:
     """The patterns by the names of their subscriptions; each after those whose composite events it reads."""
     registry = TypeRegistry(outcome.scenario.types)
     compiled: dict[str, Compiled] = {}
     waiting = list(subscriptions)
     while waiting:
-        left: list[Subscribed] = []
+        left: list[SimulatedSubscription] = []
         for each in waiting:
             asked = each.asked
             consumption = "epoch" if asked.consumption == "epoch" else "ordered"
@@ -108,5 +108,5 @@ def _comparison(expected: Iterable[CompositeEvent], got: Iterable[CompositeEvent
 
 
 def _told(event: CompositeEvent) -> tuple[object, ...]:
-    """What two detections have to agree in."""
+    """The parts in which two detections have to agree."""
     return event.type, event.id, event.lo, event.hi, event.constituents, repr(sorted(event.attributes.items()))

@@ -1,4 +1,4 @@
-"""Streams of events by chance, at the rates a topology gives its publishers.
+"""Random streams of events, at the rates a topology gives its publishers.
 
 A sensor that noticed something at the instant t cannot tell it better than its clock: it publishes [t' - u, t' + u],
 where t' is what its clock shows and u how far that may be off, once its clock shows t' + u, as those of the Active
@@ -17,13 +17,13 @@ from distced.middleware.model.events import Attribute, Event
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.policies.topology.model import Publisher
 from distced.policies.topology.topology import Topology
-from distced.simulations.network.scenario_model import ScenarioError, Send, Stream
+from distced.simulations.network.scenario_model import ScenarioError, Send, SourceStream
 
 HEARTBEAT: Final = 250 * MILLISECOND
-"""How often publishers promise, unless it is said, ns."""
+"""Default interval between promises of publishers, ns."""
 
 Values: TypeAlias = Mapping[str, Mapping[str, Sequence[Attribute]]]
-"""What the attributes of events are drawn from, by type and attribute."""
+"""Ranges of the random values of attributes, by type and attribute."""
 
 _USUAL: Final[dict[Kind, Sequence[Attribute]]] = {
     "number": tuple(range(10)),
@@ -42,16 +42,16 @@ def streams_by_rates(
     values: Values | None = None,
     heartbeat: int = HEARTBEAT,
     rate: float | None = None,
-) -> tuple[Stream, ...]:
-    """What every publisher of a topology publishes, as a Poisson process for each of its types.
+) -> tuple[SourceStream, ...]:
+    """Streams of all publishers of a topology: a Poisson process for each of their types.
 
     All of them end with the same promise, so that it is known when everything has been detected.
 
     Args:
         start: the virtual instant of the start, ns.
-        duration: how long it goes on, ns.
-        values: what attributes are drawn from; digits, a few letters and truth values where it does not say.
-        heartbeat: how often they promise, ns.
+        duration: of the streams, ns.
+        values: ranges of random attributes; by default digits, a few letters and truth values.
+        heartbeat: interval between promises, ns.
         rate: events a second of each type whose rate the topology does not give; None for an error.
     """
     known = {each.name: each for each in types}
@@ -72,7 +72,7 @@ def _stream(
     values: Values,
     heartbeat: int,
     rate: float | None,
-) -> Stream:
+) -> SourceStream:
     uncertainty = publisher.uncertainty
     offset = random.randint(-uncertainty, uncertainty)
     happened: list[tuple[int, str]] = []
@@ -114,4 +114,4 @@ def _stream(
     beats = [Send(at, (), start + at + offset) for at in range(first, last, heartbeat)]
     ordered = merge(sends, beats, key=lambda send: send.at)
     final = Send(last + uncertainty, (), start + last)
-    return Stream(publisher.name, publisher.name, publisher.types, (*ordered, final))
+    return SourceStream(publisher.name, publisher.name, publisher.types, (*ordered, final))

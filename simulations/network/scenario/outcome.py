@@ -1,4 +1,4 @@
-"""What came of a run."""
+"""The outcome of a run."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from dataclasses import dataclass
 
 from distced.brokers.core.effects import Note
 from distced.middleware.model.events import Event
-from distced.middleware.wire.directory_entries import DeadLetter, DetectorEntry, LoadEntry
-from distced.simulations.network.participants.subscriber import Subscribed
+from distced.middleware.wire.administration import DeadLetter
+from distced.middleware.wire.directory_entries import DetectorEntry, LoadEntry
+from distced.simulations.network.participants.subscriber import SimulatedSubscription
 from distced.simulations.network.scenario_model import Scenario
 
 
 @dataclass(frozen=True, slots=True)
 class LinkTraffic:
-    """What went over a link in one direction.
+    """Traffic over a link in one direction.
 
     Attributes:
         origin, target: sites.
-        messages, bytes: by what they are about: `e` events, `c` composite events, `d` the directory, `a`
-            administration, `x` dead letters, `mqtt` what connections need themselves.
+        messages, bytes: by subject: `e` events, `c` composite events, `d` the directory, `a`
+            administration, `x` dead letters, `mqtt` the traffic of connections themselves.
         cost: of all bytes.
     """
 
@@ -32,14 +33,14 @@ class LinkTraffic:
 
 @dataclass(frozen=True, slots=True)
 class NodeFigures:
-    """What a node had to do.
+    """Work of a node.
 
     Attributes:
-        site: where it is.
-        received: messages it was given.
+        site: of the node.
+        received: number of messages received.
         counts: its counters, as of `NodeEntry`.
-        detectors: how many it hosts at the end.
-        load: what it has said of its load last; None where it has not.
+        detectors: number hosted at the end.
+        load: last reported load; None without a report.
     """
 
     site: str
@@ -51,12 +52,12 @@ class NodeFigures:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A detector has come to a node.
+    """A move of a detector to a node.
 
     Attributes:
         at: when, ns after the start.
         detector: its id.
-        origin, node: from where to where.
+        origin, node: previous and new host.
     """
 
     at: int
@@ -67,7 +68,7 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """What a node has logged.
+    """A log event of a node.
 
     Attributes:
         at: when, ns after the start.
@@ -79,31 +80,31 @@ class Noted:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What came of a run.
+class ScenarioOutcome:
+    """The outcome of a run.
 
     Attributes:
-        scenario: what was run.
-        subscriptions: by name, with what has arrived.
+        scenario: of the run.
+        subscriptions: by name, with the events received.
         published: the events that reached a server, or will not be lost on the way.
-        lost: how many messages of publishers at QoS 0 were lost.
+        lost: number of messages of publishers at QoS 0 lost.
         late: events that sources did not publish, for detectors were beyond them when the source began.
-        links: what went over each link and direction.
-        nodes: those that are there at the end, by name.
+        links: traffic over each link and direction.
+        nodes: present at the end, by name.
         detectors: the directory's entries at the end, by id.
-        moved: detectors that have come to another node, in order.
-        notes, letters: what nodes have logged, and could not use.
-        complete: whether every subscription was heard beyond the last promise of the sources; those by best effort are
-            not asked.
+        moved: moves of detectors, in order.
+        notes, letters: log events of nodes, and dead letters.
+        complete: whether the watermark of every subscription is beyond the last promise of the sources; without those
+            by best effort.
         final: that promise, ns; None where no source has promised anything.
         ended: the virtual instant of the end, ns.
-        messages: how many were delivered, to servers and from them.
-        steps: how much has happened in all.
-        digest: of everything delivered.
+        messages: number delivered, to servers and from them.
+        steps: number of calls made.
+        digest: of all messages delivered.
     """
 
     scenario: Scenario
-    subscriptions: Mapping[str, Subscribed]
+    subscriptions: Mapping[str, SimulatedSubscription]
     published: tuple[Event, ...]
     lost: int
     late: tuple[Event, ...]
@@ -127,5 +128,5 @@ class Outcome:
 
     @property
     def cost(self) -> float:
-        """Of all bytes over all links."""
+        """Cost of all bytes over all links."""
         return sum(each.cost for each in self.links)

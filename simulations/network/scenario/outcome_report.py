@@ -1,4 +1,4 @@
-"""What came of a run, for people and for programs."""
+"""Reports of the outcome of a run, for reading or as JSON."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from rich.table import Table
 from rich.text import Text
 
 from distced.middleware.model.timestamps import MILLISECOND, SECOND, format_instant
-from distced.simulations.network.participants.subscriber import Subscribed
+from distced.simulations.network.participants.subscriber import SimulatedSubscription
 from distced.simulations.network.scenario.checking import Comparison
-from distced.simulations.network.scenario.outcome import LinkTraffic, Outcome
+from distced.simulations.network.scenario.outcome import LinkTraffic, ScenarioOutcome
 
 AREAS = {"e": "events", "c": "composite", "d": "directory", "a": "administration", "x": "dead letters", "mqtt": "MQTT"}
-"""What traffic is about, by the area of its topics."""
+"""Subjects of traffic, by the area of its topics."""
 
 _NOTES_SHOWN = 12
 
 
-def as_dict(outcome: Outcome, compared: Mapping[str, Comparison], seconds: float) -> dict[str, Any]:
-    """All figures, for programs."""
+def as_dict(outcome: ScenarioOutcome, compared: Mapping[str, Comparison], seconds: float) -> dict[str, Any]:
+    """All figures, for JSON."""
     scenario = outcome.scenario
     return {
         "seed": scenario.seed,
@@ -84,8 +84,8 @@ def as_dict(outcome: Outcome, compared: Mapping[str, Comparison], seconds: float
     }  # fmt: skip
 
 
-def show(console: Console, outcome: Outcome, compared: Mapping[str, Comparison], seconds: float) -> None:
-    """The same for people, in tables."""
+def show(console: Console, outcome: ScenarioOutcome, compared: Mapping[str, Comparison], seconds: float) -> None:
+    """All figures, in tables for reading."""
     virtual = (outcome.ended - outcome.scenario.start + outcome.scenario.lead) / SECOND
     console.print(
         f"{virtual:.1f} s from {format_instant(outcome.scenario.start - outcome.scenario.lead)} in {seconds:.1f} s: "
@@ -104,7 +104,7 @@ def show(console: Console, outcome: Outcome, compared: Mapping[str, Comparison],
     _show_verdict(console, outcome, compared)
 
 
-def _subscriptions(outcome: Outcome, compared: Mapping[str, Comparison]) -> Table:
+def _subscriptions(outcome: ScenarioOutcome, compared: Mapping[str, Comparison]) -> Table:
     table = _table("subscription", "node", "homes", found=1, p50=1, p99=1, most=1, check=0)
     for name, each in outcome.subscriptions.items():
         if each.refused:
@@ -133,7 +133,7 @@ def _links(links: Iterable[LinkTraffic]) -> Table:
     return table
 
 
-def _nodes(outcome: Outcome) -> Table:
+def _nodes(outcome: ScenarioOutcome) -> Table:
     table = _table("node", "site", detectors=1, received=1, events=1, composite=1, late=1, load=1)
     for name, each in outcome.nodes.items():
         counts = [f"{each.counts.get(count, 0):,}" for count in ("events", "composite events", "late")]
@@ -142,7 +142,7 @@ def _nodes(outcome: Outcome) -> Table:
     return table
 
 
-def _moves(outcome: Outcome) -> Table:
+def _moves(outcome: ScenarioOutcome) -> Table:
     table = _table("moved at", "detector", "from", "to")
     names = {each.detector: name for name, each in outcome.subscriptions.items()}
     for each in outcome.moved:
@@ -151,8 +151,8 @@ def _moves(outcome: Outcome) -> Table:
     return table
 
 
-def _show_notes(console: Console, outcome: Outcome) -> None:
-    """What nodes have decided and why, and what they warn of."""
+def _show_notes(console: Console, outcome: ScenarioOutcome) -> None:
+    """Decisions of nodes with their reasons, and warnings."""
     names = {each.detector: name for name, each in outcome.subscriptions.items()}
     told = [each for each in outcome.notes if each.note.level == "warning" or "reason" in each.note.fields]
     if told:
@@ -174,7 +174,7 @@ def _show_notes(console: Console, outcome: Outcome) -> None:
         console.print(f"and {len(told) - _NOTES_SHOWN} more; --json has all")
 
 
-def _show_verdict(console: Console, outcome: Outcome, compared: Mapping[str, Comparison]) -> None:
+def _show_verdict(console: Console, outcome: ScenarioOutcome, compared: Mapping[str, Comparison]) -> None:
     if not outcome.complete:
         console.print(Text("✗ not every subscription was heard beyond the end in time", "bold red"))
     elif compared and all(each.holds for each in compared.values()):
@@ -194,8 +194,8 @@ def _verdict(compared: Comparison) -> Text:
     return Text(f"{len(compared.missing)} missing, {len(compared.unexpected)} unexpected", "red")
 
 
-def delays(subscribed: Subscribed) -> dict[str, float]:
-    """From the last event of a match to its arrival, ms: the median, the 99th of a hundred, the longest."""
+def delays(subscribed: SimulatedSubscription) -> dict[str, float]:
+    """Delay from the last event of a match to its arrival, ms: median, 99th percentile, maximum."""
     told = sorted(each.delay / MILLISECOND for each in subscribed.found.values())
     if not told:
         return {}
@@ -206,8 +206,8 @@ def delays(subscribed: Subscribed) -> dict[str, float]:
     }
 
 
-def _host(outcome: Outcome, each: Subscribed) -> str:
-    """Where its detector is at the end."""
+def _host(outcome: ScenarioOutcome, each: SimulatedSubscription) -> str:
+    """The host of its detector at the end."""
     entry = outcome.detectors.get(each.detector)
     if entry is None:
         return each.node

@@ -1,4 +1,4 @@
-"""Scenarios by chance, for experiments with distribution policies: the same seed makes the same.
+"""Random scenarios, for experiments with distribution policies: one seed always gives the same scenario.
 
 Patterns are of the kinds that occur (who sits in a cold room, the same alarm three times, a visitor who does not sign
 in, two things in one place), over the types `A` to `E`, whose events carry a key and a number. Some are made of
@@ -16,10 +16,10 @@ from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.policies.topology.random_topology import TYPES, RandomKind, random_topology
 from distced.policies.topology.topology import Topology
 from distced.simulations.network.scenario.event_streams import streams_by_rates
-from distced.simulations.network.scenario_model import START, Asked, Move, Scenario
+from distced.simulations.network.scenario_model import START, Scenario, ScenarioSubscription, ScheduledMove
 
 KEYS: Final = 5
-"""How many values the key of events has."""
+"""Number of values of the key of events."""
 
 _ATTRIBUTES: Final = {"k": "number", "v": "number"}
 
@@ -39,16 +39,16 @@ def random_scenario(
     duration: int = 60 * SECOND,
     topology: Topology | None = None,
 ) -> Scenario:
-    """A scenario of so many parts.
+    """A scenario of given size.
 
     Args:
-        seed: what chance begins with, here and in the run.
+        seed: of all random choices, here and in the run.
         kind, sites, nodes, publishers, subscribers: of the topology, as of `random_topology`.
-        shared: how probably a pattern is made of a fragment that others may have, too.
+        shared: probability that a pattern is made of a fragment that others may have, too.
         policy: the distribution policy of all subscriptions; empty for the nodes' own choice.
-        moves: how many detectors are moved by chance.
-        duration: how long events are published, ns.
-        topology: one to take instead; its publishers publish types out of `A` to `E`.
+        moves: number of random moves of detectors.
+        duration: of publishing, ns.
+        topology: used instead of a random one; its publishers publish types out of `A` to `E`.
     """
     random = Random(seed)
     if topology is None:
@@ -59,12 +59,14 @@ def random_scenario(
     published = topology.types or TYPES
     fragments = _fragments(random, published)
     asked = tuple(
-        Asked(f"q{number}", random.choice(sorted(topology.subscribers)), _pattern(random, published, fragments, shared))
+        ScenarioSubscription(
+            f"q{number}", random.choice(sorted(topology.subscribers)), _pattern(random, published, fragments, shared)
+        )
         for number in range(1, subscriptions + 1)
     )
     values = {name: {"k": tuple(range(KEYS)), "v": tuple(range(10))} for name in TYPES}
     streams = streams_by_rates(topology, types, random, start=START, duration=duration, values=values)
-    told = tuple(Move(random.randrange(duration)) for _ in range(moves))
+    told = tuple(ScheduledMove(random.randrange(duration)) for _ in range(moves))
     return Scenario(topology, types, streams, asked, told, seed=seed, duration=duration, distribution=policy)
 
 
@@ -72,7 +74,7 @@ def random_patterns(random: Random, types: Sequence[str], count: int, *, shared:
     """Patterns over some of the types `A` to `E`.
 
     Args:
-        shared: how probably one is made of a fragment that others may have, too.
+        shared: probability that a pattern is made of a fragment that others may have, too.
     """
     fragments = _fragments(random, types)
     return [_pattern(random, types, fragments, shared) for _ in range(count)]
@@ -93,31 +95,31 @@ def _pattern(random: Random, types: Sequence[str], fragments: Sequence[str], sha
 
 
 def _pair(random: Random, types: Sequence[str]) -> str:
-    """Something rare, and then something else in the same place."""
+    """A rare event, then another event in the same place."""
     one, other = random.choice(types), random.choice(types)
     return f"[{one} as x where v > 7] ; [{other} where k == x.k and v > {random.randrange(3, 8)}] within 2s"
 
 
 def _again(random: Random, types: Sequence[str]) -> str:
-    """The same three times in one place."""
+    """The same event three times in one place."""
     name = random.choice(types)
     return " ; ".join([f"[{name} where v > {random.randrange(6, 9)}]"] * 3) + f" within {_window(random)} by k"
 
 
 def _missing(random: Random, types: Sequence[str]) -> str:
-    """Something that is not followed by something else in time."""
+    """An event that is not followed by another one in time."""
     one, other = random.choice(types), random.choice(types)
     return f"([{one} as x where v > 8], [T <= {{T, {other} where k == x.k}}]) @ T = {random.randrange(1, 4)}s"
 
 
 def _both(random: Random, types: Sequence[str]) -> str:
-    """Two rare things, in any order."""
+    """Two rare events, in any order."""
     one, other = random.choice(types), random.choice(types)
     return f"[{one} where v > 8] & [{other} where v > 8] within {random.randrange(200, 1000)}ms"
 
 
 def _chain(random: Random, types: Sequence[str]) -> str:
-    """Three things in one place, one after the other."""
+    """Three events in one place, one after the other."""
     names = [random.choice(types) for _ in range(3)]
     return (
         f"[{names[0]} as x where v > 6] ; [{names[1]} where k == x.k and v > 5] ; "

@@ -1,4 +1,4 @@
-"""A scenario run: everybody comes up, the streams begin, moves and faults happen, and what came of it is gathered."""
+"""Run of a scenario: starts participants and streams, performs moves and faults, and collects the outcome."""
 
 from __future__ import annotations
 
@@ -6,44 +6,47 @@ from collections.abc import Callable
 from typing import IO, Final, TypeAlias
 
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
-from distced.middleware.wire.directory_entries import LoadEntry, decode
-from distced.simulations.network.network import Network
+from distced.middleware.wire.codec import decode
+from distced.middleware.wire.directory_entries import LoadEntry
+from distced.simulations.network.deployment import Deployment
 from distced.simulations.network.participants.administrator import Administrator
-from distced.simulations.network.participants.subscriber import Subscribed
-from distced.simulations.network.scenario.outcome import LinkTraffic, Moved, NodeFigures, Noted, Outcome
+from distced.simulations.network.participants.subscriber import SimulatedSubscription
+from distced.simulations.network.scenario.outcome import LinkTraffic, Moved, NodeFigures, Noted, ScenarioOutcome
 from distced.simulations.network.scenario_model import (
-    Asked,
     Crash,
     Fault,
     Join,
     Leave,
-    Move,
     Partition,
-    Policy,
     Scenario,
+    ScenarioSubscription,
+    ScheduledMove,
+    ScheduledPolicy,
     ServerRestart,
 )
-from distced.simulations.network.transport.links import Channel
+from distced.simulations.network.transport.fabric import Fabric
+from distced.simulations.network.transport.links import DirectedLink
+from distced.simulations.network.transport.mqtt_server import DuplicateDeliveries
 
 LOOK_EVERY: Final = 100 * MILLISECOND
-"""How often it is looked whether everything has arrived, ns of virtual time."""
+"""Interval between checks for completion, ns of virtual time."""
 
 TELL_EVERY: Final = SECOND
-"""How often whoever watches is told, ns of virtual time."""
+"""Interval between reports of progress, ns of virtual time."""
 
 SOURCES_AT: Final = 0.2
 SUBSCRIPTIONS_AT: Final = 0.4
-"""When sources and subscriptions come up that do not say, as a share of the scenario's lead."""
+"""Default start of sources and subscriptions, as a share of the scenario's lead."""
 
 Watch: TypeAlias = Callable[[int, int], object]
-"""Told how much virtual time has passed since everything began to come up, and of how much, ns."""
+"""Callback with the virtual time since participants began to start, and the total, ns."""
 
 
-def simulate(scenario: Scenario, *, watch: Watch | None = None, log: IO[str] | None = None) -> Outcome:
+def simulate(scenario: Scenario, *, watch: Watch | None = None, log: IO[str] | None = None) -> ScenarioOutcome:
     """Run a scenario.
 
     Args:
-        watch: told from time to time how far it is.
+        watch: called with the progress from time to time.
         log: gets every message that is delivered, one JSON array a line: ns, from, to, topic, payload.
     """
     return Simulation(scenario, log=log).run(watch)
@@ -53,31 +56,31 @@ class Simulation:
     """A run of a scenario.
 
     Attributes:
-        scenario: what is run.
-        network: where.
-        administrator: who registers types and moves detectors.
+        scenario: to be run.
+        network: time, links and servers.
+        deployment: the participants.
+        administrator: registers types and moves detectors.
         subscribed: the subscriptions that were made so far, by name.
     """
 
     def __init__(self, scenario: Scenario, *, log: IO[str] | None = None) -> None:
         self.scenario = scenario
-        self.network = Network(
+        self.network = Fabric(
             scenario.topology,
             start=scenario.start - scenario.lead,
             seed=scenario.seed,
             keepalive=scenario.keepalive,
-            again=scenario.again,
-            repeats=scenario.repeats,
+            duplicates=DuplicateDeliveries(scenario.again, frozenset(scenario.repeats)),
             one_home=scenario.one_home,
-            tick=scenario.tick,
             log=log,
         )
+        self.deployment = Deployment(self.network, tick=scenario.tick)
         self.administrator = Administrator(self.network)
-        self.subscribed: dict[str, Subscribed] = {}
+        self.subscribed: dict[str, SimulatedSubscription] = {}
         self._begin()
 
-    def run(self, watch: Watch | None = None) -> Outcome:
-        """Run it to its end."""
+    def run(self, watch: Watch | None = None) -> ScenarioOutcome:
+        """Run the scenario to its end."""
         scenario, engine = self.scenario, self.network.engine
         whole = scenario.lead + scenario.duration
         end = scenario.start + scenario.duration
@@ -91,8 +94,8 @@ class Simulation:
 
     @property
     def complete(self) -> bool:
-        """Whether all sources have sent everything, and every subscription was heard beyond it."""
-        publishers = self.network.publishers.values()
+        """Whether all sources have sent everything, and the watermark of every subscription is beyond it."""
+        publishers = self.deployment.publishers.values()
         if not all(each.done for each in publishers) or len(self.subscribed) < len(self.scenario.subscriptions):
             return False
         final = self.final
@@ -114,23 +117,23 @@ class Simulation:
         known = [each for each in promises if each is not None]
         return min(known, default=None) if len(known) == len(promises) else None
 
-    def outcome(self) -> Outcome:
-        """What has come of it so far."""
-        network, start = self.network, self.scenario.start
+    def outcome(self) -> ScenarioOutcome:
+        """The outcome so far."""
+        network, deployment, start = self.network, self.deployment, self.scenario.start
         loads = network.directory_entries("load")
         moved = [
             Moved(at - start, str(note.fields["detector"]), str(note.fields["origin"]), node)
             for at, node, note in network.notes
             if note.event == "detector arrived"
         ]
-        publishers = network.publishers.values()
-        return Outcome(
+        publishers = deployment.publishers.values()
+        return ScenarioOutcome(
             self.scenario,
             dict(self.subscribed),
             tuple(event for each in publishers for event in each.published),
             sum(each.lost for each in publishers),
             tuple(event for each in publishers for event in each.late),
-            tuple(_traffic(each) for each in network.channels.all.values()),
+            tuple(_traffic(each) for each in network.links.all.values()),
             {
                 name: NodeFigures(
                     network.site_of(each.place),
@@ -139,7 +142,7 @@ class Simulation:
                     len(each.node.hosted),
                     decode(loads[name], LoadEntry, where=name) if name in loads else None,
                 )
-                for name, each in network.nodes.items()
+                for name, each in deployment.nodes.items()
             },
             self.administrator.detectors,
             tuple(moved),
@@ -153,10 +156,10 @@ class Simulation:
             network.trace.digest,
         )
 
-    # Everything that happens, arranged.
+    # The schedule of a run.
 
     def _begin(self) -> None:
-        scenario, network = self.scenario, self.network
+        scenario, deployment, time = self.scenario, self.deployment, self.network.engine
         late = {each.node for each in scenario.faults if isinstance(each, Join)}
         self.administrator.begin()
         self.administrator.describe()
@@ -164,78 +167,79 @@ class Simulation:
         self.administrator.hint(scenario.hints)
         for name in scenario.topology.nodes:
             if name not in late:
-                network.add_node(name)
+                deployment.start_node(name)
         for name in scenario.topology.publishers:
-            network.add_publisher(name)
+            deployment.connect_publisher(name)
         for name in scenario.topology.subscribers:
-            network.add_subscriber(name)
+            deployment.connect_subscriber(name)
         for stream in scenario.streams:
             at = self._instant(stream.joins, SOURCES_AT)
-            network.engine.at(at, network.publishers[stream.publisher].source, stream, scenario.start)
+            time.at(at, deployment.publishers[stream.publisher].source, stream, scenario.start)
         for asked in scenario.subscriptions:
-            network.engine.at(self._instant(asked.at, SUBSCRIPTIONS_AT), self._subscribe, asked)
+            time.at(self._instant(asked.at, SUBSCRIPTIONS_AT), self._subscribe, asked)
             if asked.until is not None:
-                unsubscribe = network.subscribers[asked.subscriber].unsubscribe
-                network.engine.at(scenario.start + asked.until, unsubscribe, asked.name)
+                unsubscribe = deployment.subscribers[asked.subscriber].unsubscribe
+                time.at(scenario.start + asked.until, unsubscribe, asked.name)
         for move in scenario.moves:
-            network.engine.at(scenario.start + move.at, self._move, move)
+            time.at(scenario.start + move.at, self._move, move)
         for each in scenario.policies:
-            network.engine.at(scenario.start + each.at, self._set, each)
+            time.at(scenario.start + each.at, self._set, each)
         for fault in scenario.faults:
             self._arrange(fault)
 
     def _instant(self, at: int | None, share: float) -> int:
-        """When something comes up that may not say when."""
+        """Instant at which a participant comes up, by its own time or by a share of the lead."""
         scenario = self.scenario
         return scenario.start + (round(scenario.lead * (share - 1)) if at is None else at)
 
-    def _subscribe(self, asked: Asked) -> None:
-        subscriber = self.network.subscribers[asked.subscriber]
+    def _subscribe(self, asked: ScenarioSubscription) -> None:
+        subscriber = self.deployment.subscribers[asked.subscriber]
         self.subscribed[asked.name] = subscriber.subscribe(asked, self.scenario.distribution)
 
     def _arrange(self, fault: Fault) -> None:
-        network, engine, start = self.network, self.network.engine, self.scenario.start
+        network, deployment, start = self.network, self.deployment, self.scenario.start
+        time = network.engine
         match fault:
             case Join(at=at, node=node):
-                engine.at(start + at, network.add_node, node)
+                time.at(start + at, deployment.start_node, node)
             case Leave(at=at, node=node):
-                engine.at(start + at, self._if_there, node, network.stop_node)
+                time.at(start + at, self._if_there, node, deployment.stop_node)
             case Crash(at=at, node=node, until=until, silent=silent):
-                engine.at(start + at, self._if_there, node, lambda name: network.lose(name, silent=silent))
+                time.at(start + at, self._if_there, node, lambda name: deployment.crash_node(name, silent=silent))
                 if until is not None:
-                    engine.at(start + until, network.add_node, node)
+                    time.at(start + until, deployment.start_node, node)
             case Partition(at=at, until=until, between=between, site=site):
-                channels = network.channels.of_site(site) if between is None else network.channels.of_link(*between)
-                engine.at(start + at, network.fail, channels)
-                engine.at(start + until, network.mend, channels)
+                links = network.links.of_site(site) if between is None else network.links.between(*between)
+                time.at(start + at, network.fail, links)
+                time.at(start + until, network.mend, links)
             case ServerRestart(at=at, until=until, site=site):
                 server = network.server_at(site)
-                engine.at(start + at, server.stop)
-                engine.at(start + until, server.start)
+                time.at(start + at, server.stop)
+                time.at(start + until, server.start)
 
     def _if_there(self, node: str, act: Callable[[str], object]) -> None:
-        if node in self.network.nodes:
+        if node in self.deployment.nodes:
             act(node)
 
-    def _move(self, move: Move) -> None:
+    def _move(self, move: ScheduledMove) -> None:
         detectors, random = self.administrator.detectors, self.network.engine.random
         found = self._detector(move.detector)
         if not move.detector and detectors:
             found = random.choice(sorted(detectors))
         if found not in detectors:
             return
-        others = [name for name in self.network.nodes if name != detectors[found].node]
+        others = [name for name in self.deployment.nodes if name != detectors[found].node]
         node = move.node or (random.choice(others) if others else "")
         if node:
             self.administrator.move(found, node)
 
-    def _set(self, policy: Policy) -> None:
+    def _set(self, policy: ScheduledPolicy) -> None:
         detector = self._detector(policy.detector) if policy.detector else ""
         if detector or not policy.detector:
             self.administrator.set_policy(detector, policy.policy)
 
     def _detector(self, named: str) -> str:
-        """The detector that is meant by its id, a subscription it serves, or its pattern."""
+        """The detector given by its id, a subscription it serves, or its pattern."""
         if named in self.subscribed:
             return self.subscribed[named].detector
         detectors = self.administrator.detectors
@@ -243,11 +247,11 @@ class Simulation:
         return named if named in detectors else patterns.get(named, "")
 
 
-def _traffic(channel: Channel) -> LinkTraffic:
+def _traffic(link: DirectedLink) -> LinkTraffic:
     return LinkTraffic(
-        channel.origin,
-        channel.target,
-        {area: messages for area, (messages, _) in channel.traffic.items()},
-        {area: size for area, (_, size) in channel.traffic.items()},
-        channel.bytes * channel.cost,
+        link.origin,
+        link.target,
+        {area: messages for area, (messages, _) in link.traffic.items()},
+        {area: size for area, (_, size) in link.traffic.items()},
+        link.bytes * link.cost,
     )

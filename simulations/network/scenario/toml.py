@@ -1,4 +1,4 @@
-"""Files of scenarios, read.
+"""Scenario files in TOML.
 
     topology = "building.toml"            # beside this file; or tables as in one: [topology.sites.floor-1] ...
     seed = 1
@@ -9,7 +9,7 @@
     room = "string"
     temp = "number"
 
-    [values.Temp]                         # what attributes are drawn from, where events come by rates
+    [values.Temp]                         # ranges of random attributes, where events come by rates
     room = ["FE02", "FE03"]
     temp = { from = 10, to = 25 }         # whole numbers, both included
 
@@ -31,7 +31,7 @@
     [[policies]]
     at = "20s"
     policy = "min-bandwidth"          # the administration sets it; empty takes it back
-    detector = "cold"                 # of this subscription's detector; of everybody where it is left out
+    detector = "cold"                 # of this subscription's detector; of all detectors where it is left out
 
     [[moves]]
     at = "30s"
@@ -73,19 +73,19 @@ from distced.policies.topology.topology_file import load_topology, parse_topolog
 from distced.simulations.network.scenario.event_streams import HEARTBEAT, streams_by_rates
 from distced.simulations.network.scenario_model import (
     START,
-    Asked,
     Crash,
     Fault,
     Join,
     Leave,
-    Move,
     Partition,
-    Policy,
     Scenario,
     ScenarioError,
+    ScenarioSubscription,
+    ScheduledMove,
+    ScheduledPolicy,
     Send,
     ServerRestart,
-    Stream,
+    SourceStream,
 )
 
 _T = TypeVar("_T", bound=msgspec.Struct)
@@ -139,7 +139,7 @@ class _Fault(msgspec.Struct, forbid_unknown_fields=True):
     silent: bool = True
 
 
-class _File(msgspec.Struct, forbid_unknown_fields=True):
+class _ScenarioFile(msgspec.Struct, forbid_unknown_fields=True):
     topology: Any
     types: dict[str, Any]
     seed: int = 0
@@ -160,10 +160,10 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def load_scenario(path: Path | str, *, seed: int | None = None) -> Scenario:
-    """The scenario of a file; a `ScenarioError` or `TopologyError` that names file and place where it is wrong.
+    """Load the scenario of a file. Raises `ScenarioError` or `TopologyError`, with file and place of the fault.
 
     Args:
-        seed: in place of that of the file.
+        seed: replaces that of the file.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -175,22 +175,22 @@ def load_scenario(path: Path | str, *, seed: int | None = None) -> Scenario:
 def parse_scenario(
     text: str, *, name: str = "scenario", folder: Path | None = None, seed: int | None = None
 ) -> Scenario:
-    """The scenario that a TOML text describes.
+    """The scenario of a TOML text.
 
     Args:
-        name: what errors call it.
-        folder: where the files are that it names.
-        seed: in place of that of the text.
+        name: its name in errors.
+        folder: of the files that it names.
+        seed: replaces that of the text.
     """
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError("not TOML", where=name, advice=str(error)) from None
     with _at(name):
-        return _scenario(_shape(raw, _File, ""), folder or Path(), seed)
+        return _scenario(_shape(raw, _ScenarioFile, ""), folder or Path(), seed)
 
 
-def _scenario(file: _File, folder: Path, seed: int | None) -> Scenario:
+def _scenario(file: _ScenarioFile, folder: Path, seed: int | None) -> Scenario:
     seed = file.seed if seed is None else seed
     topology = _topology(file.topology, folder)
     types = tuple(_type(name, attributes) for name, attributes in file.types.items())
@@ -227,7 +227,7 @@ def _topology(raw: Any, folder: Path) -> Topology:
 
 
 def _as_toml(tables: Mapping[str, Any]) -> str:
-    """Tables as text again, for whoever reads topologies."""
+    """Tables as TOML text again, for the parser of topologies."""
     return "".join(f"{json.dumps(key)} = {_as_value(value)}\n" for key, value in tables.items())
 
 
@@ -248,8 +248,8 @@ def _type(name: str, attributes: Any) -> EventType:
 
 
 def _by_rates(
-    file: _File, topology: Topology, types: tuple[EventType, ...], seed: int, duration: int
-) -> tuple[Stream, ...]:
+    file: _ScenarioFile, topology: Topology, types: tuple[EventType, ...], seed: int, duration: int
+) -> tuple[SourceStream, ...]:
     known = {each.name: each for each in types}
     values: dict[str, dict[str, list[Attribute]]] = {}
     for name, attributes in file.values.items():
@@ -279,8 +279,8 @@ def _values(raw: Any, where: str) -> list[Attribute]:
     )
 
 
-def _listed(events: list[Any], types: tuple[EventType, ...], duration: int) -> tuple[Stream, ...]:
-    """Events one by one; each publisher promises along with them, and at the end that nothing more will come."""
+def _listed(events: list[Any], types: tuple[EventType, ...], duration: int) -> tuple[SourceStream, ...]:
+    """Streams of listed events; each publisher promises with them, and promises the end after the last."""
     known = {each.name: each for each in types}
     by_publisher: dict[str, list[Event]] = {}
     for number, raw in enumerate(events, 1):
@@ -297,7 +297,7 @@ def _listed(events: list[Any], types: tuple[EventType, ...], duration: int) -> t
     return tuple(_stream(publisher, own, last) for publisher, own in by_publisher.items())
 
 
-def _stream(publisher: str, events: list[Event], last: int) -> Stream:
+def _stream(publisher: str, events: list[Event], last: int) -> SourceStream:
     ordered = sorted(events, key=lambda event: event.key)
     sends = []
     for place, event in enumerate(ordered):
@@ -308,10 +308,10 @@ def _stream(publisher: str, events: list[Event], last: int) -> Stream:
     # Between events it promises as time goes by, so that detectors do not wait for it.
     beats = [Send(at, (), START + at) for at in range(HEARTBEAT, last, HEARTBEAT)]
     whole = sorted([*sends, *beats], key=lambda send: send.at)
-    return Stream(publisher, publisher, types, (*whole, Send(last, (), START + last)))
+    return SourceStream(publisher, publisher, types, (*whole, Send(last, (), START + last)))
 
 
-def _subscription(number: int, raw: Any, folder: Path) -> Asked:
+def _subscription(number: int, raw: Any, folder: Path) -> ScenarioSubscription:
     with _at(f"subscriptions {number}"):
         spec = _shape(raw, _Subscription, "")
         if bool(spec.pattern) == bool(spec.file):
@@ -324,7 +324,7 @@ def _subscription(number: int, raw: Any, folder: Path) -> Asked:
                 pattern = (folder / spec.file).read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as error:
                 raise ScenarioError("cannot read the pattern", given=spec.file, advice=str(error)) from None
-        return Asked(
+        return ScenarioSubscription(
             spec.name,
             spec.subscriber,
             pattern.strip(),
@@ -340,18 +340,18 @@ def _subscription(number: int, raw: Any, folder: Path) -> Asked:
         )
 
 
-def _policy(number: int, raw: Any) -> Policy:
+def _policy(number: int, raw: Any) -> ScheduledPolicy:
     with _at(f"policies {number}"):
         spec = _shape(raw, _Policy, "")
         if spec.policy:
             parse_policy(spec.policy)
-        return Policy(_duration(spec.at, "at"), spec.policy, spec.detector)
+        return ScheduledPolicy(_duration(spec.at, "at"), spec.policy, spec.detector)
 
 
-def _move(number: int, raw: Any) -> Move:
+def _move(number: int, raw: Any) -> ScheduledMove:
     with _at(f"moves {number}"):
         spec = _shape(raw, _Move, "")
-        return Move(_duration(spec.at, "at"), spec.detector, spec.node)
+        return ScheduledMove(_duration(spec.at, "at"), spec.detector, spec.node)
 
 
 def _fault(number: int, raw: Any) -> Fault:
@@ -393,7 +393,7 @@ def _shape(raw: Any, wanted: type[_T], where: str) -> _T:
 
 @contextmanager
 def _at(where: str) -> Iterator[None]:
-    """Errors from inside are about this place."""
+    """Add this place to errors from inside."""
     try:
         yield
     except DistcedError as error:

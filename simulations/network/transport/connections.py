@@ -1,46 +1,70 @@
-"""A participant's side of a connection to one server, over its losses: what the bus is live.
+"""A participant's side of a connection to one server, over its losses: the counterpart of the live bus.
 
-As `middleware.bus` does: it is tried again, later each time; what is subscribed to is asked for again on every new
-connection; messages wait while there is none, in order; those of QoS 1 that were not acknowledged are sent again.
+As in `middleware.bus`: attempts to connect are repeated with a growing delay; subscriptions are made again on every new
+connection; messages wait while there is none, in order; those of QoS 1 without an acknowledgement are sent again.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from distced.brokers.core.effects import Publish, Subscribe, Unsubscribe
-from distced.middleware.bus.backoff import Backoff
+from distced.middleware.bus.reconnection import Backoff
 from distced.middleware.model.timestamps import SECOND
+from distced.policies.topology.model import Place
+from distced.simulations.network.transport.fabric import Fabric
+from distced.simulations.network.transport.links import MQTT, area_of
+from distced.simulations.network.transport.mqtt_server import ControlPacket, ServerSession
 from distced.simulations.network.transport.packet_sizes import connect_size, message_size, subscribe_size
-from distced.simulations.network.transport.sessions import Control, Session
-from distced.simulations.network.transport.ways import MQTT
-
-if TYPE_CHECKING:
-    from distced.simulations.network.network import Network
-    from distced.simulations.network.participants.participant import Participant
 
 CONNECT_WITHIN: Final = 5 * SECOND
-"""How long a server may take to accept a connection, ns; as of the bus."""
+"""Timeout for a server to accept a connection, ns; as of the bus."""
 
 FIRST_DELAY: Final = 0.1
 LONGEST_DELAY: Final = 10.0
 """Seconds between attempts to connect; as of the bus."""
 
 
-class Connection:
-    """A connection to a server, kept up.
+class ConnectionUser(Protocol):
+    """Interface of a participant to its connections.
 
     Attributes:
-        participant: whose it is.
-        home: the server.
-        on: whether the server has accepted it.
-        wanted: what is subscribed to, with the QoS.
-        waiting: what is to be sent once it stands.
+        place: of the topology.
+        client_id: the client id on servers.
+        alive: whether it runs; the connection of a participant that does not is not tried again.
     """
 
-    def __init__(self, network: Network, participant: Participant, home: str) -> None:
+    place: Place
+    client_id: str
+    alive: bool
+
+    def will_for(self, home: str) -> Publish | None:
+        """The will of the connection to a server."""
+
+    def connected(self, home: str) -> None:
+        """Handle a connection established, or established again."""
+
+    def disconnected(self, home: str) -> None:
+        """Handle a lost connection, which is retried."""
+
+    def arrived(self, topic: str, payload: bytes, home: str) -> None:
+        """Handle a message."""
+
+
+class SimulatedConnection:
+    """A connection to a server, reconnected after losses.
+
+    Attributes:
+        participant: the user of the connection.
+        home: the server.
+        on: whether the server has accepted it.
+        wanted: subscriptions, with the QoS.
+        waiting: messages to be sent once it stands.
+    """
+
+    def __init__(self, network: Fabric, participant: ConnectionUser, home: str) -> None:
         self._network = network
         self.participant = participant
         self.home = home
@@ -48,30 +72,30 @@ class Connection:
         self.on = False
         self.wanted: dict[str, int] = {}
         self.waiting: deque[Publish] = deque()
-        self._session: Session | None = None
-        # Messages at QoS 1 that were sent, each with the instant its acknowledgement comes, ns; None where none is
-        # known of.
+        self._session: ServerSession | None = None
+        # Messages at QoS 1 that were sent, each with the instant its acknowledgement comes, ns; None where unknown.
         self._unsettled: deque[list[Any]] = deque()
-        # Filters that the server has not confirmed on this connection, and who waits for it.
+        # Filters that the server has not confirmed on this connection, with the calls that wait for it.
         self._unconfirmed: dict[str, list[Callable[[], object]]] = {}
         self._backoff = Backoff(FIRST_DELAY, LONGEST_DELAY, network.engine.random)
 
     # From the participant.
 
     def open(self) -> None:
-        """Connect, and keep connected from now on."""
-        session = self._session = Session(self._network, self, self.server, self.participant.will_for(self.home))
-        self._network.sessions[session] = None
-        session.look()
+        """Connect, and stay connected."""
+        user = self.participant
+        session = self._session = self._network.open_session(
+            self, self.server, user.client_id, user.place, user.will_for(self.home)
+        )
         engine = self._network.engine
         size = connect_size(session.client, session.will.topic if session.will else None)
         # TCP's handshake goes there and back first.
         handshake = session.out.latency + session.back.latency
-        engine.after(handshake, session.out.send, Control.CONNECT, size, MQTT)
+        engine.after(handshake, session.out.send, ControlPacket.CONNECT, size, MQTT)
         engine.after(CONNECT_WITHIN + handshake, self._too_late, session)
 
     def publish(self, message: Publish) -> None:
-        """Send a message, now or once the connection stands."""
+        """Send a message, now or once connected."""
         if not self.on:
             self.waiting.append(message)
             return
@@ -84,10 +108,10 @@ class Connection:
                 unsettled.popleft()
             unsettled.append(sent)
         size = message_size(message.topic, len(message.payload), message.qos)
-        session.out.send(sent, size, self._network.area(message.topic))
+        session.out.send(sent, size, area_of(message.topic))
 
     def subscribe(self, topic_filter: str, qos: int, then: Callable[[], object] | None = None) -> None:
-        """Subscribe; `then` is called once the server has taken it."""
+        """Subscribe; `then` is called once the server has confirmed it."""
         new = topic_filter not in self.wanted
         self.wanted[topic_filter] = qos
         if then is not None:
@@ -99,38 +123,38 @@ class Connection:
             self._ask(topic_filter, qos)
 
     def unsubscribe(self, topic_filter: str) -> None:
-        """Subscribe no more."""
+        """End a subscription."""
         self._unconfirmed.pop(topic_filter, None)
         if self.wanted.pop(topic_filter, None) is not None and self._session is not None and self.on:
             self._session.out.send(Unsubscribe(topic_filter), subscribe_size(topic_filter), MQTT)
 
     def close(self) -> None:
-        """End it with a farewell, behind all that was sent."""
-        self._end(Control.FAREWELL)
+        """Close with a farewell, after all messages sent."""
+        self._end(ControlPacket.FAREWELL)
 
     def crash(self, *, silent: bool) -> None:
-        """Whoever it belongs to is gone. What was sent before may still arrive.
+        """Lose the participant. Messages sent before may still arrive.
 
         Args:
-            silent: nothing tells the server, which misses it after a while; else its connection is seen to be closed.
+            silent: the server misses it after a while only; else it sees the connection closed.
         """
         session = self._session
         if silent and session is not None:
-            # Nobody reads what the server goes on sending.
+            # Messages that the server goes on sending are dropped.
             session.back.arrived = _ignore
             self._network.engine.after(self._network.keepalive * 3 // 2, session.server.end, session)
             self._session, self.on = None, False
         else:
-            self._end(Control.CLOSED)
+            self._end(ControlPacket.CLOSED)
 
     # From the network.
 
-    def uses(self, session: Session) -> bool:
+    def uses(self, session: ServerSession) -> bool:
         """Whether this is its present session."""
         return session is self._session
 
-    def came(self, session: Session, item: Any) -> None:
-        """Something has come from the server."""
+    def came(self, session: ServerSession, item: Any) -> None:
+        """Handle a packet from the server."""
         if session is not self._session:
             return
         if item.__class__ is tuple:
@@ -143,24 +167,24 @@ class Connection:
         elif item.__class__ is str:
             for then in self._unconfirmed.pop(item, ()):
                 then()
-        elif item is Control.ACCEPTED:
+        elif item is ControlPacket.ACCEPTED:
             self._accepted()
         else:
             self.lost(session)
 
-    def lost(self, session: Session) -> None:
-        """The connection is over."""
+    def lost(self, session: ServerSession) -> None:
+        """Handle the loss of a session, and reconnect after a delay."""
         if session is not self._session:
             return
         before, cut = self.on, session.cut_since
-        self._end(Control.CLOSED)
+        self._end(ControlPacket.CLOSED)
         now = self._network.engine.instant if cut is None else cut
         again = [message for message, settled in self._unsettled if settled is None or settled > now]
         self._unsettled.clear()
         self.waiting.extendleft(reversed(again))
         if before:
             self.participant.disconnected(self.home)
-        self._network.engine.after(round(self._backoff.next() * SECOND), self._again)
+        self._network.engine.after(round(self._backoff.next() * SECOND), self._reopen)
 
     def _accepted(self) -> None:
         self.on = True
@@ -177,15 +201,15 @@ class Connection:
         self._unconfirmed.setdefault(topic_filter, [])
         self._session.out.send(Subscribe(topic_filter, qos), subscribe_size(topic_filter), MQTT)
 
-    def _again(self) -> None:
+    def _reopen(self) -> None:
         if self._session is None and self.participant.alive:
             self.open()
 
-    def _too_late(self, session: Session) -> None:
+    def _too_late(self, session: ServerSession) -> None:
         if not self.on:
             self.lost(session)
 
-    def _end(self, how: Control) -> None:
+    def _end(self, how: ControlPacket) -> None:
         session, self._session = self._session, None
         self.on = False
         if session is None:
@@ -194,7 +218,7 @@ class Connection:
         if session.server.has(session):
             session.out.send(how, subscribe_size(""), MQTT)
         else:
-            # Of a connection that has not come about nothing arrives.
+            # The server has not accepted it: nothing arrives.
             session.out.open = False
 
 

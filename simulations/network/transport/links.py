@@ -1,35 +1,47 @@
-"""Links in one direction, with the queue before them, and what went over them.
+"""Links of the simulated network: queues in one direction, and the paths that messages take over them.
 
-A channel sends one message after the other at its bandwidth; whatever comes meanwhile waits (store and forward). On the
-wire a message takes the link's latency and some jitter. Several connections share a channel and its queue; order is
-kept within each of them (`ways`), not between them.
+A link sends one message after the other at its bandwidth; messages that come meanwhile wait (store and forward). On the
+wire a message takes the link's latency and some jitter. Several connections share a link and its queue. Order is kept
+within each path, not between paths: a stage of a path hands messages on in the order in which they were sent, for TCP
+does not deliver what overtook. Messages wait at a link that is down, for TCP repeats them; its back-off, by which they
+would come a little later than the link, is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
 
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.topics import ROOT
 from distced.policies.topology.model import Link
 from distced.policies.topology.topology import Topology
+from distced.simulations.network.transport.packet_sizes import ACKNOWLEDGEMENT
+from distced.simulations.network.transport.virtual_time import VirtualTime
 
-if TYPE_CHECKING:
-    from distced.simulations.network.transport.ways import Way
+MQTT: Final = "mqtt"
+"""Area for the traffic of connections themselves."""
+
+_AREA: Final = len(ROOT) + 1
 
 
-class Channel:
-    """A link in one direction.
+def area_of(topic: str) -> str:
+    """Area of a topic, one letter, as of `Area`."""
+    return topic[_AREA]
+
+
+class DirectedLink:
+    """A link in one direction, with the queue before it and the traffic over it.
 
     Attributes:
         origin, target: the sites it leads from and to.
         latency, jitter: ns, as of `Link`.
         bandwidth: bytes per second; 0 for unlimited.
         cost: of a byte.
-        free: when it has sent everything that waits, ns.
-        down: how many faults keep it down at present.
-        held: what waits for it to come up, in order: the way, the place on it, and the message.
-        traffic: messages and bytes by what they are about: the area of their topic, or `mqtt` for what connections need
-            themselves.
+        free: instant at which the queue is sent, ns.
+        down: faults that keep it down at present; it is up at 0.
+        held: messages that wait for it to come up, in order: the path, the place on it, and the message.
+        traffic: messages and bytes by area of their topic, or `mqtt` for the traffic of connections themselves.
     """
 
     __slots__ = (
@@ -45,11 +57,11 @@ class Channel:
         self.cost = link.cost
         self.free = 0
         self.down = 0
-        self.held: list[tuple[Way, int, Any, int, str]] = []
+        self.held: list[tuple[LinkPath, int, Any, int, str]] = []
         self.traffic: dict[str, list[int]] = {}
 
     def count(self, area: str, size: int) -> None:
-        """A message goes over it."""
+        """Count a message of a size, bytes."""
         counted = self.traffic.get(area)
         if counted is None:
             counted = self.traffic[area] = [0, 0]
@@ -57,50 +69,139 @@ class Channel:
         counted[1] += size
 
     def fail(self) -> None:
-        """It is down; what comes waits."""
+        """Take the link down; messages wait."""
         self.down += 1
 
     def mend(self) -> None:
-        """One fault less; where it was the last, what has waited goes on in order."""
+        """End one fault; after the last one the waiting messages continue in order."""
         self.down -= 1
         if not self.down:
             held, self.held = self.held, []
-            for way, place, item, size, area in held:
-                way.cross(place, item, size, area)
-
-    @property
-    def messages(self) -> int:
-        """How many messages have gone over it."""
-        return sum(messages for messages, _ in self.traffic.values())
+            for path, place, item, size, area in held:
+                path.cross(place, item, size, area)
 
     @property
     def bytes(self) -> int:
-        """How many bytes have gone over it."""
+        """Bytes sent so far."""
         return sum(size for _, size in self.traffic.values())
 
 
-class Channels:
-    """The channels of a topology, and the ways through them.
+class LinkPath:
+    """One direction of a connection: the links its messages cross, in order.
+
+    Attributes:
+        links: in order; none within a site.
+        before, behind: ns within the first site and within the last.
+        arrived: called with each message that has come.
+        open: whether messages arrive; once closed, what is under way is lost.
+    """
+
+    __slots__ = ("_last", "_time", "arrived", "before", "behind", "links", "open")
+
+    def __init__(
+        self,
+        time: VirtualTime,
+        links: Sequence[DirectedLink],
+        before: int,
+        behind: int,
+        arrived: Callable[[Any], object],
+    ) -> None:
+        self._time = time
+        self.links = tuple(links)
+        self.before = before
+        self.behind = behind
+        self.arrived = arrived
+        self.open = True
+        # When the last message had come through each link, ns.
+        self._last = [0] * len(self.links)
+
+    @property
+    def latency(self) -> int:
+        """Latency of a small message without queues and jitter, ns."""
+        return self.before + self.behind + sum(each.latency for each in self.links)
+
+    @property
+    def down(self) -> bool:
+        """Whether one of its links is down."""
+        return any(each.down for each in self.links)
+
+    def send(self, item: Any, size: int, area: str) -> None:
+        """Send a message of a size, bytes."""
+        time = self._time
+        if self.links:
+            time.at(time.instant + self.before, self.cross, 0, item, size, area)
+        else:
+            time.at(time.instant + self.before + self.behind, self._arrive, item)
+
+    def cross(self, place: int, item: Any, size: int, area: str) -> None:
+        """Queue a message at the link at this place of the path."""
+        if not self.open:
+            return
+        link = self.links[place]
+        if link.down:
+            link.held.append((self, place, item, size, area))
+            return
+        # The most frequent step of a run by far: hence without calls.
+        counted = link.traffic.get(area)
+        if counted is None:
+            counted = link.traffic[area] = [0, 0]
+        counted[0] += 1
+        counted[1] += size
+        time = self._time
+        instant = time.instant
+        if link.bandwidth:
+            if link.free > instant:
+                instant = link.free
+            instant -= -size * SECOND // link.bandwidth
+            link.free = instant
+        instant += link.latency
+        if link.jitter:
+            instant += int(time.random.random() * link.jitter)
+        last = self._last[place]
+        if last > instant:
+            instant = last
+        self._last[place] = instant
+        place += 1
+        if place == len(self.links):
+            time.at(instant + self.behind, self._arrive, item)
+        else:
+            time.at(instant, self.cross, place, item, size, area)
+
+    def acknowledge(self) -> None:
+        """Count the acknowledgement of a message from the other end; it takes bandwidth and delays nothing."""
+        for link in self.links:
+            if link.bandwidth:
+                begin = max(link.free, self._time.instant)
+                link.free = begin - (-ACKNOWLEDGEMENT * SECOND // link.bandwidth)
+            link.count(MQTT, ACKNOWLEDGEMENT)
+
+    def _arrive(self, item: Any) -> None:
+        if self.open:
+            self.arrived(item)
+
+
+class Links:
+    """The links of a topology in both directions.
 
     Attributes:
         all: by the sites they lead from and to.
     """
 
     def __init__(self, topology: Topology) -> None:
-        self.all: dict[tuple[str, str], Channel] = {
-            (origin, target): Channel(origin, target, link)
+        self.all: dict[tuple[str, str], DirectedLink] = {
+            (origin, target): DirectedLink(origin, target, link)
             for link in topology.links
             for origin, target in link.directions
         }
 
-    def of_link(self, one: str, other: str) -> list[Channel]:
-        """The channels between two sites."""
+    def between(self, one: str, other: str) -> list[DirectedLink]:
+        """The links between two sites, both directions."""
         return [each for pair in ((one, other), (other, one)) if (each := self.all.get(pair)) is not None]
 
-    def of_site(self, site: str) -> list[Channel]:
-        """The channels from and to a site."""
+    def of_site(self, site: str) -> list[DirectedLink]:
+        """The links from and to a site."""
         return [each for each in self.all.values() if site in (each.origin, each.target)]
 
-    def along(self, hops: Iterable[tuple[str, str]]) -> tuple[Channel, ...]:
-        """The channels of a way, each given by the sites it leads from and to."""
+    def along(self, hops: Iterable[tuple[str, str]]) -> tuple[DirectedLink, ...]:
+        """The links of a path, each given by the sites it leads from and to."""
         return tuple(self.all[hop] for hop in hops)

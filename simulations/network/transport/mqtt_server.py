@@ -1,63 +1,179 @@
-"""A simulated MQTT server: subscriptions, retained messages, wills.
+"""MQTT server in the simulated network: sessions, subscriptions, retained messages, wills.
 
-MQTT 5: a message goes once to each connection with a filter that matches, at the lower of both QoS; what is retained
-comes after subscribing, in no certain order; a connection's subscriptions and what waits for it end with it (a clean
-session, as mosquitto has it without an expiry). At QoS 1 a message may come twice, one directly behind the other:
-`again` says how probable that is, and `repeats` of which messages; for others a repetition after a lost connection is
-the only one there is.
+MQTT 5: a message goes once to each connection with a filter that matches, at the lower of both QoS; retained messages
+come after subscribing, in no certain order; a connection's subscriptions and the messages that wait for it end with it
+(a clean session, as mosquitto has it without an expiry). At QoS 1 a message may come twice, one directly behind the
+other (`DuplicateDeliveries`); for others a repetition after a lost connection is the only one there is.
+
+Both ends of a connection have their own view of whether it stands: where a path between them is down, each notices by
+itself, and a participant may be back over a new connection before the server has missed the old one; the server then
+ends the old one and publishes its will (MQTT 5, section 3.1.4).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Protocol
 
 from paho.mqtt.matcher import MQTTMatcher
 
 from distced.brokers.core.effects import Publish, Subscribe, Unsubscribe
-from distced.middleware.bus.routes import matches
+from distced.middleware.wire.topics import matches
+from distced.simulations.network.transport.links import MQTT, LinkPath, area_of
 from distced.simulations.network.transport.packet_sizes import ACKNOWLEDGEMENT, message_size
-from distced.simulations.network.transport.sessions import Control, Session
-from distced.simulations.network.transport.ways import MQTT
-
-if TYPE_CHECKING:
-    from distced.simulations.network.network import Network
+from distced.simulations.network.transport.trace import Trace
+from distced.simulations.network.transport.virtual_time import VirtualTime
 
 
-class Server:
+class ControlPacket(Enum):
+    """Packets of connections themselves, without a payload."""
+
+    CONNECT = "connect"
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+    FAREWELL = "farewell"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicateDeliveries:
+    """Repeated deliveries of messages at QoS 1.
+
+    Attributes:
+        probability: of a second delivery.
+        areas: letters of the areas whose messages may come twice.
+    """
+
+    probability: float = 0.0
+    areas: frozenset[str] = frozenset("ec")
+
+
+class SessionOwner(Protocol):
+    """The participant's side of a session, which outlives it."""
+
+    on: bool
+
+    def uses(self, session: ServerSession) -> bool:
+        """Whether this is its present session."""
+
+    def came(self, session: ServerSession, item: Any) -> None:
+        """Handle a packet from the server."""
+
+    def lost(self, session: ServerSession) -> None:
+        """Handle the loss of the connection."""
+
+
+class ServerSession:
+    """One MQTT connection between a participant and a server, from its opening to its end.
+
+    Attributes:
+        owner: the participant's side.
+        server: the server's side.
+        client: the client id.
+        will: published by the server when the session ends without a farewell.
+        out, back: paths to the server and to the participant.
+        filters: subscriptions, with the QoS asked for.
+        cut_since: instant when a path went down, ns; None while none is down.
+    """
+
+    __slots__ = ("_keepalive", "_time", "back", "client", "cut_since", "filters", "out", "owner", "server", "will")
+
+    def __init__(
+        self,
+        time: VirtualTime,
+        keepalive: int,
+        owner: SessionOwner,
+        server: SimulatedServer,
+        client: str,
+        will: Publish | None,
+    ) -> None:
+        self._time = time
+        self._keepalive = keepalive
+        self.owner = owner
+        self.server = server
+        self.client = client
+        self.will = will
+        self.filters: dict[str, int] = {}
+        self.cut_since: int | None = None
+        self.out: LinkPath
+        self.back: LinkPath
+
+    @property
+    def open(self) -> bool:
+        """Whether one of its ends considers it connected."""
+        return self.owner.uses(self) or self.server.has(self)
+
+    def check_paths(self) -> None:
+        """Detect a path down, or up again, after a change of the links."""
+        down = self.out.down or self.back.down
+        time, keepalive = self._time, self._keepalive
+        if down and self.cut_since is None:
+            since = self.cut_since = time.instant
+            # The participant asks after as long a silence, and waits as long for an answer.
+            time.after(round(keepalive * time.random.uniform(1.0, 2.0)), self._missed_by_participant, since)
+            time.after(keepalive * 3 // 2, self._missed_by_server, since)
+        elif not down and self.cut_since is not None:
+            self.cut_since = None
+            if self.owner.on and self.owner.uses(self) and not self.server.has(self):
+                # The server has closed it meanwhile, which is only known now.
+                time.after(self.back.latency, self.owner.lost, self)
+
+    def _missed_by_participant(self, since: int) -> None:
+        if self.cut_since == since:
+            self.owner.lost(self)
+
+    def _missed_by_server(self, since: int) -> None:
+        if self.cut_since == since:
+            self.server.end(self)
+
+
+class SimulatedServer:
     """An MQTT server.
 
     Attributes:
         home: its name in entries; empty for that of the directory.
-        site: where it is.
+        site: of the topology.
+        name: in the trace.
         up: whether it runs.
-        retained: what it keeps, by topic.
+        retained: retained messages, by topic.
         sessions: the connections it knows, by client.
-        taken, sent: messages from participants and to them so far.
     """
 
-    def __init__(self, network: Network, home: str, site: str) -> None:
-        self._network = network
+    def __init__(
+        self,
+        home: str,
+        site: str,
+        time: VirtualTime,
+        trace: Trace,
+        *,
+        duplicates: DuplicateDeliveries,
+        published: Callable[[str, bytes], object],
+    ) -> None:
+        """`published` is called with the topic and payload of each forwarded message."""
         self.home = home
         self.site = site
         self.name = f"server {site}"
         self.up = True
         self.retained: dict[str, bytes] = {}
-        self.sessions: dict[str, Session] = {}
-        self.taken = 0
-        self.sent = 0
-        # Who has subscribed to each filter, and whom messages of a topic go to, as found out before.
+        self.sessions: dict[str, ServerSession] = {}
+        self._time = time
+        self._trace = trace
+        self._duplicates = duplicates
+        self._published = published
+        # Subscribers of each filter, and the cached receivers of each topic.
         self._tree = MQTTMatcher()  # type: ignore[no-untyped-call]
-        self._by_filter: dict[str, dict[Session, int]] = {}
-        self._known: dict[str, list[tuple[Session, int]]] = {}
+        self._by_filter: dict[str, dict[ServerSession, int]] = {}
+        self._known: dict[str, list[tuple[ServerSession, int]]] = {}
 
-    def has(self, session: Session) -> bool:
-        """Whether it takes a connection as standing."""
+    def has(self, session: ServerSession) -> bool:
+        """Whether the server considers a session connected."""
         return self.sessions.get(session.client) is session
 
-    def take(self, session: Session, item: Any) -> None:
-        """Something has come from a participant."""
-        if item is Control.CONNECT:
+    def take(self, session: ServerSession, item: Any) -> None:
+        """Handle a packet from a participant."""
+        if item is ControlPacket.CONNECT:
             self._connect(session)
             return
         if self.sessions.get(session.client) is not session:
@@ -69,13 +185,12 @@ class Server:
         elif isinstance(item, Unsubscribe):
             self._unsubscribe(session, item.topic_filter)
         else:
-            self.end(session, will=item is Control.CLOSED)
+            self.end(session, will=item is ControlPacket.CLOSED)
 
-    def publish(self, message: Publish, origin: str = "") -> None:
-        """Hand a message on to whom it concerns."""
+    def publish(self, message: Publish) -> None:
+        """Forward a message to its subscribers."""
         topic, payload, qos = message.topic, message.payload, message.qos
-        network = self._network
-        network.watch(self, topic, payload)
+        self._published(topic, payload)
         if message.retain:
             if payload:
                 self.retained[topic] = payload
@@ -86,31 +201,30 @@ class Server:
             known = self._known[topic] = self._receivers(topic)
         if not known:
             return
-        area = network.area(topic)
+        area = area_of(topic)
         sizes = (message_size(topic, len(payload), 0), message_size(topic, len(payload), 1))
-        twice = network.again if qos and area in network.repeats else 0.0
+        duplicates = self._duplicates
+        twice = duplicates.probability if qos and area in duplicates.areas else 0.0
         for session, granted in known:
             level = min(qos, granted)
             sent = (topic, payload, level)
             session.back.send(sent, sizes[level], area)
-            self.sent += 1
-            if twice and level and network.engine.random.random() < twice:
+            if twice and level and self._time.random.random() < twice:
                 session.back.send(sent, sizes[level], area)
-                self.sent += 1
 
-    def end(self, session: Session, *, will: bool = True) -> None:
-        """A connection is over, with what was on its way to the participant."""
+    def end(self, session: ServerSession, *, will: bool = True) -> None:
+        """End a session, with the messages on their way to the participant."""
         if self.sessions.get(session.client) is not session:
             return
         del self.sessions[session.client]
         session.back.open = False
         for topic_filter in list(session.filters):
-            self._unsubscribe(session, topic_filter, tell=False)
+            self._unsubscribe(session, topic_filter, confirm=False)
         if will and session.will is not None:
-            self.publish(session.will, self.name)
+            self.publish(session.will)
 
     def stop(self) -> None:
-        """It is gone, with all it knew; participants find their connections closed."""
+        """Stop, with all state lost; connections of participants are closed."""
         self.up = False
         sessions = list(self.sessions.values())
         self.sessions.clear()
@@ -121,34 +235,32 @@ class Server:
         for session in sessions:
             session.back.open = session.out.open = False
             if session.cut_since is None:
-                self._network.engine.after(session.back.latency, session.connection.lost, session)
+                self._time.after(session.back.latency, session.owner.lost, session)
 
     def start(self) -> None:
-        """It runs again, without a memory."""
+        """Start again without state."""
         self.up = True
 
-    def _connect(self, session: Session) -> None:
+    def _connect(self, session: ServerSession) -> None:
         if not self.up:
-            session.back.send(Control.REFUSED, ACKNOWLEDGEMENT, MQTT)
+            session.back.send(ControlPacket.REFUSED, ACKNOWLEDGEMENT, MQTT)
             return
         before = self.sessions.get(session.client)
         if before is not None:
             self.end(before)
         self.sessions[session.client] = session
-        session.back.send(Control.ACCEPTED, ACKNOWLEDGEMENT, MQTT)
+        session.back.send(ControlPacket.ACCEPTED, ACKNOWLEDGEMENT, MQTT)
 
-    def _take_message(self, session: Session, sent: list[Any]) -> None:
+    def _take_message(self, session: ServerSession, sent: list[Any]) -> None:
         message: Publish = sent[0]
-        engine = self._network.engine
-        self.taken += 1
-        self._network.trace.add(engine.instant, session.client, self.name, message.topic, message.payload)
+        self._trace.add(self._time.instant, session.client, self.name, message.topic, message.payload)
         if message.qos:
             session.back.acknowledge()
             if session.cut_since is None:
-                sent[1] = engine.instant + session.back.latency
-        self.publish(message, session.client)
+                sent[1] = self._time.instant + session.back.latency
+        self.publish(message)
 
-    def _subscribe(self, session: Session, topic_filter: str, qos: int) -> None:
+    def _subscribe(self, session: ServerSession, topic_filter: str, qos: int) -> None:
         session.filters[topic_filter] = qos
         subscribed = self._by_filter.get(topic_filter)
         if subscribed is None:
@@ -156,14 +268,13 @@ class Server:
             self._tree[topic_filter] = subscribed
         subscribed[session] = qos
         self._known.clear()
-        # The participant learns that its filter counts, and then what is kept.
+        # The confirmation comes first, then the retained messages.
         session.back.send(topic_filter, ACKNOWLEDGEMENT, MQTT)
-        for topic in self._kept(topic_filter):
+        for topic in self._retained_for(topic_filter):
             payload = self.retained[topic]
-            self.sent += 1
-            session.back.send((topic, payload, qos), message_size(topic, len(payload), qos), self._network.area(topic))
+            session.back.send((topic, payload, qos), message_size(topic, len(payload), qos), area_of(topic))
 
-    def _unsubscribe(self, session: Session, topic_filter: str, *, tell: bool = True) -> None:
+    def _unsubscribe(self, session: ServerSession, topic_filter: str, *, confirm: bool = True) -> None:
         if session.filters.pop(topic_filter, None) is None:
             return
         subscribed = self._by_filter[topic_filter]
@@ -172,10 +283,10 @@ class Server:
             del self._by_filter[topic_filter]
             del self._tree[topic_filter]  # type: ignore[no-untyped-call]
         self._known.clear()
-        if tell:
+        if confirm:
             session.back.acknowledge()
 
-    def _kept(self, topic_filter: str) -> list[str]:
+    def _retained_for(self, topic_filter: str) -> list[str]:
         """The retained topics that match, in no certain order."""
         if topic_filter[-1] not in "#+" and "+/" not in topic_filter:
             return [topic_filter] if topic_filter in self.retained else []
@@ -186,12 +297,12 @@ class Server:
         else:
             kept = [topic for topic in self.retained if matches(topic_filter, topic)]
         found = list(kept)
-        self._network.engine.random.shuffle(found)
+        self._time.random.shuffle(found)
         return found
 
-    def _receivers(self, topic: str) -> list[tuple[Session, int]]:
-        """Whom a topic goes to, each once, with the greatest QoS that was asked for."""
-        found: dict[Session, int] = {}
+    def _receivers(self, topic: str) -> list[tuple[ServerSession, int]]:
+        """Sessions with a matching filter, each once, with the greatest QoS requested."""
+        found: dict[ServerSession, int] = {}
         for subscribed in self._tree.iter_match(topic):  # type: ignore[no-untyped-call]
             for session, qos in subscribed.items():
                 found[session] = max(qos, found.get(session, 0))

@@ -1,4 +1,4 @@
-"""How many bytes a message takes on a link: MQTT's packets in TCP's segments.
+"""Size of a message on a link, in bytes: MQTT's packets in TCP's segments.
 
 MQTT 5, sections 2.1 and 3.3: a fixed header of one byte and the length in up to four, the topic with its length, an
 identifier at QoS 1, the length of the properties (none are sent), the payload. Each segment of TCP over IPv4 brings
@@ -20,32 +20,32 @@ ACKNOWLEDGEMENT: Final = SEGMENT_HEADERS + 4
 """Bytes of the acknowledgement of a message at QoS 1, and of a subscription."""
 
 HANDSHAKE: Final = 3 * SEGMENT_HEADERS
-"""Bytes with which a TCP connection is opened."""
+"""Bytes of the opening of a TCP connection."""
 
 
 def message_size(topic: str, payload: int, qos: int) -> int:
-    """Bytes of a message with a payload of so many bytes."""
+    """Bytes of a message with a payload of the given size, bytes."""
     rest = 3 + len(topic.encode()) + payload + (2 if qos else 0)
     return segmented(1 + _length(rest) + rest)
 
 
 def subscribe_size(topic_filter: str) -> int:
-    """Bytes of the message that subscribes to a filter, or that ends it."""
+    """Bytes of the message that subscribes to a filter, or unsubscribes."""
     rest = 6 + len(topic_filter.encode())
     return segmented(1 + _length(rest) + rest)
 
 
 def connect_size(client: str, will_topic: str | None) -> int:
-    """Bytes with which a connection is opened: TCP's handshake, and MQTT's greeting with the will."""
+    """Bytes of the opening of a connection: TCP's handshake, and MQTT's CONNECT with the will."""
     rest = 13 + len(client.encode()) + (0 if will_topic is None else 5 + len(will_topic.encode()))
     return HANDSHAKE + segmented(1 + _length(rest) + rest)
 
 
 def segmented(size: int) -> int:
-    """Bytes of a packet with the headers of the segments it travels in."""
+    """Bytes of a packet with the headers of its segments."""
     return size + SEGMENT_HEADERS * -(-size // SEGMENT)
 
 
 def _length(rest: int) -> int:
-    """Bytes that the length of a packet takes."""
+    """Bytes of the length field of a packet."""
     return 1 if rest < 128 else 2 if rest < 16_384 else 3 if rest < 2_097_152 else 4

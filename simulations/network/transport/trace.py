@@ -1,4 +1,4 @@
-"""What a run has delivered, as a digest that tells two runs apart, and as a log to look into.
+"""Trace of a run: all messages delivered, as a digest to compare runs, and as a log to inspect.
 
 The digest goes over every message that a server took and every one that a participant received: instant, from, to,
 topic, payload. Two runs with the same digest are the same run, to the byte.
@@ -13,10 +13,10 @@ from typing import IO
 
 
 class Trace:
-    """A running digest over everything delivered.
+    """A running digest over all messages delivered.
 
     Attributes:
-        messages: how many were delivered, to servers and from them.
+        messages: number delivered, to servers and from them.
     """
 
     __slots__ = ("_digest", "_log", "messages")
@@ -33,7 +33,7 @@ class Trace:
         return self._digest.copy().hexdigest()
 
     def add(self, instant: int, origin: str, target: str, topic: str, payload: bytes) -> None:
-        """A message was delivered."""
+        """Add a delivered message."""
         self.messages += 1
         self._digest.update(f"{instant}\0{origin}\0{target}\0{topic}\0{len(payload)}\0".encode())
         self._digest.update(payload)

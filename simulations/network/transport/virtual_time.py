@@ -1,7 +1,7 @@
-"""Virtual time: a heap of what is to happen, and one seeded random source for everything.
+"""Virtual time: a heap of scheduled calls, and one seeded random source for everything.
 
-Design, section 4: the same objects run live and simulated, and any failure replays from its seed. What happens at the
-same virtual instant happens in the order in which it was arranged, so a run is a function of its seed alone. A process
+Design, section 4: the same objects run live and simulated, and any failure replays from its seed. Calls at the same
+virtual instant are made in the order in which they were scheduled, so a run is a function of its seed alone. A process
 per participant (simpy) was rejected: nodes are sans-I/O and have nothing to wait in, and a plain heap is ten times as
 fast.
 """
@@ -14,13 +14,13 @@ from random import Random
 from typing import Any
 
 
-class Engine:
-    """What is to happen, in the order of virtual time; a `Clock`.
+class VirtualTime:
+    """Scheduled calls in the order of virtual time; a `Clock`.
 
     Attributes:
         instant: the virtual instant, ns since the Unix epoch; never goes back.
-        random: where chance comes from, all of it.
-        steps: how much has happened so far.
+        random: the only random source of a run.
+        steps: calls made so far.
     """
 
     __slots__ = ("_heap", "_number", "instant", "random", "steps")
@@ -37,16 +37,16 @@ class Engine:
         return self.instant
 
     def at(self, instant: int, act: Callable[..., object], *arguments: Any) -> None:
-        """Have something happen at an instant, ns; one that has passed is now."""
+        """Schedule a call at an instant, ns; a past instant is now."""
         self._number += 1
         heappush(self._heap, (instant if instant > self.instant else self.instant, self._number, act, arguments))
 
     def after(self, delay: int, act: Callable[..., object], *arguments: Any) -> None:
-        """Have something happen so many ns from now."""
+        """Schedule a call after a delay, ns."""
         self.at(self.instant + delay, act, *arguments)
 
     def run(self, until: int) -> None:
-        """Let happen what is to happen up to an instant, ns, and that instant come."""
+        """Make the calls that are due up to an instant, ns, and advance to it."""
         heap = self._heap
         steps = 0
         while heap and heap[0][0] <= until:

@@ -1,0 +1,103 @@
+"""`distced demo`: composite events of the Active Office, detected live."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from distced.middleware.cli.output import AsJson, messages, output, print_json
+from distced.simulations.options import MappingOption, NodesOption, RayOption, SeedOption
+
+
+def demo(
+    speed: Annotated[float, typer.Option(metavar="FACTOR", help="Virtual seconds for each second.", min=0.1)] = 60.0,
+    minutes: Annotated[
+        float, typer.Option(metavar="MINUTES", help="Duration in virtual time, minutes.", min=0.1)
+    ] = 60.0,
+    seed: SeedOption = 41,
+    input_: Annotated[
+        Path | None,
+        typer.Option("--input", metavar="FILE", help="Recorded events to replay in place of the Active Office."),
+    ] = None,
+    mapping: MappingOption = None,
+    patterns: Annotated[
+        list[Path] | None,
+        typer.Option("--pattern", metavar="FILE", help="Pattern file in place of both scenarios; repeatable."),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Write events, figures and plots into this folder.", show_default=False),
+    ] = None,
+    nodes: NodesOption = 3,
+    ray: RayOption = True,
+    server: Annotated[
+        str, typer.Option(metavar="KIND|URL", help="MQTT server: auto, mosquitto, amqtt, or the URL of one that runs.")
+    ] = "auto",
+    as_json: AsJson = False,
+) -> int:
+    """Watch composite events being detected: a server, broker nodes, the Active Office, both scenarios.
+
+    Afterwards the same patterns are run over the recorded events in one piece. The exit code is 0 only if what was
+    detected live is the same.
+
+    Examples:
+
+      distced demo
+
+      distced demo --speed 600 --minutes 240 --report reports/demo
+
+      distced demo --input reports/demo/events.jsonl.gz --no-ray
+    """
+    from distced.brokers.live.mqtt_server import start_server
+    from distced.brokers.ray.nodes import LocalNodes, RayNodes
+    from distced.middleware.client.client import Client
+    from distced.simulations.benchmarks.live import quieten
+    from distced.simulations.demo import demo_report as reports
+    from distced.simulations.demo.display import Display
+    from distced.simulations.demo.feed import DemoFeed, OfficeFeed, RecordedFeed
+    from distced.simulations.demo.patterns import questions
+    from distced.simulations.demo.session import DemoSession
+
+    console = messages() if as_json else output()
+    feed: DemoFeed = OfficeFeed(seed, minutes) if input_ is None else RecordedFeed(input_, mapping)
+    asked, derived = questions(feed.types, patterns or [])
+    quieten()
+    with ExitStack() as stack:
+        began = time.perf_counter()
+        with console.status("starting the MQTT server and the broker nodes"):
+            url = server
+            if server in ("auto", "mosquitto", "amqtt"):
+                started = stack.enter_context(start_server(server))  # type: ignore[arg-type]
+                url = started.url
+                console.print(f"MQTT server: {started.kind} at {url}")
+            names = [f"node-{number + 1}" for number in range(nodes)]
+            stack.enter_context(RayNodes(url, names) if ray else LocalNodes(url, names))
+            kind = "Ray actors" if ray else "in this process"
+            client = stack.enter_context(Client(url, name="demo"))
+            client.wait_for_nodes(nodes)
+            session = DemoSession(client, feed, asked, derived, speed)
+            session.prepare()
+        for question, subscription in zip(asked, session.subscriptions, strict=True):
+            console.print(f"{question.name}: detector {subscription.detector} on {subscription.node}")
+        console.print(f"{nodes} broker nodes ({kind}) up after {time.perf_counter() - began:.1f} s\n")
+        began = time.perf_counter()
+        with Display(console, feed, asked, quiet=as_json) as display:
+            try:
+                session.run(display.show)
+            except KeyboardInterrupt:
+                console.print("interrupted: taking stock of what there is")
+            verdict = session.finish()
+            display.show(session.progress)
+        seconds = time.perf_counter() - began
+    if report is not None:
+        reports.write(report, session, verdict, seconds)
+        console.print(f"report in {report}")
+    if as_json:
+        print_json(reports.summary(session, verdict, seconds))
+    else:
+        reports.show(console, session, verdict, seconds)
+    return 0 if verdict.holds else 1

@@ -1,0 +1,156 @@
+"""The fabric of the simulated network: virtual time, links, an MQTT server at each site, and their faults.
+
+Every participant is connected to the server of the directory, and to those of other homes as needed; messages take the
+shortest path through the topology, by latency. The path does not change when a link fails: messages that would cross it
+wait, as TCP's segments do until routing has settled, which is the harder case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import IO
+
+from distced.brokers.core.effects import Note, Publish
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.administration import DeadLetter
+from distced.middleware.wire.codec import decode
+from distced.middleware.wire.topics import ROOT, Area, parse_topic
+from distced.policies.topology.model import Place
+from distced.policies.topology.topology import Topology
+from distced.simulations.network.transport.links import DirectedLink, LinkPath, Links, area_of
+from distced.simulations.network.transport.mqtt_server import (
+    DuplicateDeliveries,
+    ServerSession,
+    SessionOwner,
+    SimulatedServer,
+)
+from distced.simulations.network.transport.trace import Trace
+from distced.simulations.network.transport.virtual_time import VirtualTime
+
+
+class Fabric:
+    """Time, links and servers between participants, and the record of a run.
+
+    Attributes:
+        topology: sites, links, and places of participants.
+        directory: the site of the directory's server.
+        one_home: whether all topics are at home on that server.
+        engine: virtual time, and the random source.
+        links: in both directions.
+        servers: by home.
+        keepalive: silence after which connections are missed, ns.
+        notes: log events of participants: instant, participant, note.
+        letters: the dead letters.
+        trace: digest of all deliveries.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        *,
+        start: int = 0,
+        seed: int = 0,
+        keepalive: int = 30 * SECOND,
+        duplicates: DuplicateDeliveries | None = None,
+        one_home: bool = False,
+        log: IO[str] | None = None,
+    ) -> None:
+        self.topology = topology
+        self.directory = topology.directory
+        self.one_home = one_home
+        self.engine = VirtualTime(start, seed)
+        self.links = Links(topology)
+        self.keepalive = keepalive
+        self.trace = Trace(log)
+        self.notes: list[tuple[int, str, Note]] = []
+        self.letters: list[DeadLetter] = []
+        self.servers = {
+            home: SimulatedServer(
+                home,
+                site,
+                self.engine,
+                self.trace,
+                duplicates=duplicates or DuplicateDeliveries(),
+                published=self._keep_dead_letter,
+            )
+            for site in topology.sites
+            for home in (_home_of(topology, site),)
+        }
+        # Sessions that may still stand at one end.
+        self._sessions: dict[ServerSession, None] = {}
+        self._paths = cache(self._find_paths)
+
+    def home_of(self, site: str) -> str:
+        """The home of topics that are published at a site."""
+        return "" if self.one_home else _home_of(self.topology, site)
+
+    def site_of(self, place: Place) -> str:
+        """The site of a participant."""
+        return self.topology.site_of(place).name
+
+    def server_at(self, site: str) -> SimulatedServer:
+        """The server of a site."""
+        return self.servers[_home_of(self.topology, site)]
+
+    def open_session(
+        self, owner: SessionOwner, server: SimulatedServer, client: str, place: Place, will: Publish | None
+    ) -> ServerSession:
+        """A session of a participant with a server, not yet connected."""
+        session = ServerSession(self.engine, self.keepalive, owner, server, client, will)
+        there, here = self._paths(self.site_of(place), server.site)
+        local = 0 if place.kind == "site" else self.topology.site_of(place).local_latency
+        session.out = LinkPath(self.engine, there, local, 0, lambda item: server.take(session, item))
+        session.back = LinkPath(self.engine, here, 0, local, lambda item: owner.came(session, item))
+        self._sessions[session] = None
+        session.check_paths()
+        return session
+
+    def run(self, duration: int) -> None:
+        """Advance time by a duration, ns."""
+        self.engine.run(self.engine.instant + duration)
+
+    def note(self, participant: str, note: Note) -> None:
+        """Record a log event of a participant."""
+        self.notes.append((self.engine.instant, participant, note))
+
+    def fail(self, links: Iterable[DirectedLink]) -> None:
+        """Take links down."""
+        for each in links:
+            each.fail()
+        self._check_sessions()
+
+    def mend(self, links: Iterable[DirectedLink]) -> None:
+        """End a fault of links; waiting messages continue."""
+        for each in links:
+            each.mend()
+        self._check_sessions()
+
+    def directory_entries(self, kind: str) -> dict[str, bytes]:
+        """Retained entries of a kind on the server of the directory, by name."""
+        below = f"{ROOT}/{Area.DIRECTORY}/{kind}/"
+        retained = self.servers[""].retained
+        return {parse_topic(topic).levels[1]: each for topic, each in retained.items() if topic.startswith(below)}
+
+    def _find_paths(self, site: str, other: str) -> tuple[tuple[DirectedLink, ...], tuple[DirectedLink, ...]]:
+        one, end = Place("site", site), Place("site", other)
+        there, back = self.topology.path(one, end), self.topology.path(end, one)
+        along = self.links.along
+        return along((hop.origin, hop.target) for hop in there.hops), along(
+            (hop.origin, hop.target) for hop in back.hops
+        )
+
+    def _check_sessions(self) -> None:
+        standing = [each for each in self._sessions if each.open]
+        self._sessions = dict.fromkeys(standing)
+        for each in standing:
+            each.check_paths()
+
+    def _keep_dead_letter(self, topic: str, payload: bytes) -> None:
+        if area_of(topic) == "x":
+            self.letters.append(decode(payload, DeadLetter, where=topic))
+
+
+def _home_of(topology: Topology, site: str) -> str:
+    """Name of the server of a site in entries: the name of the site; empty for the site of the directory."""
+    return "" if site == topology.directory else site
