@@ -2,8 +2,8 @@
 
 cayuga-algebra-cesar, section 5.1 and Table 2. One stream of events with four discrete and four continuous attributes,
 uniformly drawn, one a tick. A query is three steps; each asks for two values of discrete attributes, one of them the
-*primary* one that all three steps ask for, and for two ranges of continuous ones. What is asked for is drawn by Zipf's
-law, so that queries have steps in common.
+*primary* one that all three steps ask for, and for two ranges of continuous ones. These values are drawn by Zipf's law,
+so that queries have steps in common.
 
 In the core language the templates are
 
@@ -24,13 +24,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from random import Random
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from distced.detectors.automata.automaton import Automaton
 from distced.detectors.columnar.batch.columns import Batch
 from distced.detectors.compiler import compile_pattern
+from distced.middleware.model.errors import DistcedError
 from distced.middleware.sets.describable import ConditionByType
 from distced.middleware.sets.expressions import (
     FALSE,
@@ -45,6 +46,7 @@ from distced.middleware.sets.expressions import (
 from distced.middleware.sets.expressions import Literal as Constant
 
 Template: TypeAlias = Literal["LinearStat", "LinearDyn", "Filter", "NonDeterministic", "NonDeterministicAgg"]
+TEMPLATES: Final[tuple[Template, ...]] = get_args(Template)
 
 DISCRETE: Final = ("a", "b", "c", "d")
 CONTINUOUS: Final = ("w", "x", "y", "z")
@@ -52,7 +54,7 @@ DOMAIN: Final = 100
 RANGES: Final = 25
 STEPS: Final = 3
 DURATION: Final = 20
-"""Ticks; an event that comes 20 ticks after the first is too late."""
+"""Window, in ticks; an event 20 ticks after the first is too late."""
 
 TEXTS: Final[Mapping[Template, str]] = {
     "LinearStat": "[S where {0}] ; [S where {1} <= S] ; [S where {2} <= S]",
@@ -64,17 +66,17 @@ TEXTS: Final[Mapping[Template, str]] = {
         "~[S where {2}]* [S where {2} set s = s + w]) within 19ns -> Sum(s = s)"
     ),
 }
-"""The templates; the numbers stand for what the steps ask for, the last for the primary value."""
+"""Texts of the templates; the numbers are placeholders for the conditions of steps, the last for the primary value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """What queries and events are drawn by.
+    """Parameters of random queries and events.
 
     Attributes:
         zipf: of the attributes and the values of each step.
         selectivity: the share of the values of a continuous attribute that a range lets through.
-        domain: how many values a discrete attribute has.
+        domain: number of values of a discrete attribute.
     """
 
     template: Template = "Filter"
@@ -86,14 +88,24 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What one query asks for: of each step a condition, and the primary value."""
+    """Values of one query: a condition for each step, and the primary value."""
 
     steps: tuple[Expression, ...]
     primary: Expression
 
 
+def parse_templates(text: str) -> tuple[Template, ...]:
+    """Templates from a text with commas between their names, or `all`."""
+    asked = TEMPLATES if text == "all" else tuple(each.strip() for each in text.split(","))
+    found = tuple(each for each in TEMPLATES if each in asked)
+    if len(found) != len(set(asked)):
+        allowed = f"{', '.join(TEMPLATES)}, or all"
+        raise DistcedError("no such template", given=text, allowed=allowed, where="--templates")
+    return found
+
+
 def queries(parameters: Parameters, count: int) -> Iterator[Query]:
-    """So many queries; the first of them are the same, however many there are."""
+    """The first n queries; they are the same for every n."""
     random = Random(f"{parameters.seed} queries")
     attributes = [_Zipf(len(DISCRETE), parameters.zipf[0]), _Zipf(len(CONTINUOUS), parameters.zipf[0])]
     values = [_Zipf(parameters.domain, each) for each in parameters.zipf]
@@ -124,17 +136,17 @@ def queries(parameters: Parameters, count: int) -> Iterator[Query]:
 
 
 def text_of(query: Query, template: Template) -> str:
-    """The pattern as it would be written."""
+    """The pattern as text."""
     return TEXTS[template].format(*map(format_expression, (*query.steps, query.primary)))
 
 
 def automata(parameters: Parameters, count: int) -> Iterator[Automaton]:
-    """The automata of so many queries, each out of that of the template."""
+    """The automata of n queries, each derived from that of the template."""
     return (automaton for _, automaton in with_automata(parameters, count))
 
 
 def with_automata(parameters: Parameters, count: int) -> Iterator[tuple[Query, Automaton]]:
-    """So many queries with their automata."""
+    """n queries with their automata."""
     marks = [Binary("==", Name(f"step{place}"), Constant(True)) for place in range(STEPS + 1)]
     text = TEXTS[parameters.template].format(*map(format_expression, marks))
     template = compile_pattern(text).automaton
@@ -153,7 +165,7 @@ def with_automata(parameters: Parameters, count: int) -> Iterator[tuple[Query, A
 
 
 def stream(count: int, seed: int = 1, begin: int = 0, domain: int = DOMAIN) -> Batch:
-    """So many events, one a tick, from tick `begin` on."""
+    """n events, one a tick, from tick `begin` on."""
     random = np.random.default_rng(seed)
     attributes: dict[str, object] = {name: random.integers(0, domain, count) for name in DISCRETE}
     attributes |= {name: random.random(count) for name in CONTINUOUS}
@@ -162,7 +174,7 @@ def stream(count: int, seed: int = 1, begin: int = 0, domain: int = DOMAIN) -> B
 
 
 class _Zipf:
-    """Numbers from 0, the k-th with a probability that goes by 1 / k to a power."""
+    """Random numbers from 0 with Zipf's distribution: the k-th has a probability proportional to 1 / k to a power."""
 
     def __init__(self, count: int, power: float) -> None:
         self._sums = list(accumulate(1 / (place + 1) ** power for place in range(count)))
@@ -178,7 +190,7 @@ def _equals(name: str, value: int) -> Expression:
 def _exchanged(
     form: ConditionByType, exchanged: Mapping[Expression, Expression], known: dict[int, ConditionByType]
 ) -> ConditionByType:
-    """A condition of the template with what a query asks for; the same one stays the same."""
+    """A condition of the template with the values of a query; the same object where it stays the same."""
     found = known.get(id(form))
     if found is None:
         by_type = {name: _with(condition, exchanged) for name, condition in form.by_type.items()}

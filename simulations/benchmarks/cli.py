@@ -1,47 +1,59 @@
-"""`distced bench`: what there is to measure, and what one may ask of it."""
+"""`distced bench`: the benchmarks as verbs."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
 from distced.middleware.cli.output import AsJson
+from distced.middleware.model.errors import DistcedError
+from distced.simulations.benchmarks.report import present, progress_bar
+from distced.simulations.options import NodesOption, RayOption, ReportOption, SeedOption, SolverOption
 
 bench = typer.Typer(
     add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="Measure distced against baselines."
 )
 
+EventsOption: TypeAlias = Annotated[int, typer.Option("--events", metavar="N", help="Number of events.", min=1)]
+
+RoundsOption: TypeAlias = Annotated[
+    int, typer.Option("--rounds", metavar="N", help="Rounds of each measurement.", min=1)
+]
+
+MetricsOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--metrics",
+        metavar="NAME,...",
+        help="Some of latency, bandwidth, load, reliability and, for policies, impact; all if empty.",
+    ),
+]
+
 
 @bench.command("seq3")
 def bench_seq3(
-    events: Annotated[int, typer.Option(help="How many events.", min=1)] = 200_000,
-    rounds: Annotated[int, typer.Option(help="How many rounds; the best of each counts.", min=1)] = 3,
-    report: Annotated[Path | None, typer.Option(help="A folder for a plot.")] = None,
-    as_json: AsJson = False,
+    events: EventsOption = 200_000, rounds: RoundsOption = 3, report: ReportOption = None, as_json: AsJson = False
 ) -> int:
-    """A, then B, then C with one key within 5 s: both engines against what is written for it by hand, and DuckDB.
+    """A, then B, then C with one key within 5 s: both engines, programs written for it by hand, and DuckDB.
 
-    What runs in Python is given a million events at most. Ten million events are some 10 s of making them up.
+    The best round of each counts. What runs in Python gets a million events at most. Making ten million events takes
+    some 10 s.
     """
-    from distced.simulations.benchmarks import seq3_report
-    from distced.simulations.benchmarks.report import measuring, present
-    from distced.simulations.benchmarks.seq3 import measure
+    from distced.simulations.benchmarks import seq3
 
-    with measuring() as tell:
-        figures = measure(events, rounds, tell)
-    present(seq3_report, figures, folder=report, as_json=as_json)
-    return 0 if seq3_report.sound(figures) else 1
+    with progress_bar() as on_progress:
+        figures = seq3.measure(events, rounds, on_progress)
+    return present(seq3.report(figures), report, as_json=as_json)
 
 
 @bench.command("plan")
 def bench_plan(
-    atoms: Annotated[int, typer.Option(help="Atoms of each pattern.", min=10)] = 100,
-    catalogue: Annotated[int, typer.Option(help="Sub-patterns in the catalogue.", min=10)] = 10_000,
-    rounds: Annotated[int, typer.Option(help="Rounds of each plan.", min=1)] = 20,
-    seed: Annotated[int, typer.Option(help="The seed of the patterns.")] = 1,
-    report: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
+    atoms: Annotated[int, typer.Option(metavar="N", help="Atoms of each pattern.", min=10)] = 100,
+    catalogue: Annotated[int, typer.Option(metavar="N", help="Sub-patterns in the catalogue.", min=10)] = 10_000,
+    rounds: RoundsOption = 20,
+    seed: SeedOption = 1,
+    report: ReportOption = None,
     as_json: AsJson = False,
 ) -> int:
     """Plan a large pattern against a catalogue of detectors, three shapes of pattern, none to many reused.
@@ -49,118 +61,115 @@ def bench_plan(
     The baselines are compiling the same pattern, and naming each of its sub-patterns to look it up. The exit code is 1
     where a detector is reused that detects something else.
     """
-    from distced.simulations.benchmarks import plan_report
-    from distced.simulations.benchmarks.plan import measure
-    from distced.simulations.benchmarks.report import measuring, present
+    from distced.simulations.benchmarks import plan
 
-    with measuring(catalogue) as tell:
-        figures = measure(atoms, catalogue, rounds, seed, tell)
-    present(plan_report, figures, folder=report, as_json=as_json)
-    return 0 if figures.sound else 1
+    with progress_bar(catalogue) as on_progress:
+        figures = plan.measure(atoms, catalogue, rounds, seed, on_progress)
+    return present(plan.report(figures), report, as_json=as_json)
 
 
 @bench.command("place")
 def bench_place(
-    detectors: Annotated[int, typer.Option(help="How many detectors run.", min=1)] = 1_000,
-    nodes: Annotated[int, typer.Option(help="On how many broker nodes.", min=2)] = 100,
-    rounds: Annotated[int, typer.Option(help="Rounds of each policy.", min=1)] = 20,
-    seed: Annotated[int, typer.Option(help="The seed of the deployment and the patterns.")] = 1,
-    report: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
+    detectors: Annotated[int, typer.Option(metavar="N", help="Number of running detectors.", min=1)] = 1_000,
+    nodes: NodesOption = 100,
+    rounds: RoundsOption = 20,
+    seed: SeedOption = 1,
+    report: ReportOption = None,
     as_json: AsJson = False,
 ) -> int:
-    """Place one more detector where a thousand run, under each named policy; and what a whole node pays to decide.
+    """Place one more detector where a thousand run, under each named policy; and the cost of a node's decision.
 
-    The baseline is a situation that is made anew from the directory each time.
+    The baseline is a situation that is made again from the directory each time.
     """
-    from distced.simulations.benchmarks import place_report
-    from distced.simulations.benchmarks.place import measure
-    from distced.simulations.benchmarks.report import measuring, present
+    from distced.simulations.benchmarks import place
 
-    with measuring(detectors) as tell:
-        figures = measure(detectors, nodes, rounds, seed, tell)
-    present(place_report, figures, folder=report, as_json=as_json)
-    return 0
+    with progress_bar(detectors) as on_progress:
+        figures = place.measure(detectors, _at_least(2, nodes), rounds, seed, on_progress)
+    return present(place.report(figures), report, as_json=as_json)
 
 
 @bench.command("placement")
 def bench_placement(
-    instances: Annotated[int, typer.Option(help="How many instances.", min=1)] = 50,
-    nodes: Annotated[int, typer.Option(help="How many nodes they have at the most.", min=5)] = 200,
-    seed: Annotated[int, typer.Option(help="The seed of the first instance; each further one has the next.")] = 0,
-    metrics: Annotated[
-        str, typer.Option(help="bandwidth, latency, load, reliability: some, apart by commas; all if empty.")
-    ] = "",
-    solver: Annotated[float, typer.Option(help="Seconds that the solver may take for each optimum.", min=0.1)] = 10.0,
-    report: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
+    instances: Annotated[int, typer.Option(metavar="N", help="Number of random instances.", min=1)] = 50,
+    nodes: NodesOption = 200,
+    seed: SeedOption = 0,
+    metrics: MetricsOption = "",
+    solver: SolverOption = 10.0,
+    report: ReportOption = None,
     as_json: AsJson = False,
 ) -> int:
-    """How far the placements of the named policies are from the optimum, on networks by chance.
+    """Distance of the placements of the named policies from the optimum, on random networks.
 
-    The optimum is that of a mixed-integer programme. The exit code is 1 where the best heuristic is more than 2 % from
-    it at the median.
+    The optimum is that of a mixed-integer programme. --nodes is the greatest number an instance has; the seed counts up
+    from instance to instance. The exit code is 1 where the best heuristic is more than 2 % from the optimum at the
+    median.
     """
-    from distced.simulations.benchmarks import placement_report
-    from distced.simulations.benchmarks.placement import measure
-    from distced.simulations.benchmarks.report import measuring, present
+    from distced.simulations.benchmarks import placement
     from distced.simulations.placement.evaluation import parse_metrics
 
-    wanted = parse_metrics(metrics)
-    with measuring(instances, remaining=True) as tell:
-        figures = measure(instances, nodes, seed, wanted, solver, tell)
-    present(placement_report, figures, folder=report, as_json=as_json)
-    return 0 if figures.holds else 1
+    chosen = parse_metrics(metrics)
+    with progress_bar(instances, remaining=True) as on_progress:
+        figures = placement.measure(instances, _at_least(5, nodes), seed, chosen, solver, on_progress)
+    return present(placement.report(figures), report, as_json=as_json)
 
 
 @bench.command("prediction")
 def bench_prediction(
-    networks: Annotated[int, typer.Option(help="How many networks.", min=1)] = 10,
-    seed: Annotated[int, typer.Option(help="The seed of the first network; each further one has the next.")] = 0,
-    report: Annotated[Path | None, typer.Option(help="A folder for a plot.")] = None,
+    networks: Annotated[int, typer.Option(metavar="N", help="Number of random networks.", min=1)] = 10,
+    seed: SeedOption = 0,
+    report: ReportOption = None,
     as_json: AsJson = False,
 ) -> int:
-    """What placement analysis predicts of links, beside what the simulator measures, on networks by chance.
+    """Traffic of links as placement analysis predicts it and as the simulator measures it, on random networks.
 
-    On each network detectors are placed by three policies and as the solver says, by what is counted of what is
-    published. The exit code is 1 where a link carries more or less than predicted by a tenth.
+    On each network detectors are placed by three policies and by the solver, from counts of the published events. The
+    seed counts up from network to network. The exit code is 1 where a link carries more or less than predicted by a
+    tenth.
     """
-    from distced.simulations.benchmarks import prediction_report
-    from distced.simulations.benchmarks.prediction import OPTIMUM, POLICIES, measure
-    from distced.simulations.benchmarks.report import measuring, present
+    from distced.simulations.benchmarks import prediction
 
-    with measuring(networks * len((*POLICIES, OPTIMUM)), remaining=True) as tell:
-        figures = measure(networks, seed, tell)
-    present(prediction_report, figures, folder=report, as_json=as_json)
-    return 0 if figures.holds else 1
+    placements = networks * len((*prediction.POLICIES, prediction.OPTIMUM))
+    with progress_bar(placements, remaining=True) as on_progress:
+        figures = prediction.measure(networks, seed, on_progress)
+    return present(prediction.report(figures), report, as_json=as_json)
 
 
 @bench.command("patterns")
 def bench_patterns(
     templates: Annotated[
-        str, typer.Option(help="LinearStat, LinearDyn, Filter, NonDeterministic, NonDeterministicAgg: some, or all.")
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            help="Some of LinearStat, LinearDyn, Filter, NonDeterministic, NonDeterministicAgg, or all.",
+        ),
     ] = "Filter",
-    patterns: Annotated[
-        str, typer.Option(help="How many patterns, several numbers apart by commas.")
-    ] = "10000,20000,50000,100000",
-    events: Annotated[int, typer.Option(help="How many events.", min=1)] = 100_000,
+    patterns: Annotated[str, typer.Option(metavar="N,...", help="Numbers of patterns.")] = "10000,20000,50000,100000",
+    events: EventsOption = 100_000,
     vary: Annotated[
-        str, typer.Option(help="With the largest number of patterns: zipf (0.8 to 1.4) or selectivity (0.5 to 0.9).")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Vary zipf (0.8 to 1.4) or selectivity (0.5 to 0.9) with the greatest number of patterns.",
+            show_default=False,
+        ),
     ] = "",
     merging: Annotated[
         bool, typer.Option("--without-merging/--no-without-merging", help="Measure without shared states, too.")
     ] = True,
     without: Annotated[
-        int, typer.Option(help="Up to so many patterns measure without any indexes, too; 0 for never.", min=0)
+        int, typer.Option(metavar="N", help="Greatest number of patterns measured without indexes; 0 for none.", min=0)
     ] = 20_000,
-    report: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
+    report: ReportOption = None,
     as_json: AsJson = False,
 ) -> int:
     """Cayuga's technical benchmark: many patterns of three steps over one stream, in one pass of the columnar engine.
 
     In three variants: with indexes, without merging (patterns that begin alike share no states), and without any (every
-    event is held to every pattern). The baseline, predicates alone, only tells which first steps an event satisfies.
+        event is checked against every pattern). The baseline, predicates alone, only determines the first steps an
+        event satisfies.
 
     100,000 patterns are added in a minute, and take two gigabytes; half of it with --no-without-merging. The exit code
-    is 1 where variants differ in what they find.
+    is 1 where numbers of matches differ between variants.
 
     Examples:
 
@@ -170,158 +179,170 @@ def bench_patterns(
 
       distced bench patterns --vary zipf --patterns 100000 --report reports
     """
-    from distced.detectors.runtime.engines import chosen
+    _need_columnar()
+    from distced.simulations.benchmarks import patterns as benchmark
+    from distced.simulations.benchmarks.cayuga_queries import parse_templates
 
-    chosen("columnar", 0)
-    from distced.simulations.benchmarks import patterns_report
-    from distced.simulations.benchmarks.options import numbers, parse_templates, parse_vary
-    from distced.simulations.benchmarks.patterns import measure_all
-    from distced.simulations.benchmarks.report import measuring, present
-
-    asked, counts = parse_templates(templates), numbers(patterns, "--patterns")
-    with measuring(counts[-1]) as tell:
+    asked, counts = parse_templates(templates), _numbers(patterns, "--patterns")
+    if vary not in benchmark.VARIED:
+        raise DistcedError("nothing to vary", given=vary, allowed=", ".join(benchmark.VARIED[1:]), where="--vary")
+    with progress_bar(counts[-1]) as on_progress:
         figures = list(
-            measure_all(asked, counts, events, vary=parse_vary(vary), merging=merging, without=without, watch=tell)
+            benchmark.measure_all(
+                asked, counts, events, vary=vary, merging=merging, without=without, on_progress=on_progress
+            )
         )
-    present(patterns_report, figures, folder=report, as_json=as_json)
-    return 0 if patterns_report.sound(figures) else 1
+    return present(benchmark.report(figures), report, as_json=as_json)
 
 
 @bench.command("instances")
 def bench_instances(
-    instances: Annotated[str, typer.Option(help="How many, several numbers apart by commas.")] = (
+    instances: Annotated[str, typer.Option(metavar="N,...", help="Numbers of live instances.")] = (
         "100,1000,10000,100000,1000000"
     ),
-    events: Annotated[int, typer.Option(help="How many events.", min=1)] = 500_000,
-    report: Annotated[Path | None, typer.Option(help="A folder for a plot.")] = None,
+    events: EventsOption = 500_000,
+    report: ReportOption = None,
     as_json: AsJson = False,
 ) -> int:
-    """What a live instance takes in memory, and how fast events are with so many of them, on both engines."""
-    from distced.detectors.runtime.engines import chosen
+    """Memory of a live instance, and the rate of events with many of them, on both engines."""
+    _need_columnar()
+    from distced.simulations.benchmarks import instances as benchmark
 
-    chosen("columnar", 0)
-    from distced.simulations.benchmarks import instances_report
-    from distced.simulations.benchmarks.instances import measure
-    from distced.simulations.benchmarks.options import numbers
-    from distced.simulations.benchmarks.report import measuring, present
-
-    with measuring() as tell:
-        figures = list(measure(numbers(instances, "--instances"), events, tell))
-    present(instances_report, figures, folder=report, as_json=as_json)
-    return 0
+    with progress_bar() as on_progress:
+        figures = list(benchmark.measure(_numbers(instances, "--instances"), events, on_progress))
+    return present(benchmark.report(figures), report, as_json=as_json)
 
 
 @bench.command("replay")
 def bench_replay(
-    events: Annotated[int, typer.Option(help="How many events.", min=1000)] = 10_000_000,
-    cores: Annotated[int, typer.Option(help="How many cores.", min=1)] = 2,
-    seed: Annotated[int, typer.Option(help="Of the events.")] = 1,
-    report: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
+    events: EventsOption = 10_000_000,
+    cores: Annotated[int, typer.Option(metavar="N", help="Number of processor cores.", min=1)] = 2,
+    seed: SeedOption = 1,
+    report: ReportOption = None,
     as_json: AsJson = False,
 ) -> int:
     """Replay of a history on Spark, beside Spark's own passes over the same events.
 
-    Held to what Spark needs by itself to read, repartition and sort them, and to its mapInArrow; each pass in processes
-    of its own, which are held to their cores, and once before that is not counted.
+    Compared with the time Spark needs to read, repartition and sort them, and with its mapInArrow. Each pass has
+    processes of its own, bound to their cores, and runs once before without being counted. At least 1000 events.
 
     Example:
 
       distced bench replay --events 1000000
     """
-    from distced.simulations.benchmarks import replay_report
-    from distced.simulations.benchmarks.replay import measure
-    from distced.simulations.benchmarks.report import measuring, present
+    from distced.simulations.benchmarks import replay
 
-    with measuring() as tell:
-        figures = measure(events, cores, seed, tell)
-    present(replay_report, figures, folder=report, as_json=as_json)
-    return 0
+    with progress_bar() as on_progress:
+        figures = replay.measure(_at_least(1_000, events), cores, seed, on_progress)
+    return present(replay.report(figures), report, as_json=as_json)
 
 
 @bench.command("policies")
 def bench_policies(
-    scenarios: Annotated[int, typer.Option(help="How many scenarios.", min=1)] = 200,
-    seed: Annotated[int, typer.Option(help="The seed of the first scenario; each further one has the next.")] = 0,
-    metrics: Annotated[
-        str, typer.Option(help="latency, bandwidth, impact, load, reliability: some, apart by commas; all if empty.")
-    ] = "",
-    processes: Annotated[int, typer.Option(help="How many scenarios run at once.", min=1)] = 1,
-    report: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
+    scenarios: Annotated[int, typer.Option(metavar="N", help="Number of random scenarios.", min=1)] = 200,
+    seed: SeedOption = 0,
+    metrics: MetricsOption = "",
+    processes: Annotated[int, typer.Option(metavar="N", help="Number of scenarios that run at once.", min=1)] = 1,
+    report: ReportOption = None,
     as_json: AsJson = False,
 ) -> int:
-    """The named distribution policies against one another, on the simulated network: each at what it is called after.
+    """The named distribution policies against one another, on the simulated network: each at its own metric.
 
-    All scenarios are made by chance, and each runs under every policy. The exit code is 1 where a policy is best at its
-    own metric in fewer than 95 % of them.
+    All scenarios are random, and each runs under every policy; the seed counts up from scenario to scenario. The exit
+    code is 1 where a policy is best at its own metric in fewer than 95 % of them.
     """
-    from distced.simulations.benchmarks.report import measuring, present
-    from distced.simulations.experiments import comparison_report as policies_report
+    from distced.simulations.benchmarks import policies
     from distced.simulations.experiments.comparison import compare_many
 
-    wanted = policies_report.parse_metrics(metrics)
+    chosen = policies.parse_metrics(metrics)
     compared = []
-    with measuring(scenarios, remaining=True) as tell:
-        for done, each in enumerate(compare_many(range(seed, seed + scenarios), wanted, processes), 1):
+    with progress_bar(scenarios, remaining=True) as on_progress:
+        for done, each in enumerate(compare_many(range(seed, seed + scenarios), chosen, processes), 1):
             compared.append(each)
-            tell("scenarios", done)
-    found = policies_report.standings(compared)
-    present(policies_report, found, folder=report, as_json=as_json)
-    return 0 if found.holds else 1
+            on_progress("scenarios", done)
+    return present(policies.report(policies.standings(compared)), report, as_json=as_json)
 
 
 @bench.command("live")
 def bench_live(
-    events: Annotated[int, typer.Option(help="Events a round.", min=1_000)] = 60_000,
-    rounds: Annotated[int, typer.Option(help="Rounds of each receiver.", min=1)] = 3,
-    seconds: Annotated[float, typer.Option(help="Seconds at 1,000 events/s, for the delays.", min=1.0)] = 5.0,
-    report: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
+    events: EventsOption = 60_000,
+    rounds: RoundsOption = 3,
+    seconds: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Duration of the delay measurement at 1,000 events/s, s.", min=1.0)
+    ] = 5.0,
+    report: ReportOption = None,
     as_json: AsJson = False,
 ) -> int:
-    """A broker node against a bare paho subscriber to the same topic: rate, delay, larger frames, profile."""
+    """A broker node against a bare paho subscriber to the same topic: rate, delay, larger frames, profile.
+
+    The events are those of a round, at least 1000.
+    """
     from distced.middleware.cli.output import messages
-    from distced.simulations.benchmarks import live_report
-    from distced.simulations.benchmarks.live import measure
-    from distced.simulations.benchmarks.report import present
+    from distced.simulations.benchmarks import live
 
     with messages().status("measuring, for a minute or two"):
-        figures = measure(events, rounds, seconds=seconds)
-    present(live_report, figures, folder=report, as_json=as_json)
-    return 0
+        figures = live.measure(_at_least(1_000, events), rounds, seconds=seconds)
+    return present(live.report(figures), report, as_json=as_json)
 
 
 @bench.command("migrate")
 def bench_migrate(
-    moves: Annotated[int, typer.Option(help="How many moves.", min=1)] = 20,
-    nodes: Annotated[int, typer.Option(help="How many broker nodes.", min=2)] = 3,
-    sites: Annotated[int, typer.Option(help="At how many sites, each with a server of its own.", min=1)] = 1,
-    pace: Annotated[int, typer.Option(help="Events a second.", min=10)] = 1_000,
-    waiting: Annotated[int, typer.Option(help="Instances that the detector carries.", min=0)] = 1_000,
-    ray: Annotated[bool, typer.Option(help="Run the nodes as Ray actors, or in this process.")] = True,
-    seed: Annotated[int, typer.Option(help="The seed of the time between moves.")] = 1,
-    report: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
+    moves: Annotated[int, typer.Option(metavar="N", help="Number of moves.", min=1)] = 20,
+    nodes: NodesOption = 3,
+    sites: Annotated[int, typer.Option(metavar="N", help="Number of sites, each with a server.", min=1)] = 1,
+    pace: Annotated[int, typer.Option(metavar="RATE", help="Rate of events, events/s.", min=10)] = 1_000,
+    waiting: Annotated[int, typer.Option(metavar="N", help="Live instances of the detector.", min=0)] = 1_000,
+    ray: RayOption = True,
+    seed: SeedOption = 1,
+    report: ReportOption = None,
     as_json: AsJson = False,
 ) -> int:
-    """Move a detector between nodes while it detects: how long the subscriber waits, and whether it gets everything.
+    """Move a detector between nodes while it detects: delays at the subscriber, and completeness of its notifications.
 
-    The baseline is the same run between the moves. The exit code is 1 where a move does not come about, or a
-    notification is lost, doubled or wrong.
+    The baseline is the same run between the moves. The exit code is 1 where a move fails, or a notification is lost,
+    doubled or wrong.
     """
     from distced.middleware.cli.logs import configure_logging
-    from distced.simulations.benchmarks import migrate_report
-    from distced.simulations.benchmarks.migrate import measure
-    from distced.simulations.benchmarks.report import measuring, present
+    from distced.simulations.benchmarks import migrate
 
     configure_logging()
-    with measuring(moves) as tell:
-        figures = measure(
+    with progress_bar(moves) as on_progress:
+        figures = migrate.measure(
             moves,
             ray=ray,
-            nodes=nodes,
+            nodes=_at_least(2, nodes),
             sites=sites,
             pace=pace,
             waiting=waiting,
             seed=seed,
-            tell=lambda done: tell("moving", done),
+            on_progress=on_progress,
         )
-    present(migrate_report, figures, folder=report, as_json=as_json)
-    return 0 if figures.sound else 1
+    return present(migrate.report(figures), report, as_json=as_json)
+
+
+def _numbers(text: str, option: str) -> list[int]:
+    """Whole numbers from 1 with commas between them, in order."""
+    try:
+        counts = [int(each) for each in text.split(",")]
+    except ValueError:
+        counts = []
+    if not counts or min(counts) < 1:
+        raise DistcedError("not whole numbers", given=text, allowed="numbers from 1, commas between", where=option)
+    return sorted(set(counts))
+
+
+def _at_least(least: int, given: int) -> int:
+    """Check that a benchmark has the number of nodes or events it needs."""
+    if given < least:
+        raise DistcedError("too few for this benchmark", given=given, allowed=f"from {least:,}")
+    return given
+
+
+def _need_columnar() -> None:
+    """Refuse to run without the columnar engine, and announce its compilation where it is compiled first."""
+    from distced.detectors.runtime.engines import notice
+    from distced.middleware.cli.output import messages
+
+    note = notice("columnar")
+    if note is not None:
+        messages().print(note)

@@ -1,4 +1,4 @@
-"""`distced bench instances`: what a live instance takes in memory, and how fast events are with many of them.
+"""`distced bench instances`: memory of a live instance, and rate of events with many of them.
 
 One pattern, `[A] ; [B] by k`, and as many keys as there are to be instances: one A for each, and then events of random
 keys, half of them A and half B, so that about half of the keys wait at any time. The baseline is the stepwise engine on
@@ -10,27 +10,30 @@ from __future__ import annotations
 import gc
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
 
 from distced.detectors.columnar.batch.columns import Batch
-from distced.detectors.columnar.looping import Loop
+from distced.detectors.columnar.loop import Loop
 from distced.detectors.compiler import compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.events import Event
+from distced.simulations.benchmarks.report import OnProgress, Report, ReportTable, ignore_progress, number_columns
+from distced.simulations.plots import bars
 
 TEXT: Final = "[A] ; [B] by k"
 BATCH: Final = 50_000
 STEPWISE_MOST: Final = 100_000
-"""So many instances at most the stepwise engine is given."""
+"""Greatest number of instances the stepwise engine is measured with."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """So many live instances.
+class InstanceFigure:
+    """Memory and rate with a number of live instances.
 
     Attributes:
         used: bytes in use for each: rows, links of chains, buckets.
@@ -47,11 +50,11 @@ class Kept:
     stepwise_rate: float | None
 
 
-def measure(counts: list[int], events: int, watch: Callable[[str], None] = lambda _: None) -> Iterator[Kept]:
+def measure(counts: list[int], events: int, on_progress: OnProgress = ignore_progress) -> Iterator[InstanceFigure]:
     """The figures with each of these numbers of instances."""
     compiled = compile_pattern(TEXT)
     for count in counts:
-        watch(f"{count:,} instances")
+        on_progress(f"{count:,} instances")
         loop = Loop([compiled.automaton])
         for start in range(0, count, BATCH):
             keys = np.arange(start, min(start + BATCH, count))
@@ -65,7 +68,7 @@ def measure(counts: list[int], events: int, watch: Callable[[str], None] = lambd
             loop.feed(batch)
         rate = events / (time.perf_counter() - began)
         beside = _stepwise(count, types, keys) if count <= STEPWISE_MOST else (None, None)
-        yield Kept(count, used, allocated, rate, *beside)
+        yield InstanceFigure(count, used, allocated, rate, *beside)
 
 
 def _batch(types: np.ndarray, keys: np.ndarray, first: int) -> Batch:  # type: ignore[type-arg]
@@ -74,7 +77,7 @@ def _batch(types: np.ndarray, keys: np.ndarray, first: int) -> Batch:  # type: i
 
 
 def _stepwise(count: int, types: np.ndarray, keys: np.ndarray) -> tuple[float, float]:  # type: ignore[type-arg]
-    """The memory of an instance, that of its event left out, and the rate."""
+    """Memory of an instance without its event, and the rate."""
     first = [Event("A", at, at, "s", at, {"k": at}) for at in range(count)]
     some = min(len(types), BATCH)
     drawn = zip(types[:some].tolist(), keys[:some].tolist(), strict=True)
@@ -89,3 +92,19 @@ def _stepwise(count: int, types: np.ndarray, keys: np.ndarray) -> tuple[float, f
     began = time.perf_counter()
     engine.feed(rest)
     return used, some / (time.perf_counter() - began)
+
+
+def report(figures: Sequence[InstanceFigure]) -> Report:
+    """The figures as a report."""
+    table = ReportTable(
+        number_columns(
+            ",.0f", "instances", "bytes each", "allocated", "events/s", "stepwise: bytes each", "stepwise: events/s"
+        ),
+        [
+            (each.instances, each.used, each.allocated, each.rate, each.stepwise_used, each.stepwise_rate)
+            for each in figures
+        ],
+    )
+    rates = [(f"{each.instances:,}", each.rate) for each in figures]
+    plot = partial(bars, rates, title="events by live instances, columnar engine", unit="events/s")
+    return Report("instances", figures, [table], plots={"instances.svg": plot})

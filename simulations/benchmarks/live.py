@@ -14,7 +14,9 @@ import logging
 import multiprocessing as mp
 import threading
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -27,6 +29,8 @@ from distced.middleware.model.event_types import event_type
 from distced.middleware.model.events import Event
 from distced.middleware.wire.frames import decode, encode
 from distced.middleware.wire.topics import event_topic
+from distced.simulations.benchmarks.report import Cell, Column, Report, ReportTable, number_columns
+from distced.simulations.plots import bars, histogram
 
 SOURCE: Final = "bench"
 TYPE: Final = event_type("Reading", {"key": "number", "value": "number"})
@@ -35,12 +39,12 @@ ALL: Final = "[Reading]"
 BEST_EFFORT: Final = QualityOfService(detection="best-effort")
 PATIENCE: Final = 60.0
 PACED: Final = 10_000
-"""Rounds of up to this many events are those in which delays are taken."""
+"""Greatest number of events of a round that measures delays."""
 
 
 @dataclass
 class LiveFigures:
-    """What was measured.
+    """Results of the benchmark.
 
     Attributes:
         rates: events a second, for each receiver and frame size, a figure a round.
@@ -92,7 +96,7 @@ def measure(
 
 
 def _round(url: str, target: Any, count: int, frame: int, pace: int) -> tuple[int, float, Any]:
-    """One publisher, one receiver: how many events arrived, at what rate, and what else the receiver tells."""
+    """One round of a publisher and a receiver: number of events arrived, rate, and other figures of the receiver."""
     context = mp.get_context("spawn")
     ready, answer = context.Event(), context.Queue()
     receiver = context.Process(target=target, args=(url, count, frame, ready, answer), daemon=False)
@@ -175,7 +179,7 @@ def _elapsed(times: list[float]) -> float:
 
 
 def _await_quiet(progress: Any, done: Any) -> None:
-    """Wait until everything has come, or nothing more comes."""
+    """Wait until everything has arrived, or nothing more arrives."""
     last, since = -1, time.monotonic()
     while not done():
         time.sleep(0.02)
@@ -241,7 +245,7 @@ def _host(url: str, stop: Any) -> None:
 
 
 def _node_delays(url: str, count: int, frame: int, ready: Any, answer: Any) -> None:
-    """The node has a process of its own, as it has when Ray runs it; this one is the subscriber's."""
+    """Delays with the node in a process of its own, as on Ray; this process is the subscriber's."""
     context = mp.get_context("spawn")
     stop = context.Event()
     host = context.Process(target=_host, args=(url, stop), daemon=True)
@@ -269,7 +273,7 @@ def _node_delays(url: str, count: int, frame: int, ready: Any, answer: Any) -> N
 
 
 def quieten() -> None:
-    """Log warnings only: what nodes do is not what is to be seen here."""
+    """Log warnings only."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
 
 
@@ -294,3 +298,54 @@ def _no_delay(_client: object, _userdata: object, sock: Any) -> None:
     import socket
 
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def report(figures: LiveFigures) -> Report:
+    """The figures as a report."""
+    rates: list[Sequence[Cell]] = []
+    for frame in sorted({frame for _, frame in figures.rates}):
+        bare, node = figures.best("bare", frame), figures.best("node", frame)
+        rates.append((frame, bare, node, node / bare, figures.lost["bare", frame], figures.lost["node", frame]))
+    delays: list[Sequence[Cell]] = [
+        (what, *(figures.percentile(receiver, share) * 1000 for share in (0.5, 0.99)))
+        for receiver, what in (("bare", "bare paho callback"), ("node", "detected, at the subscriber"))
+    ]
+    above = (figures.percentile("node", 0.99) - figures.percentile("bare", 0.99)) * 1000
+    rounds = [(f"{receiver}, {frame} a message", max(each)) for (receiver, frame), each in figures.rates.items()]
+    plots: dict[str, Callable[[], str]] = {
+        "live-rates.svg": partial(bars, rounds, title="Events a second", unit="events/s")
+    }
+    for receiver, seconds in figures.delays.items():
+        plots[f"live-delay-{receiver}.svg"] = partial(
+            histogram, [each * 1000 for each in seconds], title=f"Delay, {receiver}", unit="ms"
+        )
+    return Report(
+        "live",
+        {"rates": figures.rates, "lost": figures.lost},
+        [
+            ReportTable(
+                (
+                    Column("events a message", format=","),
+                    *number_columns(",.0f", "bare paho", "broker node", unit="events/s"),
+                    Column("of bare", format=".0%"),
+                    *number_columns(",", "lost, bare", "lost, node"),
+                ),
+                rates,
+                "rates",
+            ),
+            ReportTable(
+                (Column("delay at 1,000 events/s"), *number_columns(".2f", "p50", "p99", unit="ms")), delays, "delays"
+            ),
+            ReportTable(
+                (
+                    Column("events a message", format=","),
+                    Column("a node's own time", "s", ".3f"),
+                    Column("function, under the profiler"),
+                ),
+                [(frame, own, name) for frame, profile in figures.profiles.items() for name, own in profile],
+                "profile",
+            ),
+        ],
+        [f"p99 above bare: {above:.2f} ms"],
+        plots=plots,
+    )

@@ -1,16 +1,16 @@
-"""`distced bench migrate`: a detector moves from node to node while it detects, and somebody listens.
+"""`distced bench migrate`: a detector moves from node to node while it detects, with a subscriber connected.
 
 A source in a process of its own publishes events at a steady pace, each with its watermark. Every other one completes a
 match with one from some time ago, so that the detector carries as many instances as are asked for and has news every
 other event. While the notifications come, the detector is moved around the nodes. The pause of a move is the longest
 time without a notification while it went on, beyond the usual gap; the baseline is the longest such time in as long a
-stretch of the same run just before, with no move in it. What arrived is compared with what was published: each match
-has to have come once.
+stretch of the same run just before, with no move in it. Arrivals are compared with the published events: each match has
+to arrive once.
 
 There may be several sites, each with a server of its own: then the nodes are spread over them, the subscriber is at the
 first, with the directory, and the source at the last, so that moves take the detector from site to site.
 
-A second connection looks on: when the nodes took the steps of each move, and how large the state was.
+A second connection observes the instants of the steps of each move, and the size of the state.
 """
 
 from __future__ import annotations
@@ -20,24 +20,38 @@ import threading
 import time
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from math import ceil
 from random import Random
 from statistics import median
 from typing import Any, Final
 
-from distced.brokers.cli.node_locations import Seat
+from distced.brokers.core.node_location import NodeLocation
 from distced.brokers.live.mqtt_server import start_server
-from distced.brokers.ray.local_sites import SitesHere
+from distced.brokers.ray.local_sites import LocalSites
 from distced.middleware.bus import Bus
 from distced.middleware.cli.logs import configure_logging
 from distced.middleware.client.client import Client
 from distced.middleware.client.subscription import Subscription
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.timestamps import SECOND
-from distced.middleware.wire.directory_entries import DetectorEntry, Move, decode, encode
+from distced.middleware.wire.administration import MoveRequest
+from distced.middleware.wire.codec import decode, encode
+from distced.middleware.wire.directory_entries import DetectorEntry
 from distced.middleware.wire.topics import Area, administration_topic, area_filter, directory_topic, parse_topic
+from distced.simulations.benchmarks.report import (
+    Column,
+    OnProgress,
+    Report,
+    ReportTable,
+    ignore_progress,
+    number_columns,
+)
+from distced.simulations.plots import bars, histogram
 
 SOURCE: Final = "bench"
 TYPE: Final = event_type("Reading", {"key": "number", "half": "number", "number": "number"})
@@ -48,7 +62,7 @@ PATTERN: Final = (
 PATIENCE: Final = 60.0
 MOVE_PATIENCE: Final = 15.0
 SETTLE: Final = 0.3
-"""Seconds after a move is over that still count as part of it: what it held up arrives then."""
+"""Seconds after the end of a move that still count as part of it: delayed notifications arrive then."""
 
 
 @dataclass(frozen=True)
@@ -56,24 +70,24 @@ class Arrivals:
     """The notifications of a subscriber, in order.
 
     Attributes:
-        at: when each came, ns.
-        delays: how long after the last event of its match, ns.
+        at: instant of each, ns.
+        delays: since the last event of its match, ns.
     """
 
     at: list[int] = field(default_factory=list)
     delays: list[int] = field(default_factory=list)
 
     def longest_gap(self, begin: int, end: int) -> int:
-        """The longest time between two arrivals of which a part is in between these instants, ns; 0 for none."""
+        """The longest time between two arrivals that overlaps these instants, ns; 0 for none."""
         first, last = max(bisect_right(self.at, begin) - 1, 0), min(bisect_left(self.at, end), len(self.at) - 1)
         return max((self.at[place + 1] - self.at[place] for place in range(first, last)), default=0)
 
     def longest_delay(self, begin: int, end: int) -> int:
-        """The longest delay of what came between these instants, ns; 0 for nothing."""
+        """The longest delay of arrivals between these instants, ns; 0 for none."""
         return max(self.delays[bisect_left(self.at, begin) : bisect_right(self.at, end)], default=0)
 
     def usual(self, begin: int, end: int) -> tuple[float, float]:
-        """The medians of gaps and delays between these instants, ns; 0 for nothing."""
+        """Medians of gaps and delays between these instants, ns; 0 for no arrivals."""
         first, last = bisect_left(self.at, begin), bisect_right(self.at, end)
         gaps = [self.at[place + 1] - self.at[place] for place in range(first, last - 1)]
         return median(gaps) if gaps else 0.0, median(self.delays[first:last]) if last > first else 0.0
@@ -81,7 +95,7 @@ class Arrivals:
 
 @dataclass(frozen=True)
 class MoveFigures:
-    """A move, and as long a stretch of time without one before it.
+    """Figures of a move, and of an equally long time without one before it.
 
     Attributes:
         origin, target: the nodes.
@@ -104,15 +118,15 @@ class MoveFigures:
 
 @dataclass
 class MigrateFigures:
-    """What was measured.
+    """Results of the benchmark.
 
     Attributes:
-        nodes: how the broker nodes ran: `ray` or `local`.
-        sites: at how many sites.
-        moves: those that came about; `failed` how many have not.
+        nodes: kind of the broker nodes: `ray` or `local`.
+        sites: number of sites.
+        moves: those that succeeded; `failed` is the number of others.
         usual_gap, usual_delay: seconds, the medians without a move.
         published: events.
-        expected: notifications that they have to lead to.
+        expected: notifications they have to cause.
         received: those that came, each once.
         lost, doubled, wrong: those that did not come, that came again, and that should not have come.
         arrivals: all of them.
@@ -134,7 +148,7 @@ class MigrateFigures:
 
     @property
     def sound(self) -> bool:
-        """Whether every move came about, and every notification once."""
+        """Whether every move succeeded, and every notification came once."""
         return not (self.failed or self.lost or self.doubled or self.wrong)
 
 
@@ -147,18 +161,18 @@ def measure(
     pace: int = 1_000,
     waiting: int = 1_000,
     seed: int = 1,
-    tell: Callable[[int], object] = lambda done: None,
+    on_progress: OnProgress = ignore_progress,
 ) -> MigrateFigures:
     """Run the benchmark on a server of its own, or on several.
 
     Args:
-        moves: how many.
+        moves: number of moves.
         ray: whether the nodes are Ray actors, or in this process.
-        sites: how many there are, each with an MQTT server and, with Ray, a Ray node.
+        sites: number of sites, each with an MQTT server and, with Ray, a Ray node.
         pace: events a second.
         waiting: instances that the detector carries.
         seed: for the time between moves, lest they keep step with what nodes do regularly.
-        tell: called with the number of moves that are done.
+        on_progress: counts moves.
     """
     figures = MigrateFigures("ray" if ray else "local", sites)
     random = Random(seed)
@@ -172,7 +186,7 @@ def measure(
         taken = _Taken(subscription, figures.arrivals)
         onlooker = stack.enter_context(_Onlooker(url, subscription.detector))
         with _publishing(url, home, pace, waiting) as publishing:
-            # Until the detector carries what it is to carry.
+            # Until the detector has the required instances.
             _await(lambda: len(figures.arrivals.at) > 0)
             stretches: list[tuple[_Seen, int, int]] = []
             for number in range(moves):
@@ -185,7 +199,7 @@ def measure(
                     continue
                 time.sleep(SETTLE)
                 stretches.append((seen, seen.asked, time.time_ns()))
-                tell(number + 1)
+                on_progress("moving", number + 1)
             time.sleep(SETTLE)
             figures.published = publishing.stop()
         figures.expected = max((figures.published - 2 * waiting) // 2, 0)
@@ -197,7 +211,7 @@ def measure(
 
 
 def _compare(figures: MigrateFigures, pairs: list[tuple[Any, Any]], doubled: int, waiting: int) -> None:
-    """Each second event finds the one that came so many pairs before it."""
+    """Compare the received matches with the expected ones: each second event with the one n pairs before it."""
     counted = Counter(pairs)
     expected = {(2 * number, 2 * (number + waiting) + 1) for number in range(figures.expected)}
     figures.received = len(counted.keys() & expected)
@@ -207,7 +221,7 @@ def _compare(figures: MigrateFigures, pairs: list[tuple[Any, Any]], doubled: int
 
 
 def _evaluate(figures: MigrateFigures, stretches: list[tuple[_Seen, int, int]]) -> None:
-    """Compare each move with the time before it, which reaches back to the move before at the most."""
+    """Compare each move with the time before it, back to the previous move at most."""
     arrivals = figures.arrivals
     over = [0, *(end for _, _, end in stretches)]
     befores = [max(2 * begin - end, past) for (_, begin, end), past in zip(stretches, over, strict=False)]
@@ -232,23 +246,23 @@ def _evaluate(figures: MigrateFigures, stretches: list[tuple[_Seen, int, int]]) 
 
 
 def _start(stack: ExitStack, names: list[str], sites: int, ray: bool) -> tuple[str, str]:
-    """Start servers and nodes; the server of the directory, and that of the source."""
+    """Start servers and nodes; returns the server of the directory, and that of the source."""
     from distced.brokers.ray.nodes import LocalNodes, RayNodes
 
     address = ""
     if sites == 1:
         url = home = stack.enter_context(start_server()).url
-        seats = {name: Seat() for name in names}
+        locations = {name: NodeLocation() for name in names}
     else:
-        here = stack.enter_context(SitesHere([f"site-{number + 1}" for number in range(sites)], ray=ray))
+        here = stack.enter_context(LocalSites([f"site-{number + 1}" for number in range(sites)], ray=ray))
         url, home, address = here.url, here.servers[here.names[-1]].url, here.address
-        seats = {name: here.seat(here.names[place % sites]) for place, name in enumerate(names)}
-    stack.enter_context(RayNodes(url, seats, address=address) if ray else LocalNodes(url, seats))
+        locations = {name: here.location(here.names[place % sites]) for place, name in enumerate(names)}
+    stack.enter_context(RayNodes(url, locations, address=address) if ray else LocalNodes(url, locations))
     return url, home
 
 
 class _Taken:
-    """Takes what a subscription brings as soon as it is there, on the thread that brings it."""
+    """Takes notifications of a subscription at once, on the thread that delivers them."""
 
     def __init__(self, subscription: Subscription, arrivals: Arrivals) -> None:
         self.pairs: list[tuple[Any, Any]] = []
@@ -266,7 +280,7 @@ class _Taken:
 
 @dataclass
 class _Seen:
-    """What was seen of a move: when it was asked for, ns, when each step was taken, and the bytes of the state."""
+    """Observation of a move: the instant of the request, ns, the instant of each step, and the bytes of the state."""
 
     origin: str
     target: str
@@ -276,10 +290,10 @@ class _Seen:
 
 
 class _Onlooker:
-    """Asks for moves, and watches what nodes say to each other about them.
+    """Requests moves, and observes the messages of nodes about them.
 
     Attributes:
-        node: where the detector is, as the directory says.
+        node: host of the detector by the directory.
     """
 
     def __init__(self, url: str, detector: str) -> None:
@@ -303,10 +317,10 @@ class _Onlooker:
         self._bus.stop()
 
     def move(self, origin: str, target: str) -> _Seen | None:
-        """Have the detector moved, and wait until it is there; None where that does not come about."""
+        """Move the detector, and wait for its arrival; None where the move fails."""
         with self._changed:
             seen = self._seen = _Seen(origin, target, time.time_ns())
-        self._bus.publish(administration_topic("move", self.detector), encode(Move(target)), qos=1)
+        self._bus.publish(administration_topic("move", self.detector), encode(MoveRequest(target)), qos=1)
         with self._changed:
             came = self._changed.wait_for(lambda: self.node == target, MOVE_PATIENCE)
             self._seen = None
@@ -340,7 +354,7 @@ class _Publishing:
         self._answer = answer
 
     def stop(self) -> int:
-        """End; how many events were published."""
+        """Stop; returns the number of events published."""
         self._stopping.set()
         return int(self._answer.get(timeout=PATIENCE))
 
@@ -388,9 +402,79 @@ def _await(holds: Callable[[], bool]) -> None:
 
 
 def _await_quiet(done: Callable[[], bool], progress: Callable[[], int]) -> None:
-    """Wait until everything has come, or nothing more comes."""
+    """Wait until everything has arrived, or nothing more arrives."""
     last, since = -1, time.monotonic()
     while not done() and time.monotonic() - since < 5.0:
         time.sleep(0.02)
         if progress() != last:
             last, since = progress(), time.monotonic()
+
+
+_TIMES: Final[dict[str, Callable[[MoveFigures], float]]] = {
+    "pause": lambda each: each.pause,
+    "pause without a move": lambda each: each.still_pause,
+    "extra delay": lambda each: each.delay,
+    "extra delay without a move": lambda each: each.still_delay,
+}
+
+
+def report(figures: MigrateFigures) -> Report:
+    """The figures as a report; moves that failed, and notifications lost, doubled or wrong, are faults."""
+    spreads = {name: _spread([of(each) for each in figures.moves]) for name, of in _TIMES.items()}
+    steps = _steps(figures)
+    moves = f"{len(figures.moves)} moves" + (f", {figures.failed} failed" if figures.failed else "")
+    came = f"{figures.published:,} events, {figures.received:,} of {figures.expected:,} notifications"
+    wrong = f"{figures.lost} lost, {figures.doubled} doubled, {figures.wrong} wrong"
+    summary = f"{moves}, {came}: {wrong}"
+    waits = [
+        (f"{name}, {share}", each)
+        for name, spread in list(spreads.items())[:2]
+        for share, each in zip(("median", "p95", "most"), spread, strict=True)
+    ]
+    gaps = [(after - before) / 1e6 for before, after in pairwise(figures.arrivals.at)]
+    delays = [each / 1e6 for each in figures.arrivals.delays]
+    return Report(
+        "migrate",
+        {name: value for name, value in vars(figures).items() if name != "arrivals"},
+        [
+            ReportTable(
+                (Column("of the subscriber"), *number_columns(".1f", "median", "p95", "most", unit="ms")),
+                [(name, *spread) for name, spread in spreads.items()],
+                "waits",
+            ),
+            ReportTable((Column("step"), Column("median after the request", "ms", ".1f")), steps, "steps"),
+        ],
+        [
+            f"usually a notification every {_ms(figures.usual_gap):.2f} ms, {_ms(figures.usual_delay):.2f} ms late; "
+            f"state of {max((each.state for each in figures.moves), default=0):,} bytes",
+            *([summary] if figures.sound else []),
+        ],
+        [] if figures.sound else [summary],
+        {
+            "migrate-pauses.svg": partial(
+                bars, waits, title="The subscriber's longest wait, beyond the usual", unit="ms"
+            ),
+            "migrate-steps.svg": partial(bars, steps, title="Steps of a move after the request, median", unit="ms"),
+            "migrate-gaps.svg": partial(histogram, gaps, title="Between notifications, moves included", unit="ms"),
+            "migrate-delays.svg": partial(histogram, delays, title="Delay of notifications, moves included", unit="ms"),
+        },
+    )
+
+
+def _steps(figures: MigrateFigures) -> list[tuple[str, float]]:
+    """The median of each step, ms after the request, in the order of steps."""
+    names = dict.fromkeys(name for each in figures.moves for name in each.steps)
+    medians = [(name, _ms(median(each.steps[name] for each in figures.moves if name in each.steps))) for name in names]
+    return sorted(medians, key=lambda step: step[1])
+
+
+def _spread(seconds: Sequence[float]) -> tuple[float, float, float]:
+    """Median, 95th percentile and greatest, in ms; 0 for no moves."""
+    if not seconds:
+        return 0.0, 0.0, 0.0
+    ordered = sorted(seconds)
+    return _ms(median(ordered)), _ms(ordered[ceil(0.95 * len(ordered)) - 1]), _ms(ordered[-1])
+
+
+def _ms(seconds: float) -> float:
+    return round(seconds * 1000, 3)

@@ -1,9 +1,9 @@
-"""What `distced bench patterns` measures side by side: variants of the columnar engine, and the baseline.
+"""Variants compared by `distced bench patterns`: those of the columnar engine, and the baseline.
 
 cayuga-algebra-cesar, section 5.2.1, Figure 17: with indexes, without merging of states, and without any. In the last
-Cayuga keeps its index of static predicates, and patterns are by themselves only behind it. Here every event is held to
-every pattern: a mode in which one index works would be there for this figure alone. The baseline is about that index by
-itself, and is not in their figure.
+Cayuga keeps its index of static predicates, and patterns are by themselves only behind it. Here every event is checked
+against every pattern: a mode in which one index works would be there for this figure alone. The baseline is about that
+index by itself, and is not in their figure.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from distced.detectors.automata.automaton import Automaton
 from distced.detectors.columnar.batch.columns import Batch
-from distced.detectors.columnar.looping import Loop
+from distced.detectors.columnar.loop import Loop
 from distced.simulations.benchmarks.cayuga_queries import CONTINUOUS, DISCRETE
 from distced.simulations.benchmarks.static_predicates import StaticPredicates
 
@@ -28,15 +28,15 @@ OPTIONS: Final[Mapping[Variant, tuple[bool, bool]]] = {
     "without merging": (True, False),
     "without any": (False, False),
 }
-"""For each variant of the engine whether it is indexed, and whether states are shared."""
+"""Options of each variant of the engine: indexed or not, states shared or not."""
 
 
-class Way(ABC):
-    """One way to take the events in, and how long it took.
+class PatternRunner(ABC):
+    """A measured variant, with its time.
 
     Attributes:
-        seconds, events: what was measured.
-        found: how many matches there were in each batch of these.
+        seconds, events: measured time and number of events.
+        found: number of matches in each batch of these.
     """
 
     def __init__(self, variant: Variant) -> None:
@@ -44,11 +44,11 @@ class Way(ABC):
         self.warm()
 
     def warm(self) -> None:
-        """Measure from now on."""
+        """End the warm-up and begin to measure."""
         self.seconds, self.events, self.found = 0.0, 0, list[int]()
 
     def take(self, batch: Batch) -> None:
-        """Take in events."""
+        """Consume events."""
         began = time.perf_counter()
         found = self.count(batch)
         self.seconds += time.perf_counter() - began
@@ -57,15 +57,15 @@ class Way(ABC):
 
     @abstractmethod
     def count(self, batch: Batch) -> int:
-        """Take in events, and say how many matches there are."""
+        """Consume events, and return the number of matches."""
 
 
-class Engine(Way):
+class EngineRunner(PatternRunner):
     """A variant of the engine.
 
     Attributes:
-        added: how long each pattern took to add, s.
-        removed: how long some took to remove again, s.
+        added: time to add each pattern, s.
+        removed: time to remove each of some patterns, s.
     """
 
     def __init__(self, variant: Variant) -> None:
@@ -76,13 +76,13 @@ class Engine(Way):
         super().__init__(variant)
 
     def add(self, automaton: Automaton) -> None:
-        """One more pattern from now on."""
+        """Add a pattern."""
         began = time.perf_counter()
         self.loop.add(automaton)
         self.added.append(time.perf_counter() - began)
 
     def exchange(self, count: int) -> None:
-        """Remove so many patterns, of those added last, and add them again."""
+        """Remove the n patterns added last, and add them again."""
         self.removed = []
         units = list(self.loop.assembler.units.values())[-count:]
         for unit in units:
@@ -101,16 +101,16 @@ class Engine(Way):
 
     @property
     def touched(self) -> int:
-        """How many pairs of an instance or a start and an event were looked at."""
+        """Number of pairs of an instance or a start and an event that were checked."""
         return self.loop.touched - self._before
 
     def states(self) -> int:
-        """In how many states instances may wait."""
+        """Number of states in which instances may wait."""
         return len({state for unit in self.loop.assembler.units.values() for state in unit.states if state})
 
 
-class Baseline(Way):
-    """The static predicates of first steps, and nothing else."""
+class BaselineRunner(PatternRunner):
+    """The baseline: the static predicates of first steps alone."""
 
     def __init__(self, predicates: StaticPredicates) -> None:
         self._predicates = predicates

@@ -1,24 +1,25 @@
-"""`distced bench place`: how long it takes to place one more detector where a thousand run.
+"""`distced bench place`: time to place one more detector where a thousand run.
 
-Measured is what a policy costs when a subscription comes to a node: to take in what the directory has said since the
-last time, to lay out the ways to detect the pattern with what runs already, and to ask the policy. Compiling the
-pattern is the same for all policies, and is left out. Before each round a node tells new figures of all it does, so
-that nothing that was reckoned with them before holds. The baseline is a node that keeps no situation and makes it anew
-from the directory each time. What the whole node pays (`place_node`) is told by itself. Times are of the processor:
+Measured is the cost of a policy for a subscription at a node: to handle the changes of the directory since the last
+time, to enumerate the ways to detect the pattern with running detectors, and to ask the policy. Compiling the pattern
+is the same for all policies, and is left out. Before each round a node reports new figures of all its detectors, so
+that no earlier result computed from them holds. The baseline is a node that keeps no situation and makes it again from
+the directory each time. The cost on the whole node (`place_node`) is reported separately. Times are of the processor:
 whatever else the machine does makes little difference.
 
 The deployment is a random one of sites and nodes, the detectors are patterns of two to four types on random nodes, each
-with what a host would measure; one in three has others as parts.
+with the figures a host would measure; one in three has others as parts.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from statistics import median
-from typing import Final, TypeAlias
+from typing import Final
 
 from distced.detectors.compiler import Compiled, compile_pattern
 from distced.detectors.cutting.catalogue import Catalogue
@@ -26,7 +27,7 @@ from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.timestamps import MILLISECOND
 from distced.middleware.wire.directory import Entries
 from distced.middleware.wire.directory_entries import DetectorEntry, LoadEntry, Measured, NodeEntry, SourceEntry
-from distced.policies.distribution.choose.alternatives import ways
+from distced.policies.distribution.choose.alternatives import alternatives
 from distced.policies.distribution.choose.place_all import catalogue_of
 from distced.policies.distribution.choose.suggest import Request, Suggestion, suggest
 from distced.policies.distribution.policy import NAMED, DistributionPolicy
@@ -35,55 +36,61 @@ from distced.policies.topology.model import Place
 from distced.policies.topology.random_topology import random_topology
 from distced.policies.topology.topology import Topology
 from distced.simulations.benchmarks.place_node import DecidedRow, DecidingNode
+from distced.simulations.benchmarks.report import (
+    Column,
+    OnProgress,
+    Report,
+    ReportTable,
+    ignore_progress,
+    number_columns,
+)
+from distced.simulations.plots import bars
 
 TYPES: Final = tuple(f"T{number}" for number in range(20))
 SITES: Final = 20
 PUBLISHERS: Final = 60
 
-Tell: TypeAlias = Callable[[str, int, int], None]
-"""Told how far the benchmark is: with what, how much is done, of how much."""
-
 
 @dataclass(frozen=True, slots=True)
 class PlacedRow:
-    """One policy.
+    """Times of one policy.
 
     Attributes:
-        update_ms: to take in an entry of a detector and one of a node's load, by round.
-        ways_ms: to lay out the ways, by round.
-        suggest_ms: for the suggestion, what follows from the new entries included, by round.
-        anew_ms: for the whole with a situation that is made anew, by round.
-        candidates: how many were compared, the most.
-        sites: at how many different sites the detectors were put.
+        update_ms: to handle an entry of a detector and one of a node's load, by round.
+        ways_ms: to enumerate the ways, by round.
+        suggest_ms: for the suggestion, consequences of the new entries included, by round.
+        again_ms: for the whole with a situation that is made again, by round.
+        candidates: greatest number compared.
+        sites: number of different sites of the detectors.
     """
 
     policy: str
     update_ms: tuple[float, ...]
     ways_ms: tuple[float, ...]
     suggest_ms: tuple[float, ...]
-    anew_ms: tuple[float, ...]
+    again_ms: tuple[float, ...]
     candidates: int
     sites: int
 
     @property
     def total_ms(self) -> list[float]:
-        """All together, by round."""
+        """Total time, ms, by round."""
         return [sum(each) for each in zip(self.update_ms, self.ways_ms, self.suggest_ms, strict=True)]
 
     @property
     def median_ms(self) -> float:
-        """Of all together."""
+        """Median of the total time, ms."""
         return median(self.total_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class PlaceFigures:
-    """What the benchmark found.
+    """Results of the benchmark.
 
     Attributes:
-        nodes, detectors, sources: how many there were.
+        nodes, detectors, sources: their numbers.
         first_ms: to make the situation from the directory and all that follows from it, once.
-        decided: what a whole node pays.
+        decided: cost on a whole node.
     """
 
     rows: tuple[PlacedRow, ...]
@@ -95,8 +102,8 @@ class PlaceFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Deployment:
-    """Where things run.
+class PlaceDeployment:
+    """A deployment with its directory.
 
     Attributes:
         catalogue: the detectors that may be read as parts.
@@ -108,37 +115,36 @@ class Deployment:
 
 
 def measure(
-    detectors: int = 1000, nodes: int = 100, rounds: int = 20, seed: int = 1, tell: Tell = lambda *_: None
+    detectors: int = 1000, nodes: int = 100, rounds: int = 20, seed: int = 1, on_progress: OnProgress = ignore_progress
 ) -> PlaceFigures:
-    """Place one more detector under each named policy, again and again.
+    """Place one more detector under each named policy, repeatedly.
 
     Args:
-        detectors: how many run.
+        detectors: number running.
         rounds: for each policy.
-        tell: how far it is.
     """
     random = Random(seed)
-    deployment = deploy(random, detectors, nodes, tell)
+    deployment = deploy(random, detectors, nodes, on_progress)
     began = time.process_time()
     situation = Situation.of(deployment.entries, deployment.topology)
     _ = situation.bytes_over_links, situation.busiest
     first_ms = (time.process_time() - began) * 1000
     rows = []
     for number, policy in enumerate(NAMED.values()):
-        tell("placing", number, len(NAMED))
+        on_progress("placing", number, len(NAMED))
         rows.append(_measure_policy(policy, deployment, situation, rounds, random))
-    tell("placing", len(NAMED), len(NAMED))
+    on_progress("placing", len(NAMED), len(NAMED))
     node = DecidingNode(deployment.entries, deployment.topology)
     decided = []
     for number, policy in enumerate(NAMED.values()):
-        tell("deciding", number, len(NAMED))
+        on_progress("deciding", number, len(NAMED))
         decided.append(_measure_node(policy, deployment, node, rounds, random))
-    tell("deciding", len(NAMED), len(NAMED))
+    on_progress("deciding", len(NAMED), len(NAMED))
     return PlaceFigures(tuple(rows), tuple(decided), nodes, detectors, len(situation.sources), first_ms)
 
 
-def deploy(random: Random, detectors: int, nodes: int, tell: Tell = lambda *_: None) -> Deployment:
-    """A random deployment with so many detectors at work."""
+def deploy(random: Random, detectors: int, nodes: int, on_progress: OnProgress = ignore_progress) -> PlaceDeployment:
+    """A random deployment with n detectors."""
     topology = random_topology(
         "metro", random, sites=SITES, nodes=nodes, publishers=PUBLISHERS, subscribers=SITES, types=TYPES
     )
@@ -153,25 +159,25 @@ def deploy(random: Random, detectors: int, nodes: int, tell: Tell = lambda *_: N
     for identity, entry in _running(random, topology, names, detectors):
         entries.detectors[identity] = entry
         measured[entry.node][identity] = _measured(random, topology, entry)
-        tell("starting detectors", len(entries.detectors), detectors)
+        on_progress("starting detectors", len(entries.detectors), detectors)
     homes = sorted({each.home for each in entries.sources.values()})
     for name in names:
         does = measured[name]
         latencies = {home: random.randint(1, 40) * MILLISECOND for home in homes}
         entries.loads[name] = LoadEntry(sum(each.load for each in does.values()), does, latencies)
-    return Deployment(topology, entries, catalogue_of(Situation.of(entries, topology), TypeRegistry(open=True)))
+    return PlaceDeployment(topology, entries, catalogue_of(Situation.of(entries, topology), TypeRegistry(open=True)))
 
 
 def fresh_pattern(random: Random) -> Compiled:
-    """A pattern that nobody has subscribed to yet."""
+    """A pattern without subscriptions."""
     types = random.sample(TYPES, random.randint(3, 4))
     return compile_pattern(" ; ".join(f"[{name} where x > {random.random()}]" for name in types))
 
 
 def _measure_policy(
-    policy: DistributionPolicy, deployment: Deployment, situation: Situation, rounds: int, random: Random
+    policy: DistributionPolicy, deployment: PlaceDeployment, situation: Situation, rounds: int, random: Random
 ) -> PlacedRow:
-    update_ms, ways_ms, suggest_ms, anew_ms = [], [], [], []
+    update_ms, ways_ms, suggest_ms, again_ms = [], [], [], []
     candidates, sites = 0, set()
     catalogue, entries, topology = deployment.catalogue, deployment.entries, deployment.topology
     subscribers = sorted(topology.subscribers)
@@ -182,7 +188,7 @@ def _measure_policy(
         situation.changed("detector", detector, entries.detectors[detector])
         situation.changed("load", node, load)
         updated = time.process_time()
-        graphs = tuple(ways(compiled, policy, catalogue, situation=situation, subscribers=subscriber))
+        graphs = tuple(alternatives(compiled, policy, catalogue, situation=situation, subscribers=subscriber))
         laid_out = time.process_time()
         suggestion = suggest(policy, situation, Request(graphs[0].roots[0], graphs, subscriber))
         ended = time.process_time()
@@ -191,14 +197,14 @@ def _measure_policy(
         suggest_ms.append((ended - laid_out) * 1000)
         candidates = max(candidates, len(suggestion.alternatives) + 1)
         sites.add(situation.site_of_node(suggestion.node))
-        anew_ms.append(_anew(policy, compiled, deployment, subscriber)[0])
+        again_ms.append(_from_directory(policy, compiled, deployment, subscriber)[0])
     return PlacedRow(
-        policy.name, tuple(update_ms), tuple(ways_ms), tuple(suggest_ms), tuple(anew_ms), candidates, len(sites)
+        policy.name, tuple(update_ms), tuple(ways_ms), tuple(suggest_ms), tuple(again_ms), candidates, len(sites)
     )
 
 
 def _measure_node(
-    policy: DistributionPolicy, deployment: Deployment, node: DecidingNode, rounds: int, random: Random
+    policy: DistributionPolicy, deployment: PlaceDeployment, node: DecidingNode, rounds: int, random: Random
 ) -> DecidedRow:
     clients = sorted(deployment.topology.subscribers)
     times = [
@@ -210,18 +216,18 @@ def _measure_node(
 
 
 def _news(random: Random, entries: Entries) -> tuple[str, str, LoadEntry]:
-    """What the directory says before a round: a detector that is there still, a node, and what that does now."""
+    """Changes of the directory before a round: a renewed detector, a node, and the node's present load."""
     detector, node = random.choice(sorted(entries.detectors)), random.choice(sorted(entries.nodes))
     return detector, node, _wavering(random, entries.loads[node])
 
 
-def _anew(
-    policy: DistributionPolicy, compiled: Compiled, deployment: Deployment, subscriber: tuple[Place, ...]
+def _from_directory(
+    policy: DistributionPolicy, compiled: Compiled, deployment: PlaceDeployment, subscriber: tuple[Place, ...]
 ) -> tuple[float, Suggestion]:
-    """The same with a situation that is made anew; the ways through the network are known."""
+    """The same with the situation built again; the paths through the network are known."""
     began = time.process_time()
     situation = Situation.of(deployment.entries, deployment.topology)
-    graphs = tuple(ways(compiled, policy, deployment.catalogue, situation=situation, subscribers=subscriber))
+    graphs = tuple(alternatives(compiled, policy, deployment.catalogue, situation=situation, subscribers=subscriber))
     suggestion = suggest(policy, situation, Request(graphs[0].roots[0], graphs, subscriber))
     return (time.process_time() - began) * 1000, suggestion
 
@@ -231,7 +237,7 @@ def _running(random: Random, topology: Topology, nodes: list[str], count: int) -
     while len(made) < count:
         types = random.sample(TYPES, random.randint(2, 4))
         compiled = compile_pattern(" ; ".join(f"[{name}]" for name in types))
-        identity = compiled.automaton.canonical_id
+        identity = compiled.canonical_id
         if identity in made:
             continue
         node = random.choice(nodes)
@@ -269,7 +275,7 @@ def _measured(random: Random, topology: Topology, entry: DetectorEntry) -> Measu
 
 
 def _wavering(random: Random, load: LoadEntry) -> LoadEntry:
-    """What a node tells next: every figure is another, so that nothing that was reckoned before can be kept."""
+    """The next load report of a node: every figure differs, so that nothing computed before can be kept."""
     does = {}
     for name, each in load.detectors.items():
         factor = random.uniform(0.7, 1.3)
@@ -282,3 +288,52 @@ def _wavering(random: Random, load: LoadEntry) -> LoadEntry:
 
 def _home(topology: Topology, site: str) -> str:
     return "" if site == topology.directory else site
+
+
+def report(figures: PlaceFigures) -> Report:
+    """The figures as a report."""
+    placed = ReportTable(
+        (
+            Column("policy"),
+            Column("median", "ms", ".2f"),
+            *number_columns(".2f", "best", "worst", "update", "alternatives", "suggest"),
+            Column("again", "ms", ".2f"),
+            *number_columns(",", "candidates", "sites"),
+        ),
+        [
+            (
+                each.policy,
+                *_three(each.total_ms),
+                *map(median, (each.update_ms, each.ways_ms, each.suggest_ms, each.again_ms)),
+                each.candidates,
+                each.sites,
+            )
+            for each in figures.rows
+        ],
+    )
+    decided = ReportTable(
+        (
+            Column("a node decides"),
+            Column("median", "ms", ".2f"),
+            *number_columns(".2f", "best", "worst", "update", "identify", "decide"),
+        ),
+        [
+            (each.policy, *_three(each.total_ms), *map(median, (each.update_ms, each.identify_ms, each.decide_ms)))
+            for each in figures.decided
+        ],
+        "node",
+    )
+    note = (
+        f"{figures.detectors:,} detectors on {figures.nodes:,} nodes, {figures.sources:,} sources. Times of the "
+        "processor; update, alternatives, suggest, identify, decide: medians of the parts; again: with a situation "
+        f"made for each. It was made from the directory in {figures.first_ms:.0f} ms."
+    )
+    medians = [(each.policy, each.median_ms) for each in figures.rows]
+    medians += [(f"a node, {each.policy}", each.median_ms) for each in figures.decided]
+    title = f"Place one more beside {figures.detectors:,} detectors on {figures.nodes:,} nodes"
+    plots = {"place.svg": partial(bars, medians, title=title, unit="ms")}
+    return Report("place", figures, [placed, decided], [note], plots=plots)
+
+
+def _three(times: Sequence[float]) -> tuple[float, float, float]:
+    return median(times), min(times), max(times)

@@ -1,8 +1,8 @@
-"""What a whole node pays to decide where a detector is to stand, for `distced bench place`.
+"""Cost of a placement decision on a whole node, for `distced bench place`.
 
-The node that a subscription comes to reads its pattern and gives it its name, looks for what may be reused among the
-detectors of the directory, asks the policy, and writes down what is left to others. Measured is the code of `brokers`
-that nodes run, with a directory as retained messages would have filled it; encoding and sending is left out.
+The node that a subscription comes to parses and names its pattern, looks for detectors of the directory to reuse, asks
+the policy, and writes the entries for others. Measured is the code of `brokers` that nodes run, with a directory as
+retained messages would have filled it; encoding and sending is left out.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from statistics import median
 from typing import Any, Final
 
 from distced.brokers.core.directory import Directory
-from distced.brokers.node.placement import Deciding, Decision
-from distced.brokers.node.planning import Delegating
+from distced.brokers.node.placement import Decision, Placement
+from distced.brokers.node.planning import Planner
 from distced.brokers.node.policy_settings import PolicySettings
 from distced.middleware.model.event_types import EventType
 from distced.middleware.wire.directory import Change, Entries
@@ -27,12 +27,12 @@ _NAME: Final = "decider"
 
 @dataclass(frozen=True, slots=True)
 class DecidedRow:
-    """What a node paid under one policy.
+    """Cost on a node under one policy.
 
     Attributes:
-        update_ms: to take in an entry of a detector and one of a node's load, by round.
-        identify_ms: to read the pattern and to give it its name, by round.
-        decide_ms: to lay out the ways and to decide, by round.
+        update_ms: to handle an entry of a detector and one of a node's load, by round.
+        identify_ms: to parse and to name the pattern, by round.
+        decide_ms: to enumerate the ways and to decide, by round.
     """
 
     policy: str
@@ -42,27 +42,27 @@ class DecidedRow:
 
     @property
     def total_ms(self) -> list[float]:
-        """All together, by round."""
+        """Total time, ms, by round."""
         return [sum(each) for each in zip(self.update_ms, self.identify_ms, self.decide_ms, strict=True)]
 
     @property
     def median_ms(self) -> float:
-        """Of all together."""
+        """Median of the total time, ms."""
         return median(self.total_ms)
 
 
 class DecidingNode:
-    """The part of a node that decides, which knows a directory.
+    """The deciding part of a node, with a directory.
 
     Attributes:
-        decided: what it has decided last; None before.
+        decided: its last decision; None before.
     """
 
     def __init__(self, entries: Entries, topology: Topology) -> None:
         self.decided: Decision | None = None
         self._directory = Directory()
-        self._delegating = Delegating(_NAME, self._directory)
-        self._deciding = Deciding(self._directory, self._delegating, PolicySettings())
+        self._delegating = Planner(_NAME, self._directory)
+        self._deciding = Placement(self._directory, self._delegating, PolicySettings())
         for name in sorted({each for source in entries.sources.values() for each in source.types}):
             self._take_in("type", name, EventType(name, {"x": "number"}))
         for each in topology.subscribers.values():
@@ -72,15 +72,16 @@ class DecidingNode:
             for name, entry in entries.table(kind).items():
                 self._take_in(kind, name, entry)
         self._take_in("topology", "network", TopologyEntry(topology_as_toml(topology)))
-        # The patterns of running detectors are compiled once, when the node hears of them first.
+        # The patterns of running detectors are compiled once, when the node receives them first.
         self._delegating.catalogue(self._directory.registry())
         _ = self._deciding.situation.bytes_over_links, self._deciding.situation.busiest
 
     def decide(
         self, policy: str, pattern: str, client: str, detector: str, node: str, load: LoadEntry
     ) -> tuple[float, float, float]:
-        """Take in that a detector is there still and what a node tells of its load, then decide for a subscription; ms
-        for taking in, for giving the pattern its name, and for deciding."""
+        """Handle the renewal of a detector and a node's load report, then decide for a subscription; returns the ms for
+        handling them, for naming the pattern, and for deciding.
+        """
         entry = SubscriptionEntry(client, pattern, distribution=policy)
         began = time.process_time()
         self._take_in("detector", detector, self._directory.detectors[detector])

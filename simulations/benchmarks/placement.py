@@ -1,64 +1,72 @@
-"""`distced bench placement`: how far what policies do is from the best placement there is, on instances by chance.
+"""`distced bench placement`: gap between placements by policies and the optimum, on random instances.
 
-An instance is a random network of up to two hundred nodes with patterns of the kinds that occur and somebody at a
-random place who wants each. What detectors would do is what policies expect of them: given, and the same for all, so
-that a gap is one of decisions and not of estimates. Compared are, for each metric, the five named policies as they
-place one subscription after the other; the one that is called after the metric once its detectors have settled, and
-once all was planned anew (`simulations.placement.replanning`); and the optimum as HiGHS proves it. Where the solver ran
-out of time, the gap is to the best it has found, and how far that may be from the optimum is told.
+An instance is a random network of up to two hundred nodes with patterns of the kinds that occur and a subscriber at a
+random place for each. Figures of detectors are those that policies expect: given, and the same for all, so that a gap
+is one of decisions and not of estimates. Compared are, for each metric, the five named policies as they place one
+subscription after the other; the policy named after the metric after its detectors have settled, and after replanning
+(`simulations.placement.replanning`); and the optimum as HiGHS proves it. Where the solver ran out of time, the gap is
+to its best solution, with the possible distance of that from the optimum.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from random import Random
-from statistics import median
+from statistics import mean, median
 from typing import Final
 
 from distced.detectors.compiler import compile_pattern
 from distced.policies.distribution.policy import NAMED
 from distced.policies.topology.model import Place
 from distced.policies.topology.random_topology import RANDOM_KINDS, random_topology
+from distced.simulations.benchmarks.report import (
+    Column,
+    OnProgress,
+    Report,
+    ReportTable,
+    ignore_progress,
+    number_columns,
+)
 from distced.simulations.network.scenario.random_scenario import random_patterns
 from distced.simulations.placement.by_policy import place_all, settle
 from distced.simulations.placement.evaluation import METRICS, OWN, Metric, evaluate, gap
 from distced.simulations.placement.optimum.optimum import optimum
-from distced.simulations.placement.optimum.search_space import Asked, space_of
-from distced.simulations.placement.problem import Instance, expected_figures
+from distced.simulations.placement.optimum.search_space import PatternRequest, space_of
+from distced.simulations.placement.problem import PlacementProblem, expected_figures
 from distced.simulations.placement.replanning import replan
+from distced.simulations.plots import bars
 
 NODES: Final = (5, 10, 20, 50, 100, 200)
-"""How many nodes instances have, at the most as many as are asked for."""
+"""Numbers of nodes of instances, at most the number asked for."""
 
 SITES: Final = (4, 30)
-"""At how many sites, from and below."""
+"""Least and greatest number of sites, the latter excluded."""
 
 PUBLISHERS: Final = (6, 25)
 SUBSCRIBERS: Final = (3, 10)
 PATTERNS: Final = (4, 17)
-"""How many of these there are, from and below."""
+"""Least and greatest number of patterns, the latter excluded."""
 
 SETTLED: Final = "settled"
 REPLANNED: Final = "replanned"
-"""What the policy of the metric is called once its detectors have settled, and once all was planned anew."""
+"""Names of the metric's policy after its detectors have settled, and after replanning."""
 
 WITHIN: Final = 0.02
-"""Within what share of the optimum the best heuristic is to be, at the median."""
-
-Tell = Callable[[str, int, int], None]
+"""Greatest median gap of the best heuristic, relative to the optimum."""
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """An instance by a metric.
+class GapRow:
+    """Gaps of an instance by a metric.
 
     Attributes:
-        gaps: how far each heuristic is from the optimum: as a share of it, of reliability as a difference of shares.
+        gaps: distance of each heuristic from the optimum: relative to it, of reliability a difference of shares.
         proven: whether the solver has proven the optimum.
-        open: how far the optimum may be from what was proven, as a share.
-        seconds: how long each heuristic took, and the solver.
+        open: gap between the best solution and the proven bound, as a share.
+        seconds: times of each heuristic, and of the solver.
     """
 
     metric: Metric
@@ -69,11 +77,11 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
-    """An instance.
+class GapInstance:
+    """A random instance and its gaps.
 
     Attributes:
-        detectors: of how many the patterns may be made.
+        detectors: number of detectors in the search space.
     """
 
     seed: int
@@ -81,18 +89,18 @@ class Tried:
     sites: int
     patterns: int
     detectors: int
-    by_metric: tuple[Compared, ...]
+    by_metric: tuple[GapRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class GapFigures:
-    """What the benchmark found.
+    """Results of the benchmark.
 
     Attributes:
-        limit: seconds the solver was given for each optimum.
+        limit: time limit of the solver for each optimum, s.
     """
 
-    tried: tuple[Tried, ...]
+    tried: tuple[GapInstance, ...]
     metrics: tuple[Metric, ...]
     limit: float
 
@@ -102,12 +110,12 @@ class GapFigures:
         return [each.gaps[heuristic] for each in rows if heuristic in each.gaps]
 
     def heuristics(self, metric: Metric) -> list[str]:
-        """Those that were tried."""
+        """The heuristics tried."""
         rows = [each for one in self.tried for each in one.by_metric if each.metric == metric]
         return list(dict.fromkeys(name for each in rows for name in each.gaps))
 
     def best(self, metric: Metric) -> tuple[str, float]:
-        """The heuristic that is the nearest at the median, then on average, and how far that is."""
+        """The heuristic with the least median gap, then the least mean gap, and that gap."""
 
         def rank(name: str) -> tuple[float, float]:
             gaps = self.gaps(metric, name)
@@ -118,7 +126,7 @@ class GapFigures:
 
     @property
     def holds(self) -> bool:
-        """Whether the best heuristic is as near as it should be, by every metric."""
+        """Whether the best heuristic is near enough to the optimum, by every metric."""
         return all(self.best(metric)[1] <= WITHIN for metric in self.metrics)
 
 
@@ -128,28 +136,27 @@ def measure(
     seed: int = 0,
     metrics: tuple[Metric, ...] = METRICS,
     limit: float = 10.0,
-    tell: Tell = lambda *_: None,
+    on_progress: OnProgress = ignore_progress,
 ) -> GapFigures:
-    """Try so many instances.
+    """Measure n instances.
 
     Args:
-        nodes: how many nodes they have at the most.
-        limit: seconds the solver is given for each optimum.
-        tell: how far it is.
+        nodes: greatest number of nodes of an instance.
+        limit: time limit of the solver for each optimum, s.
     """
     tried = []
     for number in range(instances):
-        tell("instances", number, instances)
+        on_progress("instances", number, instances)
         tried.append(_tried(seed + number, nodes, metrics, limit))
-    tell("instances", instances, instances)
+    on_progress("instances", instances, instances)
     return GapFigures(tuple(tried), metrics, limit)
 
 
-def random_instance(seed: int, most: int = NODES[-1]) -> Instance:
-    """An instance by chance; the same seed makes the same.
+def random_instance(seed: int, most: int = NODES[-1]) -> PlacementProblem:
+    """A random instance; one seed always gives the same.
 
     Args:
-        most: how many nodes it has at the most.
+        most: greatest number of nodes.
     """
     random = Random(f"placement {seed}")
     nodes = random.choice([each for each in NODES if each <= most] or [most])
@@ -164,14 +171,14 @@ def random_instance(seed: int, most: int = NODES[-1]) -> Instance:
     subscribers = sorted(topology.subscribers)
     patterns = random_patterns(random, topology.types, random.randrange(*PATTERNS))
     asked = [
-        Asked(f"q{number}", compile_pattern(text), (Place("subscriber", random.choice(subscribers)),))
+        PatternRequest(f"q{number}", compile_pattern(text), (Place("subscriber", random.choice(subscribers)),))
         for number, text in enumerate(patterns, 1)
     ]
     space = space_of(asked)
-    return Instance(topology, space, expected_figures(topology, space), {})
+    return PlacementProblem(topology, space, expected_figures(topology, space), {})
 
 
-def _tried(seed: int, most: int, metrics: tuple[Metric, ...], limit: float) -> Tried:
+def _tried(seed: int, most: int, metrics: tuple[Metric, ...], limit: float) -> GapInstance:
     instance = random_instance(seed, most)
     placed, seconds = {}, dict[str, float]()
     for name, policy in NAMED.items():
@@ -185,15 +192,15 @@ def _tried(seed: int, most: int, metrics: tuple[Metric, ...], limit: float) -> T
         began = time.perf_counter()
         settled = settle(instance, own)
         then = time.perf_counter()
-        anew = replan(instance, settled, metric)
+        replanned = replan(instance, settled, metric)
         took = {**seconds, SETTLED: then - began, REPLANNED: time.perf_counter() - then}
-        known = instance.with_ways(anew.plans)
-        every = {**placed, SETTLED: settled, REPLANNED: anew}
+        known = instance.with_ways(replanned.plans)
+        every = {**placed, SETTLED: settled, REPLANNED: replanned}
         costs = {name: evaluate(known, each.detectors) for name, each in every.items()}
         best = optimum(known, metric, known=[each.detectors for each in every.values()], seconds=limit)
         figure = best.cost.by(metric)
         rows.append(
-            Compared(
+            GapRow(
                 metric,
                 {name: gap(cost.by(metric), figure, metric) for name, cost in costs.items()},
                 best.proven,
@@ -202,4 +209,38 @@ def _tried(seed: int, most: int, metrics: tuple[Metric, ...], limit: float) -> T
             )
         )
     topology, space = instance.topology, instance.space
-    return Tried(seed, len(topology.nodes), len(topology.sites), len(space.asked), len(space.ways), tuple(rows))
+    return GapInstance(seed, len(topology.nodes), len(topology.sites), len(space.asked), len(space.ways), tuple(rows))
+
+
+def report(figures: GapFigures) -> Report:
+    """The figures as a report; a metric whose best heuristic is too far from the optimum is a fault."""
+    columns = (Column("heuristic"), *number_columns("+.1%", "median", "mean", "most"))
+    tables = []
+    for metric in figures.metrics:
+        gaps = {name: figures.gaps(metric, name) for name in (*NAMED, SETTLED, REPLANNED)}
+        rows = [(name, median(each), mean(each), max(each)) for name, each in gaps.items()]
+        tables.append(ReportTable(columns, rows, metric))
+    nodes = [each.nodes for each in figures.tried]
+    patterns = [each.patterns for each in figures.tried]
+    notes = [
+        f"{len(figures.tried)} instances of {min(nodes)} to {max(nodes)} nodes with {min(patterns)} to {max(patterns)} "
+        "patterns. Distance from the optimum: median, mean, greatest; of reliability in percentage points of the "
+        f"events lost with a node. {SETTLED.capitalize()} and {REPLANNED}: the policy named after the metric "
+        f"({', '.join(OWN[metric] for metric in figures.metrics)})."
+    ]
+    faults, plots = [], {}
+    for metric in figures.metrics:
+        tried = [each for one in figures.tried for each in one.by_metric if each.metric == metric]
+        proven, (best, distance) = sum(each.proven for each in tried), figures.best(metric)
+        rest = "" if proven == len(tried) else f", the others to {max(each.open for each in tried):.1%}"
+        solver = median(each.seconds["optimum"] for each in tried)
+        notes.append(
+            f"{metric}: the best heuristic is {best}, {distance:+.2%} at the median (wanted {WITHIN:.0%}); "
+            f"optimum proven in {proven} of {len(tried)}{rest}, in {solver:.2f} s at the median"
+        )
+        if distance > WITHIN:
+            faults.append(f"{metric}: the best heuristic is {distance:.2%} from the optimum, wanted {WITHIN:.0%}")
+        medians = [(name, max(median(figures.gaps(metric, name)), 0.0) * 100) for name in figures.heuristics(metric)]
+        title = f"{metric}: from the optimum, median of {len(figures.tried)} instances"
+        plots[f"placement-{metric}.svg"] = partial(bars, medians, title=title, unit="%")
+    return Report("placement", figures, tables, notes, faults, plots)

@@ -1,8 +1,8 @@
-"""`distced bench plan`: how long it takes to plan a large pattern against a catalogue of running detectors.
+"""`distced bench plan`: time to plan a large pattern against a catalogue of running detectors.
 
-Measured is what happens when somebody subscribes: the canonical form of the pattern, the cheapest cover of it by
+Measured are the steps of a subscription: the canonical form of the pattern, the cheapest cover of it by
 detectors that run (design, section 3, "for reuse"), and the automaton of the new detector that does the rest. The
-baselines of the run are compiling the same pattern, and finding what can be reused the obvious way: the canonical form
+baselines of the run are compiling the same pattern, and the obvious way to detect reuse: the canonical form
 of every run of it that may be a detector, looked up by its name.
 
 The catalogue is made of the sub-patterns of other patterns of all three shapes, each cut at random a few times. None of
@@ -17,8 +17,9 @@ from __future__ import annotations
 import gc
 import time
 import tracemalloc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from statistics import median
 from typing import Final, TypeAlias
@@ -27,52 +28,58 @@ from distced.detectors.canonical.form import canonical_form
 from distced.detectors.compiler import Compiled, compile_pattern
 from distced.detectors.cutting.candidates import JointView, size_of, views
 from distced.detectors.cutting.catalogue import Catalogue
-from distced.detectors.cutting.cover import for_reuse
-from distced.detectors.cutting.graph import Choice, DetectorGraph, DetectorPlan, cut
+from distced.detectors.cutting.graph import ChosenCut, DetectorGraph, DetectorPlan, cut
+from distced.detectors.cutting.reuse import for_reuse
 from distced.middleware.patterns.tree import Delegated, Publication
 from distced.simulations.benchmarks.plan_patterns import SHAPES
+from distced.simulations.benchmarks.report import (
+    Column,
+    OnProgress,
+    Report,
+    ReportTable,
+    ignore_progress,
+    number_columns,
+)
+from distced.simulations.plots import bars
 
 LEAST: Final = 2
 MOST: Final = 12
-"""How many parts of a joint a sub-pattern in the catalogue has."""
+"""Greatest number of parts of a joint in a sub-pattern of the catalogue."""
 
 CUTS: Final = 8
-"""How often each of the other patterns is cut."""
+"""Number of cuts of each of the other patterns."""
 
 FILLS: Final = ("none", "few", "many")
-"""How much of the pattern is in the catalogue."""
+"""Shares of the pattern that are in the catalogue."""
 
 SAMPLE: Final = 250
-"""Canonical forms that are measured for the naive way; the whole is reckoned from them."""
+"""Number of canonical forms measured for the naive way; the total is extrapolated from them."""
 
 TOUCHED: Final = 200
-"""Plans that are taken out and put back in, and those whose memory is measured."""
-
-Tell: TypeAlias = Callable[[str, int, int], None]
-"""Told how far the benchmark is: with what, how much is done, of how much."""
+"""Number of plans removed and added again, and of those whose memory is measured."""
 
 Run: TypeAlias = tuple[int, int]
-"""Parts of a joint: from, to before."""
+"""Range of parts of a joint: begin, end (excluded)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
-    """One pattern against one catalogue.
+class PlanFigure:
+    """Figures of one pattern against one catalogue.
 
     Attributes:
         shape: of the pattern.
-        fill: how much of it is in the catalogue.
+        fill: share of it in the catalogue.
         atoms: of the pattern, in canonical form.
         plan_ms: of each round.
         compile_ms: of each round, alternating with the plans.
-        collected: in how many rounds Python collected all garbage while it planned, looking at the whole catalogue.
+        collected: number of rounds with a full garbage collection of Python, over the whole catalogue.
         naive_ms: for the canonical forms of all runs; measured once for each shape.
-        runs: how many there are that may be detectors.
-        measured: how many of them were measured.
-        reused: how many detectors of the catalogue are read.
-        places: at how many places of the pattern.
+        runs: number of runs that may be detectors.
+        measured: number of runs measured.
+        reused: number of detectors of the catalogue that are read.
+        places: number of places of the pattern with a reused detector.
         left: atoms that are left to the new detector.
-        sound: whether each detector that is read detects what stands where it is read.
+        sound: whether each detector that is read detects the sub-pattern in whose place it is read.
     """
 
     shape: str
@@ -91,23 +98,23 @@ class Planned:
 
     @property
     def ratio(self) -> float:
-        """How many times as long the naive way takes, medians."""
+        """Time of the naive way relative to that of the planner, medians."""
         return self.naive_ms / median(self.plan_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class PlanFigures:
-    """What the benchmark found.
+    """Results of the benchmark.
 
     Attributes:
-        catalogue: how many detectors were in it.
+        catalogue: number of detectors in it.
         build_s: to make them.
         add_us, remove_us: medians, for one detector of the full catalogue.
         entry_bytes: memory the catalogue needs for a detector, without the detector's own.
         plan_bytes: memory of a detector's plan: its tree and its automaton.
     """
 
-    rows: tuple[Planned, ...]
+    rows: tuple[PlanFigure, ...]
     catalogue: int
     build_s: float
     add_us: float
@@ -117,7 +124,7 @@ class PlanFigures:
 
     @property
     def sound(self) -> bool:
-        """Whether all plans are."""
+        """Whether all plans are sound."""
         return all(each.sound for each in self.rows)
 
 
@@ -131,14 +138,14 @@ class Subject:
 
     @classmethod
     def of(cls, text: str) -> Subject:
-        """A pattern by its text."""
+        """A pattern from its text."""
         compiled = compile_pattern(text)
         whole = canonical_form(compiled.plain).publication
         return cls(compiled, whole, max(views(whole), key=lambda view: len(view.joint.parts)))
 
     def detectors(self, runs: Iterable[Run]) -> list[DetectorPlan]:
         """Disjoint runs as detectors, as a cut of the pattern makes them."""
-        choices = [Choice(self.joint.candidate(start, stop)) for start, stop in runs]
+        choices = [ChosenCut(self.joint.candidate(start, stop)) for start, stop in runs]
         graph = cut([self.compiled], lambda publication, _: choices if publication == self.whole else ())
         return [plan for plan in graph.plans.values() if plan.id not in graph.roots]
 
@@ -151,7 +158,7 @@ class Subject:
                 yield [(at, at + length) for at in starts if self.joint.allows(at, at + length)]
 
     def some_runs(self, random: Random) -> list[Run]:
-        """Disjoint runs of random lengths, one behind the other, wherever they may be cut out."""
+        """Consecutive disjoint runs of random lengths, wherever they may be cut out."""
         count, at = len(self.joint.joint.parts), 0
         found: list[Run] = []
         while at < count:
@@ -165,27 +172,26 @@ class Subject:
 
 
 def measure(
-    atoms: int = 100, size: int = 10_000, rounds: int = 20, seed: int = 1, tell: Tell = lambda *_: None
+    atoms: int = 100, size: int = 10_000, rounds: int = 20, seed: int = 1, on_progress: OnProgress = ignore_progress
 ) -> PlanFigures:
     """Plan a pattern of each shape against a catalogue with none, few and many of its sub-patterns.
 
     Args:
         atoms: of each pattern.
-        size: how many detectors the catalogue has.
+        size: number of detectors in the catalogue.
         rounds: of each plan.
-        tell: how far it is.
     """
     random = Random(seed)
     subjects = {shape: Subject.of(write(random, atoms)) for shape, write in SHAPES.items()}
     began = time.perf_counter()
-    catalogue = build_catalogue(random, list(subjects.values()), atoms, size, tell)
+    catalogue = build_catalogue(random, list(subjects.values()), atoms, size, on_progress)
     build_s = time.perf_counter() - began
     gc.collect()
-    rows: list[Planned] = []
+    rows: list[PlanFigure] = []
     for number, (shape, subject) in enumerate(subjects.items()):
-        tell(f"planning, {shape}", number, len(subjects))
+        on_progress(f"planning, {shape}", number, len(subjects))
         rows += _measure_shape(shape, subject, catalogue, rounds, random)
-    tell("memory", len(subjects), len(subjects))
+    on_progress("memory", len(subjects), len(subjects))
     touched = random.sample(sorted(catalogue.plans), min(TOUCHED, size))
     add_us, remove_us = _measure_touching(catalogue, [catalogue.plans[each] for each in touched])
     entry_bytes, plan_bytes = _measure_memory(random, atoms, min(TOUCHED, size))
@@ -193,7 +199,7 @@ def measure(
 
 
 def build_catalogue(
-    random: Random, subjects: list[Subject], atoms: int, size: int, tell: Tell = lambda *_: None
+    random: Random, subjects: list[Subject], atoms: int, size: int, on_progress: OnProgress = ignore_progress
 ) -> Catalogue:
     """Detectors for the sub-patterns of other patterns, none of which can be reused for the subjects."""
     catalogue = Catalogue()
@@ -201,7 +207,7 @@ def build_catalogue(
     while True:
         while len(catalogue) < size:
             catalogue.add(next(others))
-            tell("building the catalogue", len(catalogue), size)
+            on_progress("building the catalogue", len(catalogue), size)
         found = {each for subject in subjects for each in plan(subject, catalogue).reused}
         if not found:
             return catalogue
@@ -219,12 +225,12 @@ def other_detectors(random: Random, atoms: int) -> Iterator[DetectorPlan]:
 
 
 def plan(subject: Subject, catalogue: Catalogue) -> DetectorGraph:
-    """What is measured."""
+    """Plan a pattern: the measured operation."""
     return cut([subject.compiled], for_reuse(catalogue), running=catalogue.plans)
 
 
 def own_detectors(subject: Subject, fill: str, random: Random) -> list[DetectorPlan]:
-    """The detectors of a pattern's own sub-patterns that a catalogue is to have, in no order."""
+    """Detectors of a pattern's own sub-patterns for a catalogue, in no order."""
     if fill == "none":
         return []
     if fill == "few":
@@ -248,21 +254,21 @@ def all_candidates(whole: Publication) -> list[tuple[JointView, int, int]]:
 
 
 def name_of(view: JointView, start: int, stop: int) -> str:
-    """The name a run's detector has: what the naive way asks of every run."""
+    """The name of a run's detector: the naive way computes it for every run."""
     publication = Publication(view.joint.run(start, stop))
     return canonical_form(publication, key=view.context.key, exports=view.exports(start, stop)).id
 
 
 def is_sound(read: Iterable[Delegated]) -> bool:
-    """Whether each detector that is read detects what stands where it is read."""
+    """Whether each detector that is read detects the sub-pattern in whose place it is read."""
     return all(each.source == canonical_form(Publication(each.whole), key=each.key).id for each in read)
 
 
 def _measure_shape(
     shape: str, subject: Subject, catalogue: Catalogue, rounds: int, random: Random
-) -> Iterator[Planned]:
+) -> Iterator[PlanFigure]:
     runs = all_candidates(subject.whole)
-    # They are in the order of their lengths, so every so-many-th of them is like all of them.
+    # They are in the order of their lengths, so every n-th of them represents all of them.
     step = -(-len(runs) // SAMPLE) or 1
     sample = runs[step // 2 :: step]
     began = time.perf_counter()
@@ -289,7 +295,7 @@ def _measure_shape(
         _swap(catalogue, own, out)
         read = graph.plans[graph.roots[0]].compiled.automaton.delegated
         atoms = size_of(subject.whole.pattern)
-        yield Planned(
+        yield PlanFigure(
             shape,
             fill,
             atoms,
@@ -307,7 +313,7 @@ def _measure_shape(
 
 
 def _collections() -> int:
-    """How often Python has collected all garbage, the old included."""
+    """Number of full garbage collections of Python."""
     collections: int = gc.get_stats()[-1]["collections"]
     return collections
 
@@ -320,7 +326,7 @@ def _swap(catalogue: Catalogue, out: list[DetectorPlan], into: list[DetectorPlan
 
 
 def _measure_touching(catalogue: Catalogue, plans: list[DetectorPlan]) -> tuple[float, float]:
-    """Microseconds to add and to remove a plan, medians."""
+    """Median times to add and to remove a plan, µs."""
     added, removed = [], []
     for each in plans:
         began = time.perf_counter()
@@ -333,7 +339,7 @@ def _measure_touching(catalogue: Catalogue, plans: list[DetectorPlan]) -> tuple[
 
 
 def _measure_memory(random: Random, atoms: int, count: int) -> tuple[float, float]:
-    """Bytes of the catalogue and of the plan for each detector, from some that are made for this."""
+    """Bytes of the catalogue and of the plan for each detector, measured on a sample."""
     others = other_detectors(random, atoms)
     tracemalloc.start()
     try:
@@ -357,3 +363,58 @@ def _measure_memory(random: Random, atoms: int, count: int) -> tuple[float, floa
 def _allocated() -> int:
     gc.collect()
     return tracemalloc.get_traced_memory()[0]
+
+
+def report(figures: PlanFigures) -> Report:
+    """The figures as a report; a detector reused that detects something else is a fault."""
+    table = ReportTable(
+        (
+            *(Column(name) for name in ("shape", "in catalogue")),
+            *number_columns(",", "atoms"),
+            Column("plan", "ms", ".1f"),
+            *number_columns(".1f", "best", "worst"),
+            Column("compile", "ms", ".1f"),
+            Column("naive", "ms", ",.0f"),
+            Column("naive/plan", format=",.0f"),
+            *number_columns(",", "reused", "atoms left"),
+        ),
+        [
+            (
+                each.shape,
+                each.fill,
+                each.atoms,
+                median(each.plan_ms),
+                min(each.plan_ms),
+                max(each.plan_ms),
+                median(each.compile_ms),
+                each.naive_ms,
+                each.ratio,
+                each.reused,
+                each.left,
+            )
+            for each in figures.rows
+        ],
+    )
+    samples = {each.shape: f"{each.shape} {each.measured:,} of {each.runs:,}" for each in figures.rows}
+    notes = [
+        f"{figures.catalogue:,} detectors in the catalogue, made in {figures.build_s:.1f} s. One is added in "
+        f"{figures.add_us:.0f} µs and removed in {figures.remove_us:.0f} µs; it needs {figures.entry_bytes / 1024:.1f} "
+        f"KiB there, and {figures.plan_bytes / 1024:.1f} KiB for its plan.",
+        "naive: estimated from a sample of the runs that may be detectors: " + ", ".join(samples.values()) + ".",
+    ]
+    if collected := sum(each.collected for each in figures.rows):
+        notes.append(f"worst: Python collected garbage in {collected} of the rounds, over the whole catalogue.")
+    times = [(f"{each.shape}, {each.fill}", median(each.plan_ms)) for each in figures.rows]
+    ratios = [(f"{each.shape}, {each.fill}", each.ratio) for each in figures.rows]
+    title = f"Plan {max(each.atoms for each in figures.rows)} atoms against {figures.catalogue:,} detectors"
+    return Report(
+        "plan",
+        figures,
+        [table],
+        notes,
+        [] if figures.sound else ["a detector was reused that detects something else"],
+        {
+            "plan.svg": partial(bars, times, title=title, unit="ms"),
+            "plan-ratio.svg": partial(bars, ratios, title="Time of the naive way, in times of the plan", unit="×"),
+        },
+    )

@@ -1,7 +1,7 @@
-"""Random patterns of three shapes with as many atoms as asked for, for the benchmark of planning.
+"""Random patterns of three shapes with a given number of atoms, for the benchmark of planning.
 
-What planning does depends on what a pattern is made of: names decide what may be cut out and what is handed on, keys
-and windows what a detector has to have, optional parts and iterations where a cut is allowed.
+Planning depends on the parts of a pattern: names decide on cuts and exports, keys and windows on the properties of a
+detector, optional parts and iterations where a cut is allowed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from random import Random
 from typing import Final
 
 TYPES: Final = 40
-"""How many types of events the patterns speak of."""
+"""Number of types of events in the patterns."""
 
 
 def plain(random: Random, atoms: int) -> str:

@@ -1,15 +1,16 @@
-"""`distced bench prediction`: what placement analysis predicts of links, beside what the simulator measures.
+"""`distced bench prediction`: traffic of links predicted by placement analysis, and measured in the simulator.
 
-Random networks, on which publishers publish by chance; what they publish is the history. It is counted, detectors are
-placed by several policies and as the solver says, and each placement is played on the simulated network, told to the
-nodes as hints, which do everything else as they do live. What each link carries in a stretch of it is compared with
-what is predicted of where the detectors then stand (`simulations.placement.what_if`).
+Random networks with random events, which are the history. It is counted, detectors are placed by several policies and
+by the solver, and each placement is replayed on the simulated network, given as hints to the nodes, which do everything
+else as they do live. The traffic of each link in a stretch of it is compared with the prediction for the locations the
+detectors then have (`simulations.placement.what_if`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from statistics import median
 from typing import Final
@@ -20,7 +21,15 @@ from distced.policies.distribution.policy import NAMED
 from distced.policies.topology.model import BrokerNode, Place
 from distced.policies.topology.random_topology import RANDOM_KINDS, TYPES, random_topology
 from distced.policies.topology.topology import Topology
-from distced.simulations.benchmarks.report import Tell
+from distced.simulations.benchmarks.report import (
+    Cell,
+    Column,
+    OnProgress,
+    Report,
+    ReportTable,
+    ignore_progress,
+    number_columns,
+)
 from distced.simulations.network.scenario.event_streams import streams_by_rates
 from distced.simulations.network.scenario.random_scenario import random_patterns
 from distced.simulations.network.scenario_model import START
@@ -30,23 +39,24 @@ from distced.simulations.placement.evaluation import Detectors
 from distced.simulations.placement.history_figures.counting import count
 from distced.simulations.placement.history_figures.measuring import instance_of, located, types_of
 from distced.simulations.placement.optimum.optimum import optimum
-from distced.simulations.placement.optimum.search_space import Asked, Space, space_of
-from distced.simulations.placement.problem import Instance
-from distced.simulations.placement.what_if import LEAST, LOOK, SETTLE, LinkCompared, Recorded, replay
+from distced.simulations.placement.optimum.search_space import PatternRequest, SearchSpace, space_of
+from distced.simulations.placement.problem import PlacementProblem
+from distced.simulations.placement.what_if import LEAST, LOOK, SETTLE, LinkCompared, RecordedStretch, replay
+from distced.simulations.plots import bars
 
 POLICIES: Final = ("min-latency", "min-bandwidth", "min-load")
 OPTIMUM: Final = "optimum"
-"""Whose placements are predicted: of these policies, and the best by bytes."""
+"""Placements that are predicted: of these policies, and the optimum by bytes."""
 
 SITES: Final = (4, 9)
 NODES: Final = (3, 9)
 PUBLISHERS: Final = (5, 11)
 SUBSCRIBERS: Final = (2, 5)
 PATTERNS: Final = (3, 7)
-"""How many of these there are, from and below."""
+"""Least and greatest number of patterns, the latter excluded."""
 
 WITHIN: Final = 0.1
-"""By what share of what was measured a prediction may be off."""
+"""Greatest error of a prediction, relative to the measurement."""
 
 _DURATION: Final = SETTLE + LOOK
 _EVENT_TYPES: Final = tuple(event_type(name, {"k": "number", "v": "number"}) for name in TYPES)
@@ -55,12 +65,12 @@ _VALUES: Final = {name: {"k": tuple(range(5)), "v": tuple(range(10))} for name i
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """A placement on a network.
+    """Predictions for a placement on a network.
 
     Attributes:
         seed: of the network.
         links: those that carry at least `LEAST`.
-        settled: whether nothing has moved while it was counted; else there is no one placement to compare with.
+        settled: whether no detector moved during the measurement; else there is no one placement to compare with.
     """
 
     seed: int
@@ -72,50 +82,46 @@ class Predicted:
 
     @property
     def worst(self) -> float:
-        """How far the prediction is off on the link where it is the farthest."""
+        """Greatest error of the prediction over all links."""
         return max((abs(each.off) for each in self.links), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class PredictionFigures:
-    """What the benchmark found."""
+    """Results of the benchmark."""
 
     tried: tuple[Predicted, ...]
 
     def off(self, policy: str = "") -> list[float]:
-        """How far predictions are off, link by link, of one policy or all."""
+        """Errors of predictions, link by link, of one policy or all."""
         chosen = [each for each in self.tried if each.settled and policy in ("", each.policy)]
         return [abs(link.off) for each in chosen for link in each.links]
 
     @property
     def holds(self) -> bool:
-        """Whether every link is predicted as well as it should be."""
+        """Whether the prediction of every link is accurate enough."""
         return all(each <= WITHIN for each in self.off())
 
     def middle(self, policy: str = "") -> float:
-        """At the median."""
+        """Median error."""
         return median(self.off(policy) or [0.0])
 
 
-def measure(networks: int = 10, seed: int = 0, tell: Tell = lambda *_: None) -> PredictionFigures:
-    """Predict and measure on so many networks.
-
-    Args:
-        tell: how far it is, in placements.
-    """
+def measure(networks: int = 10, seed: int = 0, on_progress: OnProgress = ignore_progress) -> PredictionFigures:
+    """Predict and measure on n networks; progress counts placements."""
     tried: list[Predicted] = []
     total = networks * (len(POLICIES) + 1)
     for number in range(networks):
-        network = _Network(seed + number)
+        network = _PredictedNetwork(seed + number)
         for policy in (*POLICIES, OPTIMUM):
-            tell(f"network {number + 1} of {networks}, {policy}", len(tried), total)
+            on_progress(f"network {number + 1} of {networks}, {policy}", len(tried), total)
             tried.append(network.predict(policy))
-    tell("done", total, total)
+    on_progress("done", total, total)
     return PredictionFigures(tuple(tried))
 
 
-class _Network:
-    """A network by chance, what is published on it, and what that means for detectors."""
+class _PredictedNetwork:
+    """A random network, the events published on it, and the figures of its detectors."""
 
     def __init__(self, seed: int) -> None:
         random = Random(f"prediction {seed}")
@@ -129,10 +135,10 @@ class _Network:
         events.sort(key=lambda event: event.key)
         published = {each.name: each.types for each in self.topology.publishers.values()}
         sources = located(published, self.topology)
-        self.recorded = Recorded(events, _EVENT_TYPES, sources, START)
+        self.recorded = RecordedStretch(events, _EVENT_TYPES, sources, START)
         kinds = {each.name: each.attributes for each in _EVENT_TYPES}
         counts = count(self.space, events, types_of(sources), START, START + _DURATION, kinds.get)
-        self.instance: Instance = instance_of(counts, self.space, self.topology, sources)
+        self.instance: PlacementProblem = instance_of(counts, self.space, self.topology, sources)
 
     def predict(self, policy: str) -> Predicted:
         detectors = self._placed(policy)
@@ -153,7 +159,7 @@ class _Network:
 
 
 def _topology(random: Random) -> Topology:
-    """Nodes have room for all, lest a subscription be refused."""
+    """A topology whose nodes have capacity for all, lest a subscription be refused."""
     made = random_topology(
         random.choice(RANDOM_KINDS),
         random,
@@ -171,12 +177,46 @@ def _topology(random: Random) -> Topology:
     )
 
 
-def _space(random: Random, topology: Topology) -> Space:
+def _space(random: Random, topology: Topology) -> SearchSpace:
     subscribers: Sequence[str] = sorted(topology.subscribers)
     texts = random_patterns(random, topology.types, random.randrange(*PATTERNS))
     return space_of(
         [
-            Asked(f"q{number}", compile_pattern(text), (Place("subscriber", random.choice(subscribers)),))
+            PatternRequest(f"q{number}", compile_pattern(text), (Place("subscriber", random.choice(subscribers)),))
             for number, text in enumerate(texts, 1)
         ]
+    )
+
+
+def report(figures: PredictionFigures) -> Report:
+    """The figures as a report; an inaccurate prediction of a link is a fault."""
+    rows: list[Sequence[Cell]] = []
+    for policy in (*POLICIES, OPTIMUM, ""):
+        mine = [each for each in figures.tried if policy in ("", each.policy)]
+        off = figures.off(policy)
+        moved = sum(not each.settled for each in mine)
+        rows.append((policy or "all", len(mine), moved, len(off), figures.middle(policy), max(off, default=0.0)))
+    columns = (
+        Column("placed by"),
+        *number_columns(",", "placements", "moved", "links"),
+        *number_columns(".1%", "median", "most"),
+    )
+    nodes = [each.nodes for each in figures.tried]
+    networks = len({each.seed for each in figures.tried})
+    note = (
+        f"{networks:,} network{'s' * (networks != 1)} of {min(nodes)} to {max(nodes)} nodes. Difference between "
+        f"predicted and measured bytes of links that carry at least {LEAST:g} B/s (wanted {WITHIN:.0%}); "
+        "moved: detectors moved during the measurement, so there is no one placement to predict."
+    )
+    off = sorted(figures.off())
+    shares = [(f"{each} %", 100 * off[min(len(off) - 1, len(off) * each // 100)]) for each in (10, 25, 50, 75, 90, 99)
+              if off]  # fmt: skip
+    plot = partial(bars, shares, title=f"greatest difference within a share of {len(off):,} links", unit="%")
+    return Report(
+        "prediction",
+        figures,
+        [ReportTable(columns, rows)],
+        [note],
+        [] if figures.holds else [f"a link carries more or less than predicted by {off[-1]:.1%}"],
+        {"prediction.svg": plot},
     )

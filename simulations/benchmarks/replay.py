@@ -1,8 +1,8 @@
-"""Replay beside what Spark needs by itself to read, repartition and sort the same events.
+"""Replay compared with Spark's own passes that read, repartition and sort the same events.
 
-Both read the same history and the same columns, in one session of Spark with so many cores; Spark's own passes end in a
-sink that writes nothing. What they do is what a replay on Spark's shuffle would have to do before it detects anything.
-Each pass has processes of its own, held to its cores, and is run once to warm up.
+Both read the same history and the same columns, in one session of Spark with the same cores; Spark's own passes end in
+a sink that writes nothing. A replay on Spark's shuffle would have to do the same before it detects anything. Each pass
+has processes of its own, held to its cores, and is run once to warm up.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +30,8 @@ from distced.middleware.history.layout import day_text
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.timestamps import DAY
+from distced.simulations.benchmarks.report import Column, OnProgress, Report, ReportTable, ignore_progress
+from distced.simulations.plots import bars
 from distced.simulations.replay.replay import HistoryReplay
 from distced.simulations.replay.runners import LOG, Spark, session_of
 
@@ -38,17 +41,20 @@ TYPES: Final = ("A", "B", "C", "D")
 KEYED: Final = "[A as x] ; [B] ; [C as y where v > 0.99] within 1h by k -> Found(k = x.k, v = y.v)"
 ORDERED: Final = "[A as x where v > 0.99] ; [B] ; [C as y where v > 0.99] within 10s -> Found(k = x.k, v = y.v)"
 COLUMNS: Final = ("type", "lo", "hi", "source", "seq", "k", "v")
+BESIDE: Final = {"replay by key": "read, repartition, sort", "replay in stored order": "mapInArrow"}
+"""Spark's own pass each replay is compared with."""
+
 PASSES: Final = ("replay by key", "read, repartition, sort", "replay in stored order", "mapInArrow", "pyarrow alone")
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
-    """What a pass took.
+class PassFigure:
+    """Time of a pass.
 
     Attributes:
         name: of `PASSES`.
-        cores: how many it had.
-        events: how many it read.
+        cores: number of cores.
+        events: number read.
         seconds: the best of its runs.
         found: composite events; None where none are looked for.
     """
@@ -101,40 +107,40 @@ def _as_json(noted: Any) -> Any:
 
 
 def measure(
-    events: int, cores: int, seed: int, tell: Callable[[str], None] = lambda _: None, runs: int = 2
-) -> list[Figure]:
-    """All passes, on all cores asked for; and replays on one, to see what the others add.
+    events: int, cores: int, seed: int, on_progress: OnProgress = ignore_progress, runs: int = 2
+) -> list[PassFigure]:
+    """All passes, on all cores asked for; and replays on one, to measure the speed-up.
 
     Raises:
         ModuleNotFoundError: where PySpark is missing.
-        DistcedError: where a pass fails; why is on standard error.
+        DistcedError: where a pass fails; the reason is on standard error.
     """
     import_module("pyspark")
     found = []
     with tempfile.TemporaryDirectory(prefix="distced-bench-") as folder:
         root = Path(folder) / "history"
-        tell("writing a history")
+        on_progress("writing a history")
         make_history(root, events, seed)
         wanted = [(name, cores) for name in PASSES]
         if cores > 1:
             wanted += [(name, 1) for name in PASSES if name.startswith("replay")]
         for name, count in wanted:
-            tell(f"{name}, {count} core{'s' * (count != 1)}")
+            on_progress(f"{name}, {count} core{'s' * (count != 1)}")
             found.append(_in_process(name, root, count, runs))
     return found
 
 
-def _in_process(name: str, root: Path, cores: int, runs: int) -> Figure:
-    """A pass in a process of its own, it and all it starts held to so many cores."""
+def _in_process(name: str, root: Path, cores: int, runs: int) -> PassFigure:
+    """A pass in a process of its own, limited with all its children to n cores."""
     command = [sys.executable, "-m", "distced.simulations.benchmarks.replay", name, str(root), str(cores), str(runs)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if done.returncode:
         raise DistcedError("a pass failed", given=name, advice="what it says of it is above")
-    return Figure(**json.loads(done.stdout.splitlines()[-1]))
+    return PassFigure(**json.loads(done.stdout.splitlines()[-1]))
 
 
-def one_pass(name: str, root: Path, cores: int, runs: int) -> Figure:
-    """A pass, here and now."""
+def one_pass(name: str, root: Path, cores: int, runs: int) -> PassFigure:
+    """A pass in this process."""
     with tempfile.TemporaryDirectory(prefix="distced-bench-") as folder:
         work = Path(folder)
         if name == "pyarrow alone":
@@ -156,14 +162,14 @@ def one_pass(name: str, root: Path, cores: int, runs: int) -> Figure:
             session.stop()
 
 
-def _figure(name: str, cores: int, root: Path, runs: int, run: Callable[[], int | None]) -> Figure:
+def _figure(name: str, cores: int, root: Path, runs: int, run: Callable[[], int | None]) -> PassFigure:
     events = History(root).rows
     times, found = [], None
     for _ in range(1 + runs):
         started = time.perf_counter()
         found = run()
         times.append(time.perf_counter() - started)
-    return Figure(name, cores, events, min(times[1:]), found)
+    return PassFigure(name, cores, events, min(times[1:]), found)
 
 
 def _replayed(session: Any, root: Path, text: str, work: Path) -> int:
@@ -186,6 +192,34 @@ def _read_alone(root: Path) -> None:
 
     for file in History(root).files:
         read_table(file, COLUMNS)
+
+
+def report(figures: Sequence[PassFigure]) -> Report:
+    """The figures as a report."""
+    table = ReportTable(
+        (
+            Column("pass"),
+            Column("cores", format=","),
+            Column("time", "s", ".2f"),
+            Column("rate", "events/s", ",.0f"),
+            Column("found", format=","),
+        ),
+        [(each.name, each.cores, each.seconds, each.rate, each.found) for each in figures],
+    )
+    cores = max(each.cores for each in figures)
+    rates = {(each.name, each.cores): each.rate for each in figures}
+    notes = [
+        f"{name}: {rates[name, cores] / rates[other, cores]:.0%} of Spark's own {other}"
+        for name, other in BESIDE.items()
+    ]
+    notes += [
+        f"{name}: {rates[name, cores] / rates[name, 1]:.2f} times as fast on {cores} cores as on one"
+        for name in BESIDE
+        if cores > 1 and (name, 1) in rates
+    ]
+    named = [(f"{each.name}, {each.cores} core{'s' * (each.cores != 1)}", each.rate) for each in figures]
+    plot = partial(bars, named, title=f"replay of {figures[0].events:,} events", unit="events/s")
+    return Report("replay", figures, [table], notes, plots={"replay.svg": plot})
 
 
 if __name__ == "__main__":

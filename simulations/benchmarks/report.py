@@ -1,60 +1,135 @@
-"""What the benchmarks have in common: a progress bar while they measure; then figures for people, machines and plots.
+"""Reports of benchmarks: declared tables, rendered once for terminals, programs, Markdown, CSV and plots.
 
-Each benchmark has a module of its own that knows how its figures look, `NAME_report`. A base class for reports was
-rejected: three functions in a module are all there is to one.
+A benchmark measures figures and declares a `Report` of them: tables with columns (name, unit, format), notes, faults,
+plots. A module of rendering functions for each benchmark was rejected: they all said the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import csv
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.table import Table
+from rich.text import Text
 
 from distced.middleware.cli.output import messages, output, print_json
 
-Figures = TypeVar("Figures", contravariant=True)
+Cell: TypeAlias = str | float | int | None
+"""Value in a table; None for an empty cell. A text in a column of numbers is shown unchanged."""
 
 
-class Tell(Protocol):
-    """Hears how far a measurement is: what is being done, how many are done of how many."""
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
 
-    def __call__(self, what: str, done: int | None = None, total: int | None = None, /) -> object: ...
+    Attributes:
+        name: unlike that of the others in its table.
+        unit: shown behind the name.
+        format: format of numbers, as of `format`; None for a column of text, which is aligned left.
+    """
+
+    name: str
+    unit: str = ""
+    format: str | None = None
+
+    @property
+    def header(self) -> str:
+        """Name and unit."""
+        return f"{self.name} {self.unit}".strip()
+
+    def text(self, value: Cell) -> str:
+        """A value of the column as text."""
+        if value is None:
+            return ""
+        return value if isinstance(value, str) else format(value, self.format or "")
 
 
-class Report(Protocol[Figures]):
-    """The module that knows how figures look."""
+def number_columns(form: str, *names: str, unit: str = "") -> list[Column]:
+    """Columns of numbers with the same format and unit."""
+    return [Column(name, unit, form) for name in names]
 
-    def show(self, console: Console, figures: Figures, /) -> None:
-        """For people."""
 
-    def as_dict(self, figures: Figures, /) -> Any:
-        """For machines."""
+@dataclass(frozen=True, slots=True)
+class ReportTable:
+    """A table of figures.
 
-    def plots(self, figures: Figures, /) -> Mapping[str, str]:
-        """SVG by file name."""
+    Attributes:
+        columns: in order.
+        rows: a cell for each column.
+        name: tells several tables of a report apart; part of the name of the CSV file.
+    """
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell]]
+    name: str = ""
+
+    @property
+    def cells(self) -> list[list[str]]:
+        """The rows as text."""
+        return [[column.text(value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Results of a benchmark.
+
+    Attributes:
+        name: of the benchmark, and of the files of the report.
+        figures: everything measured; for programs.
+        tables: the figures for reading.
+        notes: lines below the tables.
+        faults: reasons for which the benchmark fails; empty where its results are as they must be.
+        plots: functions that draw an SVG, by file name.
+    """
+
+    name: str
+    figures: Any
+    tables: Sequence[ReportTable]
+    notes: Sequence[str] = ()
+    faults: Sequence[str] = ()
+    plots: Mapping[str, Callable[[], str]] = field(default_factory=dict)
+
+    @property
+    def sound(self) -> bool:
+        """Whether there are no faults."""
+        return not self.faults
+
+
+class OnProgress(Protocol):
+    """Takes the progress of a measurement: the present step, the number of steps done, and of all."""
+
+    def __call__(self, step: str, done: int | None = None, total: int | None = None, /) -> object: ...
+
+
+def ignore_progress(step: str, done: int | None = None, total: int | None = None, /) -> None:
+    """`OnProgress` without a display."""
 
 
 @contextmanager
-def measuring(total: int | None = None, *, remaining: bool = False) -> Iterator[Tell]:
-    """A progress bar on the terminal, and what moves it.
+def progress_bar(total: int | None = None, *, remaining: bool = False) -> Iterator[OnProgress]:
+    """A progress bar on standard error, where that is a terminal.
 
     Args:
-        total: how many steps there are; without it there is no bar, only the time that has passed.
-        remaining: whether steps take about as long as one another, so that what is left can be foretold.
+        total: number of steps; without it only the time that has passed is shown.
+        remaining: whether steps take equally long, so that the remaining time can be estimated.
     """
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
     console = messages()
     columns: list[ProgressColumn] = [SpinnerColumn(), TextColumn("{task.description}")]
     columns += [TimeElapsedColumn()] if total is None else [BarColumn(), MofNCompleteColumn()]
@@ -62,16 +137,105 @@ def measuring(total: int | None = None, *, remaining: bool = False) -> Iterator[
         columns.append(TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("", total=total)
-        yield lambda what, done=None, total=None: progress.update(task, description=what, completed=done, total=total)
+        yield lambda step, done=None, total=None: progress.update(task, description=step, completed=done, total=total)
 
 
-def present(report: Report[Figures], figures: Figures, *, folder: Path | None, as_json: bool) -> None:
-    """Figures on standard output, and plots into a folder."""
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, content in report.plots(figures).items():
-            (folder / name).write_text(content)
+def present(report: Report, folder: Path | None, *, as_json: bool) -> int:
+    """Print a report, and write its files into a folder; returns the exit code, 1 where the report has faults."""
     if as_json:
-        print_json(report.as_dict(figures))
+        print_json(as_dict(report))
     else:
-        report.show(output(), figures)
+        show(report, output())
+    if folder is not None:
+        write(report, folder)
+    return 0 if report.sound else 1
+
+
+def show(report: Report, console: Console) -> None:
+    """Tables, notes and faults as text."""
+    for table in report.tables:
+        if table.name:
+            console.print(Text(table.name, "bold"))
+        shown = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+        for column in table.columns:
+            shown.add_column(column.header, justify="left" if column.format is None else "right")
+        for cells in table.cells:
+            shown.add_row(*cells)
+        console.print(shown)
+        console.print()
+    for note in report.notes:
+        console.print(note)
+    for fault in report.faults:
+        console.print(Text(f"FAULT: {fault}", "bold red"))
+
+
+def as_dict(report: Report) -> dict[str, Any]:
+    """A report for programs: the tables with unformatted values, and every figure."""
+    return {
+        "benchmark": report.name,
+        "sound": report.sound,
+        "faults": list(report.faults),
+        "tables": [
+            {
+                "name": table.name,
+                "units": {column.name: column.unit for column in table.columns if column.unit},
+                "rows": [dict(zip((column.name for column in table.columns), row, strict=True)) for row in table.rows],
+            }
+            for table in report.tables
+        ],
+        "notes": list(report.notes),
+        "figures": _plain(report.figures),
+    }
+
+
+def as_markdown(report: Report) -> str:
+    """A report as a page: tables, notes, faults, plots."""
+    parts = [f"# {report.name}"]
+    for table in report.tables:
+        if table.name:
+            parts.append(f"## {table.name}")
+        lines = [
+            [column.header for column in table.columns],
+            ["---" if column.format is None else "---:" for column in table.columns],
+            *table.cells,
+        ]
+        parts.append(
+            "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+        )
+    parts += report.notes
+    parts += [f"**FAULT: {fault}**" for fault in report.faults]
+    parts += [f"![{name}]({name})" for name in report.plots]
+    return "\n\n".join(parts) + "\n"
+
+
+def as_csv(table: ReportTable) -> str:
+    """A table as CSV, values unformatted."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(column.header for column in table.columns)
+    writer.writerows(table.rows)
+    return text.getvalue()
+
+
+def write(report: Report, folder: Path) -> None:
+    """Write a report into a folder: NAME.md, NAME.csv or NAME-TABLE.csv for each table, plots."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{report.name}.md").write_text(as_markdown(report), encoding="utf-8")
+    for table in report.tables:
+        name = f"{report.name}-{table.name}" if table.name else report.name
+        (folder / f"{name}.csv").write_text(as_csv(table), encoding="utf-8")
+    for name, plot in report.plots.items():
+        (folder / name).write_text(plot(), encoding="utf-8")
+
+
+def _plain(value: Any) -> Any:
+    """A value of JSON: dataclasses as objects, keys of several parts joined."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, Mapping):
+        return {
+            " ".join(map(str, key)) if isinstance(key, tuple) else str(key): _plain(each) for key, each in value.items()
+        }
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(each) for each in value]
+    return value

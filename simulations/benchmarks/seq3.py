@@ -11,8 +11,9 @@ from __future__ import annotations
 import gc
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from random import Random
 from typing import TYPE_CHECKING, Final
@@ -21,9 +22,18 @@ from distced.detectors.compiler import compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
+from distced.simulations.benchmarks.report import (
+    Column,
+    OnProgress,
+    Report,
+    ReportTable,
+    ignore_progress,
+    number_columns,
+)
+from distced.simulations.plots import bars
 
 if TYPE_CHECKING:
-    from distced.simulations.benchmarks.seq3_compiled import Columns
+    from distced.simulations.benchmarks.seq3_compiled import SeqColumns
 
 FIRST: Final = "[A] ; [B] ; [C] within 5s by key"
 EVERY: Final = "[A] ; ~[B]* [B] ; ~[C]* [C] within 5s by key"
@@ -32,21 +42,21 @@ WINDOW: Final = 5 * SECOND
 EXPECTED: Final = {(200_000, "first"): 17_746, (200_000, "every"): 38_889, (1_000_000, "first"): 89_195} | {
     (1_000_000, "every"): 195_163
 }
-"""How many matches there are, by number of events and question."""
+"""Expected number of matches, by number of events and question."""
 
 
 IN_PYTHON: Final = 1_000_000
-"""So many events at most are consumed one by one in Python."""
+"""Greatest number of events consumed one by one in Python."""
 
 
 @dataclass(frozen=True)
-class Measured:
-    """One way of answering one question.
+class SeqFigure:
+    """Rate of one implementation at one question.
 
     Attributes:
-        events: how many it was given.
-        matches: how many it found; None where it answers nothing.
-        expected: how many there are, where that is known.
+        events: number of input events.
+        matches: number found; None of a bare pass.
+        expected: the right number, where known.
         seconds: the best of the rounds.
         ratio: its rate against that of Python written by hand.
         starting: seconds until the first answer, to a handful of events, where something is compiled or loaded first.
@@ -64,7 +74,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class _Way:
+class _Implementation:
     by: str
     events: int
     answer: Callable[[], int | None]
@@ -72,7 +82,7 @@ class _Way:
 
 
 def make_rows(count: int) -> Iterator[tuple[int, int, int]]:
-    """The input: of each event the number of its type, its key and its value."""
+    """The input: for each event the number of its type, its key and its value."""
     random = Random(7)
     for _ in range(count):
         yield random.randrange(4), random.randrange(1000), random.randrange(100)
@@ -86,20 +96,20 @@ def make_events(count: int) -> list[Event]:
     ]
 
 
-def measure(count: int, rounds: int = 3, watch: Callable[[str], None] = lambda _: None) -> list[Measured]:
-    """Answer both questions in every way there is, alternately, and keep the best round of each."""
-    watch("making events")
+def measure(count: int, rounds: int = 3, on_progress: OnProgress = ignore_progress) -> list[SeqFigure]:
+    """Answer both questions with every implementation, alternately, and keep the best round of each."""
+    on_progress("making events")
     columns = _columns(count)
     events = make_events(min(count, IN_PYTHON))
     gc.collect()
     gc.freeze()
-    results: list[Measured] = []
+    results: list[SeqFigure] = []
     for question, text, by_hand in (("first", FIRST, first_by_hand), ("every", EVERY, every_by_hand)):
         ways = [*_in_python(text, by_hand, events), *_over_columns(question, text, columns)]
         best: dict[str, tuple[float, int | None]] = {}
         for number in range(rounds):
             for way in ways:
-                watch(f"{question}, {way.by}, round {number + 1} of {rounds}")
+                on_progress(f"{question}, {way.by}, round {number + 1} of {rounds}")
                 began = time.perf_counter()
                 matches = way.answer()
                 seconds = time.perf_counter() - began
@@ -108,38 +118,41 @@ def measure(count: int, rounds: int = 3, watch: Callable[[str], None] = lambda _
         basis = ways[0].events / best[ways[0].by][0]
         for way in ways:
             seconds, matches = best[way.by]
-            # What is not known is what the loop written for it says.
+            # Where the number is unknown, the loop written for the pattern gives it.
             expected = EXPECTED.get((way.events, question), best.get("compiled by hand", (0.0, None))[1])
             expected = expected if matches is not None and way.events in (count, *_KNOWN) else None
             rate = way.events / seconds
             figures = (way.events, matches, expected, seconds, rate, rate / basis, way.starting)
-            results.append(Measured(question, way.by, *figures))
+            results.append(SeqFigure(question, way.by, *figures))
     return results
 
 
 _KNOWN: Final = {events for events, _ in EXPECTED}
 
 
-def _columns(count: int) -> Columns | None:
+def _columns(count: int) -> SeqColumns | None:
     if find_spec("numba") is None:
         return None
     import numpy as np
 
-    from distced.simulations.benchmarks.seq3_compiled import Columns
+    from distced.simulations.benchmarks.seq3_compiled import SeqColumns
 
     drawn = np.fromiter((word for row in make_rows(count) for word in row), np.int64, 3 * count).reshape(count, 3)
     hi = np.arange(count, dtype=np.int64) * MILLISECOND
-    return Columns(drawn[:, 0].astype(np.int32), hi, np.ascontiguousarray(drawn[:, 1]))
+    return SeqColumns(drawn[:, 0].astype(np.int32), hi, np.ascontiguousarray(drawn[:, 1]))
 
 
-def _in_python(text: str, by_hand: Callable[[list[Event]], int], events: list[Event]) -> list[_Way]:
+def _in_python(text: str, by_hand: Callable[[list[Event]], int], events: list[Event]) -> list[_Implementation]:
     def stepwise() -> int:
         return len(StepwiseEngine([compile_pattern(text)]).feed(events))
 
-    return [_Way("by hand", len(events), lambda: by_hand(events)), _Way("stepwise", len(events), stepwise)]
+    return [
+        _Implementation("by hand", len(events), lambda: by_hand(events)),
+        _Implementation("stepwise", len(events), stepwise),
+    ]
 
 
-def _over_columns(question: str, text: str, columns: Columns | None) -> list[_Way]:
+def _over_columns(question: str, text: str, columns: SeqColumns | None) -> list[_Implementation]:
     if columns is None:
         return []
     from distced.simulations.benchmarks import seq3_compiled as compiled
@@ -151,17 +164,17 @@ def _over_columns(question: str, text: str, columns: Columns | None) -> list[_Wa
     compiled.by_pass(few)
     count = len(columns)
     ways = [
-        _Way("columnar", count, lambda: compiled.by_engine(columns, text), engine),
-        _Way("compiled by hand", count, lambda: by_hand(columns, WINDOW), loop),
+        _Implementation("columnar", count, lambda: compiled.by_engine(columns, text), engine),
+        _Implementation("compiled by hand", count, lambda: by_hand(columns, WINDOW), loop),
     ]
     if question == "every" and compiled.joined(few, WINDOW) is not None:
         some = columns.first(compiled.JOINED)
-        ways.append(_Way("DuckDB", len(some), lambda: compiled.joined(some, WINDOW)))
-    return [*ways, _Way("a bare pass", count, lambda: _unanswered(compiled.by_pass(columns)))]
+        ways.append(_Implementation("DuckDB", len(some), lambda: compiled.joined(some, WINDOW)))
+    return [*ways, _Implementation("a bare pass", count, lambda: _unanswered(compiled.by_pass(columns)))]
 
 
 def _unanswered(_: int) -> None:
-    """A pass counts nothing."""
+    """Result of a pass, which counts nothing."""
 
 
 def first_by_hand(events: list[Event]) -> int:
@@ -209,3 +222,34 @@ def every_by_hand(events: list[Event]) -> int:
                     pairs.popleft()
                 matches += sum(now - start <= WINDOW for _, starts in pairs for start in starts)
     return matches
+
+
+def report(figures: Sequence[SeqFigure]) -> Report:
+    """The figures as a report; wrong numbers of matches are faults."""
+    table = ReportTable(
+        (
+            Column("question"),
+            Column("by"),
+            *number_columns(",", "events", "matches", "expected"),
+            Column("rate", "events/s", ",.0f"),
+            Column("of by hand", format=",.1%"),
+            Column("to start", "s", ".2f"),
+        ),
+        [
+            (each.question, each.by, each.events, each.matches, each.expected, each.rate, each.ratio, each.starting)
+            for each in figures
+        ],
+    )
+    most = max((each.events for each in figures), default=0)
+    rates = [(f"{each.question}, {each.by}", each.rate) for each in figures]
+    return Report(
+        "seq3",
+        figures,
+        [table],
+        faults=[
+            f"{each.question}, {each.by}: {each.matches} matches, expected {each.expected}"
+            for each in figures
+            if each.expected not in (None, each.matches)
+        ],
+        plots={"seq3.svg": partial(bars, rates, title=f"seq3, {most:,} events", unit="events/s")},
+    )

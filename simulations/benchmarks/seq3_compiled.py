@@ -1,5 +1,6 @@
-"""The same questions as `seq3` over columns: by the columnar engine, by loops that numba compiles for this pattern
-alone, by DuckDB's self-join, and a bare pass over the columns, which is what reading them costs."""
+"""The questions of `seq3` over columns: by the columnar engine, by loops that numba compiles for this pattern alone, by
+DuckDB's self-join, and a bare pass over the columns, the cost of reading them.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +20,14 @@ from distced.detectors.compiler import compile_pattern
 
 NAMES: Final = ("A", "B", "C", "D")
 BATCH: Final = 100_000
-"""So many events the engine is given at once."""
+"""Number of events in a batch for the engine."""
 
 JOINED: Final = 1_000_000
-"""DuckDB is given so many events at most: what it joins grows faster than the events."""
+"""Greatest number of events for DuckDB: its join grows faster than the events."""
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class SeqColumns:
     """The input as columns.
 
     Attributes:
@@ -41,12 +42,12 @@ class Columns:
     def __len__(self) -> int:
         return len(self.types)
 
-    def first(self, count: int) -> Columns:
-        """The first so many events."""
-        return Columns(self.types[:count], self.hi[:count], self.keys[:count])
+    def first(self, count: int) -> SeqColumns:
+        """The first n events."""
+        return SeqColumns(self.types[:count], self.hi[:count], self.keys[:count])
 
 
-def by_engine(columns: Columns, text: str) -> int:
+def by_engine(columns: SeqColumns, text: str) -> int:
     """The columnar engine, in batches; matches are counted as arrays."""
     engine = ColumnarEngine([compile_pattern(text)])
     matches = 0
@@ -58,22 +59,22 @@ def by_engine(columns: Columns, text: str) -> int:
     return matches
 
 
-def by_pass(columns: Columns) -> int:
+def by_pass(columns: SeqColumns) -> int:
     """Read every column once."""
     return int(_passed(columns.types, columns.hi, columns.keys))
 
 
-def first_compiled(columns: Columns, window: int) -> int:
+def first_compiled(columns: SeqColumns, window: int) -> int:
     """The first B and C after each A."""
     return int(_first(columns.types, columns.hi, columns.keys, window, int(columns.keys.max(initial=0)) + 1))
 
 
-def every_compiled(columns: Columns, window: int) -> int:
+def every_compiled(columns: SeqColumns, window: int) -> int:
     """Every B and C after each A."""
     return int(_every(columns.types, columns.hi, columns.keys, window, int(columns.keys.max(initial=0)) + 1))
 
 
-def joined(columns: Columns, window: int) -> int | None:
+def joined(columns: SeqColumns, window: int) -> int | None:
     """Every B and C after each A, by DuckDB on one core; None where it is not installed."""
     if find_spec("duckdb") is None:
         return None
@@ -94,7 +95,7 @@ def joined(columns: Columns, window: int) -> int | None:
 
 
 def timed(way: Callable[[], int | None]) -> tuple[float, int | None]:
-    """How long it takes, and what it counts."""
+    """Time of a call, and its count."""
     began = time.perf_counter()
     counted = way()
     return time.perf_counter() - began, counted
@@ -110,7 +111,7 @@ def _passed(types: Any, hi: Any, keys: Any) -> Any:
 
 @numba.njit(cache=True)
 def _first(types: Any, hi: Any, keys: Any, window: Any, count: Any) -> Any:
-    """Of each key the As that wait for a B, and those that wait for a C, as lists through the events."""
+    """For each key the As that wait for a B, and those that wait for a C, as linked lists through the events."""
     before = np.empty(len(types), np.int32)
     for_b, for_c = np.full(count, -1, np.int32), np.full(count, -1, np.int32)
     matches = 0
@@ -139,7 +140,7 @@ def _first(types: Any, hi: Any, keys: Any, window: Any, count: Any) -> Any:
 
 @numba.njit(cache=True)
 def _every(types: Any, hi: Any, keys: Any, window: Any, count: Any) -> Any:
-    """Of each key the As, and the Bs, the latest first, as lists through the events."""
+    """For each key the As, and the Bs, the latest first, as linked lists through the events."""
     before = np.empty(len(types), np.int32)
     all_a, all_b = np.full(count, -1, np.int32), np.full(count, -1, np.int32)
     matches = 0

@@ -1,6 +1,6 @@
 """The static predicates of first steps alone: the baseline of `distced bench patterns`.
 
-cayuga-algebra-cesar, section 4.3: a publish/subscribe engine tells what static predicates an event satisfies, and
+cayuga-algebra-cesar, section 4.3: a publish/subscribe engine determines the static predicates an event satisfies, and
 automata go on from there. So an engine of automata is hardly as fast as that part by itself, here for the first steps:
 for each event the predicates that it satisfies, counted. It is written and compiled for this workload, two equalities
 and two ranges each, and shares no code with the engine.
@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 from distced.middleware.sets.expressions import Binary, Expression, Literal, Name, operands
 
 Row: TypeAlias = tuple[tuple[tuple[str, int], ...], tuple[tuple[str, float, float], ...]]
-"""What a predicate asks for: the values of two attributes, and the bounds of two others, by name."""
+"""Values of a predicate: of two attributes the values, of two others the bounds, by name."""
 
 FREE: Final = -1
 
 
 class StaticPredicates:
-    """Predicates to which events are held."""
+    """Predicates that events are checked against."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
         """
@@ -50,7 +50,7 @@ class StaticPredicates:
             columns[place] = (self._continuous[first], self._continuous[second])
             bounds[place] = (*limits, *more)
         found, which, lengths = np.unique(asked, axis=0, return_inverse=True, return_counts=True)
-        # Side by side what is found in one place.
+        # Predicates of one slot side by side.
         order = np.argsort(which.reshape(-1), kind="stable")
         self._columns, self._bounds = columns[order], bounds[order]
         self._table = np.full((1 << (2 * len(found) + 1).bit_length(), 5), FREE, np.int64)
@@ -58,7 +58,7 @@ class StaticPredicates:
         self._pairs = np.array(list(pairs), np.int64).reshape(-1, 2)
 
     def count(self, columns: Mapping[str, NDArray[Any]]) -> int:
-        """How many pairs there are of an event and a predicate that it satisfies."""
+        """Number of pairs of an event and a predicate that it satisfies."""
         if not len(self._pairs):
             return 0
         discrete = np.stack([columns[name] for name in self._discrete])
@@ -67,7 +67,7 @@ class StaticPredicates:
 
 
 class _Numbers(dict[Any, int]):
-    """What was asked for, numbered in that order."""
+    """Indices of values, in the order of their first use."""
 
     def __missing__(self, key: Any) -> int:
         self[key] = number = len(self)
@@ -75,7 +75,7 @@ class _Numbers(dict[Any, int]):
 
 
 def read(condition: Expression) -> Row:
-    """What a condition of two equalities with whole numbers and of two ranges asks for."""
+    """The values of a condition of two equalities with whole numbers and of two ranges."""
     equal: dict[str, int] = {}
     least: dict[str, float] = {}
     most: dict[str, float] = {}
@@ -96,7 +96,7 @@ def read(condition: Expression) -> Row:
 
 @numba.njit(cache=True)
 def _slot(table: Any, pair: Any, one: Any, other: Any) -> Any:
-    """Where a pair of columns with these values stands, or where it would."""
+    """Slot of a pair of columns with these values, or the free one for it."""
     mixed = (np.uint64(pair) * np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(one)) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ np.uint64(other)) * np.uint64(0x9E3779B97F4A7C15)
     mask = len(table) - 1

@@ -1,12 +1,12 @@
-"""The five named policies against one another, each at what it is called after, on scenarios by chance.
+"""Comparison of the five named policies, each at the metric it is named after, on random scenarios.
 
-composite-event-framework-2004, Table 1, claims for each policy what it is best at; here that is tried. In each scenario
-all subscriptions have one policy, and the run is made once with each of the five. It is counted when everybody has
-settled: detectors are placed by estimates, and looked at again when it is known what they do.
+composite-event-framework-2004, Table 1, claims a metric at which each policy is best; this tests the claim. In each
+scenario all subscriptions have one policy, and the run is made once with each of the five. The measurement begins when
+all detectors have settled: they are placed by estimates, and checked again with measured figures.
 
-For the impact the subscriptions that are there have policies by chance, and one more arrives with each of the five in
-turn. What is there stays where it is: in earlier runs it moved now and then, for reasons of its own, and that was more
-than what the one more added. There are more of them, too, for beside two or three any other is the largest.
+For the impact the earlier subscriptions have random policies, and one more arrives with each of the five in turn.
+Earlier detectors stay where they are: in earlier runs they moved now and then, for reasons of their own, and that was
+more than the addition of the new one. There are more of them, too, for beside two or three any other is the largest.
 
 A policy wins where no other is better at its metric. Less than `EQUAL` apart counts as equal: a byte more or less is
 the length of a number in a message.
@@ -26,7 +26,7 @@ from distced.policies.topology.random_topology import RANDOM_KINDS, random_topol
 from distced.policies.topology.topology import Topology
 from distced.simulations.experiments.metrics import RunFigures, figures_of, impact_of, reliability_of
 from distced.simulations.network.scenario.random_scenario import random_scenario
-from distced.simulations.network.scenario_model import Asked, Scenario
+from distced.simulations.network.scenario_model import Scenario, ScenarioSubscription
 
 METRICS: Final[Mapping[str, str]] = {
     "min-latency": "latency",
@@ -35,59 +35,61 @@ METRICS: Final[Mapping[str, str]] = {
     "min-load": "load",
     "max-reliability": "reliability",
 }
-"""By policy, what it wants to be best at."""
+"""Metric of each policy."""
 
 LASTS: Final = 80 * SECOND
-"""How long events are published, ns."""
+"""Duration of publishing, ns."""
 
 LOSS_LASTS: Final = 30 * SECOND
 """The same where nodes are lost, each in a run of its own, ns."""
 
 SUBSCRIPTIONS: Final = (3, 7)
-"""How many subscriptions there are, from and below."""
+"""Least and greatest number of subscriptions, the latter excluded."""
 
 FIRST: Final = 3 * SECOND
-"""When the first subscription comes, ns after the start."""
+"""Time of the first subscription, ns after the start."""
 
 APART: Final = 2 * SECOND
-"""How long after one another subscriptions come, ns."""
+"""Interval between subscriptions, ns."""
 
 COUNT_FROM: Final = 50 * SECOND
-"""From when on it is counted, ns after the start: all subscriptions are there, it is known what they do, and the
-policies have looked at most detectors once more and moved what they would have placed elsewhere."""
+"""Begin of the measurement, ns after the start: all subscriptions are there, their figures are known, and the policies
+have checked most detectors once more and moved what they would have placed elsewhere.
+"""
 
 LOSS_FROM: Final = 20 * SECOND
 """The same where nodes are lost: all subscriptions are there."""
 
 BEFORE: Final = (8, 13)
-"""How many subscriptions are there before the one whose impact is measured, from and below."""
+"""Least and greatest number of subscriptions before the one whose impact is measured, the latter excluded."""
 
 LATE: Final = 40 * SECOND
-"""When the one more comes whose impact is measured, ns after the start: of the others it is known what they do."""
+"""Time of the additional subscription whose impact is measured, ns after the start: figures of the others are known."""
 
 IMPACT_FROM: Final = 42 * SECOND
-"""From when on its impact is counted, ns after the start."""
+"""Begin of the measurement of its impact, ns after the start."""
 
 IMPACT_LASTS: Final = 70 * SECOND
-"""How long events are published where the impact is counted, ns: a detector is not moved as soon as that."""
+"""Duration of publishing where the impact is measured, ns: too short for a detector to be moved."""
 
 EQUAL: Final = 0.01
-"""What counts as equal, as a share."""
+"""Greatest relative difference that counts as equal."""
 
 IMPACT_EQUAL: Final = 0.03
-"""The same of an impact, as a share of what was there before. From one half of the time that is counted to the other
-that differs by more, without anything having come: half of the difference in the load of the busiest node is 4 % of it,
-median over scenarios, and what is decided is decided by what was measured earlier."""
+"""The same of an impact, as a share of the load before. Without any new subscription, the two halves of the measured
+time differ by more: half of the difference in the load of the busiest node is 4 % of it, median over scenarios, and
+decisions depend on earlier measurements.
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedScenario:
     """A scenario under each policy.
 
     Attributes:
         seed: of the scenario.
         figures: by metric and policy; less is better, but of reliability more is.
-        refused: what was refused, by policy.
+        refused: reasons of refusals, by policy.
     """
 
     seed: int
@@ -95,10 +97,10 @@ class Compared:
     refused: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def behind(self, policy: str, metric: str) -> float:
-        """By what share of it the best policy is better at a metric; 0 for the best itself.
+        """Relative advantage of the best policy at a metric; 0 for the best itself.
 
-        Reliability and impact are shares themselves, of what is detected without a loss and of all there was before,
-        so of these it is the difference.
+        Reliability and impact are shares themselves, of the events detected without a loss and of the values before, so
+        of these it is the difference.
         """
         figures = self.figures[metric]
         own = figures[policy]
@@ -118,10 +120,10 @@ class Compared:
 def scenario_of(
     seed: int, *, duration: int = LASTS, subscriptions: tuple[int, int] = SUBSCRIPTIONS
 ) -> tuple[Scenario, Random]:
-    """A scenario by chance, and the chance that is left.
+    """A random scenario, and the random source that made it.
 
-    Subscriptions come one after the other while events are published, so that of those there are already it is known
-    what they do. All nodes can do as much as one another: the load that counts is that in instances.
+    Subscriptions come one after the other while events are published, so that figures of the earlier ones are known.
+    All nodes have the same capacity: the load that counts is that in instances.
     """
     random = Random(f"policies {seed}")
     topology = random_topology(
@@ -144,11 +146,11 @@ def scenario_of(
     return replace(scenario, subscriptions=asked, lead=5 * SECOND), random
 
 
-def impact_scenario_of(seed: int) -> tuple[Scenario, Asked]:
-    """What is there before, and the subscription whose impact is measured.
+def impact_scenario_of(seed: int) -> tuple[Scenario, ScenarioSubscription]:
+    """The scenario before, and the subscription whose impact is measured.
 
-    What is there has policies by chance, and nodes by chance that it stays on: what others do because of the one more,
-    or by chance at the same time, is no impact of it.
+    Earlier subscriptions have random policies, and stay on random nodes: reactions of others to the new one, or random
+        moves at the same time, are no impact of it.
     """
     scenario, random = scenario_of(seed, duration=IMPACT_LASTS, subscriptions=BEFORE)
     *there, more = scenario.subscriptions
@@ -163,7 +165,7 @@ def impact_scenario_of(seed: int) -> tuple[Scenario, Asked]:
 
 def compare(
     seed: int, *, metrics: Sequence[str] = tuple(METRICS.values()), policies: Sequence[str] = tuple(NAMED)
-) -> Compared:
+) -> ComparedScenario:
     """One scenario under each policy."""
     figures: dict[str, dict[str, float]] = {metric: {} for metric in metrics}
     refused: dict[str, Mapping[str, str]] = {}
@@ -186,10 +188,10 @@ def compare(
         base = figures_of(before, IMPACT_FROM)
         for policy in policies:
             figures["impact"][policy] = impact_of(before, replace(more, distribution=policy), base, IMPACT_FROM)
-    return Compared(seed, figures, refused)
+    return ComparedScenario(seed, figures, refused)
 
 
-def compare_many(seeds: range, metrics: tuple[str, ...], processes: int) -> Iterator[Compared]:
+def compare_many(seeds: range, metrics: tuple[str, ...], processes: int) -> Iterator[ComparedScenario]:
     """Many scenarios, in the order they are done; several at once."""
     from concurrent.futures import ProcessPoolExecutor, as_completed
 
@@ -207,4 +209,4 @@ _MEASURES: Final[Mapping[str, Callable[[RunFigures], float]]] = {
     "bandwidth": lambda run: float(run.bytes),
     "load": lambda run: run.load,
 }
-"""What is read off a run without a loss."""
+"""Metrics measured in a run without a loss."""

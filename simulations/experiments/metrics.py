@@ -1,16 +1,15 @@
-"""What a run on the simulated network comes to, by the metrics that the named policies are called after.
+"""Figures of a run on the simulated network, by the metrics that the named policies are named after.
 
 * *latency*: from the last event of a match to the subscriber, mean over all notifications, ns.
-* *bandwidth*: bytes summed over links while events are published: events, composite events, heartbeats, what nodes say
-  to each other, and the acknowledgements. The directory is left out: what is said there grows with those who read it,
-  and they are the same whatever the policy.
-* *load*: instances touched a second on the busiest node.
-* *reliability*: the share of what is detected without a loss that is detected although a node is lost in the middle,
+* *bandwidth*: bytes summed over links while events are published: events, composite events, heartbeats, messages
+between nodes, and the acknowledgements. The directory is left out: its traffic grows with its readers, which are the
+same under every policy. * *load*: instances touched a second on the busiest node. * *reliability*: the share of what is
+detected without a loss that is detected although a node is lost in the middle,
   mean over the nodes, each of which is lost in turn.
 * *impact*: of one more subscription: bytes added to the links plus load added to the busiest node, each as a share of
-  what there was before.
+the value before.
 
-Everything is counted in the simulation, not taken from what nodes say of themselves.
+All figures are measured in the simulation, not taken from reports of nodes.
 """
 
 from __future__ import annotations
@@ -23,30 +22,31 @@ from typing import Final
 
 from distced.middleware.model.events import EventId
 from distced.middleware.model.timestamps import SECOND
-from distced.simulations.network.network import Network
-from distced.simulations.network.scenario.outcome import Outcome
+from distced.simulations.network.deployment import Deployment
+from distced.simulations.network.scenario.outcome import ScenarioOutcome
 from distced.simulations.network.scenario.run import Simulation
-from distced.simulations.network.scenario_model import Asked, Crash, Scenario
+from distced.simulations.network.scenario_model import Crash, Scenario, ScenarioSubscription
+from distced.simulations.network.transport.fabric import Fabric
 from distced.simulations.network.transport.packet_sizes import ACKNOWLEDGEMENT
 
 COUNTED: Final = ("e", "c", "a")
 """The areas of topics whose bytes count."""
 
 SAMPLE: Final = SECOND
-"""How often it is looked what engines have touched, ns of virtual time: a detector that moves begins to count anew."""
+"""Interval between samples of the instances touched, ns of virtual time: a moved detector counts from zero."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunFigures:
-    """A run without a loss.
+    """Figures of a run without a loss.
 
     Attributes:
         latency: ns, mean over notifications; None where there was none.
         bytes: over links, while events were published.
         load: instances touched a second on the busiest node.
-        found: by subscription, the ids of what was detected.
-        hosts: the nodes that host something at the end.
-        refused: subscriptions that were refused, and why.
+        found: by subscription, the ids of the composite events.
+        hosts: the nodes with detectors at the end.
+        refused: subscriptions refused, with the reason.
     """
 
     latency: float | None
@@ -58,21 +58,21 @@ class RunFigures:
 
 
 def figures_of(scenario: Scenario, since: int) -> RunFigures:
-    """Run a scenario and count.
+    """Run a scenario and measure its figures.
 
     Args:
-        since: from when on, ns after the start; what has arrived counts where it happened since then.
+        since: begin of the measurement, ns after the start; events that happened since then count.
     """
     simulation = Simulation(scenario)
     network = simulation.network
     network.engine.run(scenario.start + since)
     before = _bytes(network)
     touched: Counter[str] = Counter()
-    seen = _touched(network)
+    seen = _touched(simulation.deployment)
     end = scenario.start + scenario.duration
     while network.engine.instant < end:
         network.engine.run(min(network.engine.instant + SAMPLE, end))
-        now = _touched(network)
+        now = _touched(simulation.deployment)
         for (node, detector), count in now.items():
             known = seen.get((node, detector), 0)
             touched[node] += count - known if count >= known else count
@@ -96,7 +96,7 @@ def figures_of(scenario: Scenario, since: int) -> RunFigures:
 
 
 def reliability_of(scenario: Scenario, without_loss: RunFigures) -> float:
-    """The share that is detected although a node is lost; None of what hosts nothing needs to be tried."""
+    """Share of composite events detected although a node is lost, mean over nodes; those without detectors count 1."""
     expected = sum(map(len, without_loss.found.values()))
     if not expected:
         return 1.0
@@ -108,26 +108,26 @@ def reliability_of(scenario: Scenario, without_loss: RunFigures) -> float:
     return mean(shares)
 
 
-def impact_of(scenario: Scenario, more: Asked, before: RunFigures, since: int) -> float:
-    """What one more subscription adds, to bytes and to the busiest node, each as a share of what was there before."""
+def impact_of(scenario: Scenario, more: ScenarioSubscription, before: RunFigures, since: int) -> float:
+    """Additional bytes and load of the busiest node by one more subscription, each as a share of those before."""
     after = figures_of(replace(scenario, subscriptions=(*scenario.subscriptions, more)), since)
     more_load = max(after.load - before.load, 0.0)
     return (after.bytes - before.bytes) / (before.bytes or 1) + more_load / (before.load or 1.0)
 
 
-def _bytes(network: Network) -> int:
-    """Bytes over links so far, those of acknowledgements included: all messages of these areas are at QoS 1."""
-    counted = [each.traffic[area] for each in network.channels.all.values() for area in COUNTED if area in each.traffic]
+def _bytes(network: Fabric) -> int:
+    """Bytes over links so far, acknowledgements included: all messages of these areas are at QoS 1."""
+    counted = [each.traffic[area] for each in network.links.all.values() for area in COUNTED if area in each.traffic]
     return sum(size + messages * ACKNOWLEDGEMENT for messages, size in counted)
 
 
-def _touched(network: Network) -> dict[tuple[str, str], int]:
+def _touched(deployment: Deployment) -> dict[tuple[str, str], int]:
     return {
         (name, detector): hosted.detector.touched
-        for name, each in network.nodes.items()
+        for name, each in deployment.nodes.items()
         for detector, hosted in each.node.hosted.items()
     }
 
 
-def _found(outcome: Outcome) -> dict[str, frozenset[EventId]]:
+def _found(outcome: ScenarioOutcome) -> dict[str, frozenset[EventId]]:
     return {name: frozenset(each.found) for name, each in outcome.subscriptions.items()}

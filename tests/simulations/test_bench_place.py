@@ -12,24 +12,26 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from distced.detectors.compiler import compile_pattern
-from distced.policies.distribution.choose.alternatives import ways
+from distced.policies.distribution.choose.alternatives import alternatives
 from distced.policies.distribution.choose.suggest import Request, suggest
 from distced.policies.distribution.policy import NAMED
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
 from distced.simulations.benchmarks.cli import bench
-from distced.simulations.benchmarks.place import deploy, fresh_pattern, measure
+from distced.simulations.benchmarks.place import deploy, fresh_pattern, measure, report
 from distced.simulations.benchmarks.place_node import DecidingNode
-from distced.simulations.benchmarks.place_report import as_dict, plots, show
+from distced.simulations.benchmarks.report import as_dict, show
+from tests.support.pictures import needs_matplotlib
 
 
+@needs_matplotlib
 def test_figures() -> None:
     told: list[tuple[str, int, int]] = []
-    figures = measure(detectors=12, nodes=6, rounds=2, seed=3, tell=lambda *each: told.append(each))
+    figures = measure(detectors=12, nodes=6, rounds=2, seed=3, on_progress=lambda *each: told.append(each))
     assert [each.policy for each in figures.rows] == list(NAMED)
     assert (figures.nodes, figures.detectors) == (6, 12)
     for each in figures.rows:
-        assert len(each.total_ms) == len(each.anew_ms) == 2
+        assert len(each.total_ms) == len(each.again_ms) == 2
         assert each.candidates >= 6
         assert 1 <= each.sites <= 2
     assert ("placing", 5, 5) in told
@@ -39,25 +41,32 @@ def test_figures() -> None:
         assert len(node.total_ms) == 2
         assert min(node.identify_ms) > 0
         assert min(node.decide_ms) > 0
-    assert json.loads(json.dumps(as_dict(figures)))["rows"][0]["policy"] == "min-latency"
+    assert json.loads(json.dumps(as_dict(report(figures))))["tables"][0]["rows"][0]["policy"] == "min-latency"
     console = Console(file=io.StringIO(), width=200)
-    show(console, figures)
+    show(report(figures), console)
     assert isinstance(console.file, io.StringIO)
     assert "12 detectors on 6 nodes" in console.file.getvalue()
     assert "a node decides" in console.file.getvalue()
-    assert plots(figures)["place.svg"].startswith("<svg")
+    assert report(figures).plots["place.svg"]().rstrip().endswith("</svg>")
 
 
+@needs_matplotlib
 def test_the_verb_place(tmp_path: Path) -> None:
     arguments = ["place", "--detectors", "8", "--nodes", "4", "--rounds", "1", "--seed", "2"]
     result = CliRunner().invoke(bench, [*arguments, "--report", str(tmp_path), "--json"])
     assert result.exit_code == 0, result.output
-    told = json.loads(result.stdout)
+    whole = json.loads(result.stdout)
+    told = whole["figures"]
     assert (told["detectors"], told["nodes"]) == (8, 4)
     assert [each["policy"] for each in told["rows"]] == list(NAMED)
     assert [each["policy"] for each in told["decided"]] == list(NAMED)
-    for each in told["rows"] + told["decided"]:
-        assert each["total_best_ms"] == each["total_median_ms"] == each["total_worst_ms"] == each["total_ms"][0]
+    for table in whole["tables"]:
+        assert table["units"]["median"] == "ms"
+        for row in table["rows"]:
+            assert row["best"] == row["median"] == row["worst"] > 0
+    assert {each.name for each in tmp_path.iterdir()} == {"place.md", "place.csv", "place-node.csv", "place.svg"}
+    assert "| min-latency |" in (tmp_path / "place.md").read_text()
+    assert (tmp_path / "place-node.csv").read_text().startswith("a node decides,median ms,")
     ElementTree.parse(tmp_path / "place.svg")
 
 
@@ -71,7 +80,7 @@ def test_a_node_decides_as_its_policy_suggests() -> None:
     assert all(each >= 0 for each in node.decide("min-bandwidth", pattern, client, detector, name, entry))
     situation = Situation.of(deployment.entries, deployment.topology)
     subscriber = (Place("subscriber", client),)
-    graphs = ways(compile_pattern(pattern), NAMED["min-bandwidth"], deployment.catalogue, situation=situation,
+    graphs = alternatives(compile_pattern(pattern), NAMED["min-bandwidth"], deployment.catalogue, situation=situation,
                   subscribers=subscriber)  # fmt: skip
     request = Request(graphs[0].roots[0], tuple(graphs), subscriber)
     suggested = suggest(NAMED["min-bandwidth"], situation, request)

@@ -33,9 +33,11 @@ from distced.simulations.benchmarks.plan import (
     name_of,
     own_detectors,
     plan,
+    report,
 )
 from distced.simulations.benchmarks.plan_patterns import SHAPES
-from distced.simulations.benchmarks.plan_report import as_dict, plots, show
+from distced.simulations.benchmarks.report import as_dict, show
+from tests.support.pictures import needs_matplotlib, svg_texts
 
 ATOMS = 24
 SIZE = 90
@@ -47,6 +49,7 @@ def figures() -> PlanFigures:
     return measure(ATOMS, SIZE, ROUNDS)
 
 
+@pytest.mark.slow
 def test_there_is_a_row_for_each_shape_and_catalogue(figures: PlanFigures) -> None:
     assert [(each.shape, each.fill) for each in figures.rows] == [(shape, fill) for shape in SHAPES for fill in FILLS]
     assert figures.sound
@@ -162,12 +165,12 @@ def test_a_wrong_plan_is_noticed(figures: PlanFigures, monkeypatch: pytest.Monke
     monkeypatch.setattr(bench_plan, "measure", lambda *_: wrong)
     result = CliRunner().invoke(bench, ["plan"], standalone_mode=False)
     assert result.return_value == 1
-    assert "WRONG" in result.stdout
+    assert "FAULT" in result.stdout
 
 
 def test_figures_for_people(figures: PlanFigures) -> None:
     shown = StringIO()
-    show(Console(width=160, file=shown), figures)
+    show(report(figures), Console(width=160, file=shown))
     lines = shown.getvalue().splitlines()
     assert lines[0].split()[:1] == ["shape"]
     assert [line.split()[:3] for line in lines[1:10]] == [
@@ -176,23 +179,27 @@ def test_figures_for_people(figures: PlanFigures) -> None:
     assert f"{SIZE} detectors in the catalogue" in "\n".join(lines)
 
 
+@needs_matplotlib
+@pytest.mark.slow
 def test_the_verb_plan(tmp_path: Path) -> None:
     arguments = ["plan", "--atoms", "20", "--catalogue", "60", "--rounds", "1", "--seed", "3"]
     result = CliRunner().invoke(bench, [*arguments, "--report", str(tmp_path), "--json"])
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
-    assert told["catalogue"] == 60
+    assert told["figures"]["catalogue"] == 60
     assert told["sound"] is True
-    assert len(told["rows"]) == len(SHAPES) * len(FILLS)
-    for row in told["rows"]:
+    assert len(told["figures"]["rows"]) == len(SHAPES) * len(FILLS)
+    for row in told["tables"][0]["rows"]:
         assert row["atoms"] == 20
-        assert row["plan_best_ms"] == row["plan_median_ms"] == row["plan_worst_ms"] == row["plan_ms"][0]
+        assert row["best"] == row["plan"] == row["worst"] > 0
     for name in ("plan.svg", "plan-ratio.svg"):
         ElementTree.parse(tmp_path / name)
 
 
+@needs_matplotlib
 def test_plots_have_a_bar_for_each_row(figures: PlanFigures) -> None:
-    assert json.dumps(as_dict(figures))
-    for content in plots(figures).values():
-        texts = [each.text for each in ElementTree.fromstring(content).iter("{http://www.w3.org/2000/svg}text")]
-        assert texts[1::2] == [f"{each.shape}, {each.fill}" for each in figures.rows]
+    made = report(figures)
+    assert json.dumps(as_dict(made))
+    for plot in made.plots.values():
+        names = [f"{each.shape}, {each.fill}" for each in figures.rows]
+        assert [each for each in svg_texts(plot()) if each in names] == names

@@ -12,10 +12,12 @@ from typer.testing import CliRunner
 from distced.brokers.live.mqtt_server import find_mosquitto
 from distced.simulations.benchmarks import live
 from distced.simulations.benchmarks.cli import bench
-from distced.simulations.benchmarks.live_report import as_dict, plots
+from distced.simulations.benchmarks.report import as_dict
 from distced.simulations.benchmarks.seq3 import EXPECTED, every_by_hand, first_by_hand, make_events, measure
+from tests.support.pictures import needs_matplotlib
 
 
+@pytest.mark.slow
 def test_seq3_counts_what_it_should() -> None:
     results = measure(200_000, rounds=1)
     counted = {(each.question, each.by): each.matches for each in results}
@@ -36,17 +38,20 @@ def test_seq3_is_always_the_same_input() -> None:
     )
 
 
+@needs_matplotlib
 def test_the_verb_seq3(tmp_path: Path) -> None:
     arguments = ["seq3", "--events", "3000", "--rounds", "1", "--report", str(tmp_path), "--json"]
     result = CliRunner().invoke(bench, arguments)
     assert result.exit_code == 0, result.output
-    figures = json.loads(result.stdout)
+    figures = json.loads(result.stdout)["figures"]
     assert {each["events"] for each in figures} == {3000}
     assert len({each["matches"] for each in figures if each["question"] == "first"} - {None}) == 1
     ElementTree.parse(tmp_path / "seq3.svg")
 
 
-@pytest.mark.live
+@needs_matplotlib
+@pytest.mark.slow
+@pytest.mark.mqtt
 @pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is neither on the PATH nor in /usr/sbin")
 def test_live_measures_both_receivers() -> None:
     figures = live.measure(events=1_000, rounds=1, frames=(1,), pace=200, seconds=1.0)
@@ -55,9 +60,10 @@ def test_live_measures_both_receivers() -> None:
     assert figures.lost == {("bare", 1): 0, ("node", 1): 0}
     assert {receiver: len(delays) for receiver, delays in figures.delays.items()} == {"bare": 400, "node": 400}
     assert all(delays == sorted(delays) and delays[0] > 0 for delays in figures.delays.values())
-    assert any("detecting.py" in name for name, _ in figures.profiles[1])
-    told = as_dict(figures)
-    assert told["rate_ratio"] > 0
-    json.dumps(told)
-    for content in plots(figures).values():
-        ElementTree.fromstring(content)
+    assert any("event_path.py" in name for name, _ in figures.profiles[1])
+    report = live.report(figures)
+    told = json.loads(json.dumps(as_dict(report)))
+    assert [each["name"] for each in told["tables"]] == ["rates", "delays", "profile"]
+    assert told["tables"][0]["rows"][0]["of bare"] > 0
+    for plot in report.plots.values():
+        ElementTree.fromstring(plot())

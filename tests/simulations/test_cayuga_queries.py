@@ -16,14 +16,15 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from distced.detectors.automata.automaton import Automaton
-from distced.detectors.columnar.looping import Loop
+from distced.detectors.columnar.loop import Loop
 from distced.detectors.compiler import compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.events import CompositeEvent
 from distced.simulations.benchmarks.cayuga_queries import Parameters, Template, automata, queries, stream, text_of
 from distced.simulations.benchmarks.cli import bench
-from distced.simulations.benchmarks.patterns import WITHOUT, measure
-from distced.simulations.benchmarks.patterns_report import show, sound
+from distced.simulations.benchmarks.patterns import WITHOUT, measure, report
+from distced.simulations.benchmarks.report import show
+from tests.support.pictures import needs_matplotlib
 
 TEMPLATES: tuple[Template, ...] = get_args(Template)
 DENSE = Parameters(domain=2)
@@ -40,6 +41,7 @@ def test_automata_are_those_of_the_text(template: Template) -> None:
     assert len({each.canonical_id for each in made}) == 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("indexed", [True, False])
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_many_patterns_find_what_each_finds_by_itself(template: Template, indexed: bool) -> None:
@@ -75,10 +77,11 @@ def test_patterns_are_added_while_it_runs() -> None:
         assert _told(own) == _told(alone.feed(rest))
 
 
+@pytest.mark.slow
 def test_all_variants_are_measured_up_to_what_each_is_given() -> None:
     told: set[str] = set()
     parameters = replace(DENSE, zipf=(2.0, 1.0, 0.8))
-    given = measure(parameters, [30, 60], 3000, without=30, watch=lambda what, *_: told.add(what))
+    given = measure(parameters, [30, 60], 3000, without=30, on_progress=lambda what, *_: told.add(what))
     figures = {(each.patterns, each.variant): each for each in given}
     variants = ("with indexes", "without merging", "without any", "predicates alone")
     assert list(figures) == [(30, each) for each in variants] + [(60, each) for each in variants if each != variants[2]]
@@ -104,19 +107,20 @@ def test_all_variants_are_measured_up_to_what_each_is_given() -> None:
 
 def test_variants_that_differ_are_told() -> None:
     (figure, _) = measure(DENSE, [20], 100, merging=False)
-    assert sound([figure])
+    assert report([figure]).sound
     wrong = replace(figure, matches=7, expected=8)
-    assert not sound([figure, wrong])
+    assert not report([figure, wrong]).sound
     console = Console(record=True, width=200)
-    show(console, [wrong])
-    assert "7 (of 8)" in console.export_text()
+    show(report([wrong]), console)
+    assert "7 of 8" in console.export_text()
 
 
+@needs_matplotlib
 def test_the_verb(tmp_path: Path) -> None:
     arguments = ["patterns", "--templates", "Filter,LinearDyn", "--patterns", "50,100", "--events", "500"]
     result = CliRunner().invoke(bench, [*arguments, "--without", "50", "--report", str(tmp_path), "--json"])
     assert result.exit_code == 0, result.output
-    figures = json.loads(result.stdout)
+    figures = json.loads(result.stdout)["figures"]
     few, many = ["with indexes", "without merging", "without any"], ["with indexes", "without merging"]
     rows = [(50, [*few, "predicates alone"]), (100, [*many, "predicates alone"])]
     expected = [(count, variant) for count, variants in rows for variant in variants]
@@ -127,6 +131,8 @@ def test_the_verb(tmp_path: Path) -> None:
         assert _lines(tmp_path / f"patterns-{template}.svg") == [*few, "predicates alone"]
 
 
+@needs_matplotlib
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("vary", "values"), [("zipf", [0.8, 1.0, 1.2, 1.4]), ("selectivity", [0.5, 0.6, 0.7, 0.8, 0.9])]
 )
@@ -134,19 +140,20 @@ def test_the_verb_varies(vary: str, values: list[float], tmp_path: Path) -> None
     arguments = ["patterns", "--patterns", "20,50", "--events", "100", "--vary", vary, "--without", "0"]
     result = CliRunner().invoke(bench, [*arguments, "--report", str(tmp_path), "--json"])
     assert result.exit_code == 0, result.output
-    figures = json.loads(result.stdout)
+    figures = json.loads(result.stdout)["figures"]
     assert [each[vary] for each in figures if each["variant"] == "with indexes"] == values
     assert {each["patterns"] for each in figures} == {50}
     variants = ["with indexes", "without merging", "predicates alone"]
     assert _lines(tmp_path / f"patterns-{vary}-Filter.svg") == variants
-    circles = ElementTree.parse(tmp_path / f"patterns-{vary}.svg").iter("{http://www.w3.org/2000/svg}circle")
-    assert len(list(circles)) == len(values)
+    groups = ElementTree.parse(tmp_path / f"patterns-{vary}.svg").iter("{http://www.w3.org/2000/svg}g")
+    (line,) = (each for each in groups if each.attrib.get("id") == "line-0")
+    assert len(list(line.iter("{http://www.w3.org/2000/svg}use"))) == len(values)
 
 
 def test_without_indexes_there_is_always_a_number_to_compare() -> None:
     arguments = ["patterns", "--patterns", "60", "--events", "100", "--without", "40", "--no-without-merging"]
     result = CliRunner().invoke(bench, [*arguments, "--json"])
-    told = [(each["patterns"], each["variant"]) for each in json.loads(result.stdout)]
+    told = [(each["patterns"], each["variant"]) for each in json.loads(result.stdout)["figures"]]
     without = [(40, "with indexes"), (40, "without any"), (40, "predicates alone")]
     assert told == [*without, (60, "with indexes"), (60, "predicates alone")]
 
@@ -178,11 +185,13 @@ def _told(events: list[CompositeEvent]) -> list[object]:
     return sorted((each.lo, each.hi, each.constituents, sorted(each.attributes.items())) for each in events)
 
 
+@needs_matplotlib
+@pytest.mark.slow
 def test_the_verb_for_instances(tmp_path: Path) -> None:
     arguments = ["instances", "--instances", "100,2000", "--events", "2000", "--report", str(tmp_path), "--json"]
     result = CliRunner().invoke(bench, arguments)
     assert result.exit_code == 0, result.output
-    figures = json.loads(result.stdout)
+    figures = json.loads(result.stdout)["figures"]
     assert [each["instances"] for each in figures] == [100, 2000]
     assert all(0 < each["used"] <= 128 and each["used"] <= each["allocated"] for each in figures)
     assert all(each["stepwise_rate"] > 0 and each["stepwise_used"] > 0 for each in figures)

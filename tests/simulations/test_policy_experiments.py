@@ -25,11 +25,13 @@ from distced.policies.distribution.policy import NAMED
 from distced.policies.topology.model import LOCAL_LATENCY
 from distced.policies.topology.topology_file import parse_topology
 from distced.simulations.benchmarks.cli import bench
-from distced.simulations.experiments.comparison import METRICS, Compared, compare, impact_scenario_of
-from distced.simulations.experiments.comparison_report import as_dict, parse_metrics, plots, show, standings
+from distced.simulations.benchmarks.policies import parse_metrics, report, standings
+from distced.simulations.benchmarks.report import as_dict, show
+from distced.simulations.experiments.comparison import METRICS, ComparedScenario, compare, impact_scenario_of
 from distced.simulations.experiments.metrics import RunFigures, figures_of, impact_of, reliability_of
-from distced.simulations.network.scenario_model import START, Asked, Scenario, Send, Stream
+from distced.simulations.network.scenario_model import START, Scenario, ScenarioSubscription, Send, SourceStream
 from distced.simulations.network.transport.packet_sizes import ACKNOWLEDGEMENT, message_size
+from tests.support.pictures import needs_matplotlib
 
 LASTS, SINCE = 8, 2
 """Seconds; an A comes in the middle of each, and a B a quarter of a second later."""
@@ -62,11 +64,11 @@ def event(name: str, second: int) -> Event:
     return Event(name, instant, instant, f"s{name}", second, {})
 
 
-def stream(name: str) -> Stream:
+def stream(name: str) -> SourceStream:
     sends = [Send(offset(name, second), (each,), each.hi)
              for second in range(LASTS) for each in [event(name, second)]]  # fmt: skip
     end = LASTS * SECOND
-    return Stream(f"s{name}", "p", (name,), (*sends, Send(end, (), START + end)))
+    return SourceStream(f"s{name}", "p", (name,), (*sends, Send(end, (), START + end)))
 
 
 def scenario(*patterns: str) -> Scenario:
@@ -74,7 +76,7 @@ def scenario(*patterns: str) -> Scenario:
         TOPOLOGY,
         (event_type("A", {}), event_type("B", {})),
         (stream("A"), stream("B")),
-        tuple(Asked(f"q{number}", "s", pattern) for number, pattern in enumerate(patterns)),
+        tuple(ScenarioSubscription(f"q{number}", "s", pattern) for number, pattern in enumerate(patterns)),
         duration=LASTS * SECOND,
         patience=2 * SECOND,
     )
@@ -150,7 +152,7 @@ def test_best_and_equal() -> None:
         "impact": {"min-impact": 0.129, "min-load": 0.1, "min-latency": 0.14},
         "reliability": {"min-load": 1.0, "max-reliability": 0.98},
     }
-    found = Compared(1, figures)
+    found = ComparedScenario(1, figures)
     assert found.best("min-latency")
     assert not found.best("min-load", "latency")
     assert found.behind("min-load", "latency") == pytest.approx(0.02)
@@ -173,6 +175,7 @@ def test_what_was_there_before_stays_where_it_is() -> None:
     assert impact_scenario_of(3) == (before, more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [3, 24])
 def test_policies_are_best_at_their_own(seed: int) -> None:
     found = compare(seed, metrics=("latency", "bandwidth", "load"))
@@ -181,6 +184,7 @@ def test_policies_are_best_at_their_own(seed: int) -> None:
         assert found.best(policy), found.figures[METRICS[policy]]
 
 
+@pytest.mark.slow
 def test_the_least_impact() -> None:
     found = compare(8, metrics=("impact",))
     assert found.best("min-impact"), found.figures
@@ -189,9 +193,10 @@ def test_the_least_impact() -> None:
 # The report.
 
 
+@needs_matplotlib
 def test_the_report() -> None:
     compared = [
-        Compared(seed, {"load": {name: (1.0 if name == "min-load" or (seed, name) == (2, "min-impact") else 3.0)
+        ComparedScenario(seed, {"load": {name: (1.0 if name == "min-load" or (seed, name) == (2, "min-impact") else 3.0)
                                  for name in NAMED}})
         for seed in (2, 1)
     ]  # fmt: skip
@@ -204,17 +209,18 @@ def test_the_report() -> None:
     assert found.share("min-load") == 1.0
     assert found.share("min-impact") is None
     assert found.holds
-    worse = standings([*compared, Compared(3, {"load": {name: 2.0 - (name == "min-impact") for name in NAMED}})])
+    figures = {"load": {name: 2.0 - (name == "min-impact") for name in NAMED}}
+    worse = standings([*compared, ComparedScenario(3, figures)])
     assert worse.share("min-load") == pytest.approx(2 / 3)
     assert worse.of("min-load", "load").lost_to == {"min-impact": 1}
     assert not worse.holds
-    assert json.loads(json.dumps(as_dict(worse)))["own"] == {"min-load": pytest.approx(2 / 3)}
+    assert json.loads(json.dumps(as_dict(report(worse))))["figures"]["own"] == {"min-load": pytest.approx(2 / 3)}
     console = Console(file=io.StringIO(), width=200)
-    show(console, worse)
+    show(report(worse), console)
     assert isinstance(console.file, io.StringIO)
     assert "min-impact 1" in console.file.getvalue()
     assert "66.7%" in console.file.getvalue()
-    for content in plots(worse).values():
+    for content in (plot() for plot in report(worse).plots.values()):
         ElementTree.fromstring(content)
 
 
@@ -225,12 +231,13 @@ def test_metrics_as_people_write_them() -> None:
         parse_metrics("load,speed")
 
 
+@needs_matplotlib
+@pytest.mark.slow
 def test_the_verb_policies(tmp_path: Path) -> None:
     arguments = ["policies", "--scenarios", "1", "--seed", "3", "--metrics", "load", "--processes", "2", "--json"]
     result = CliRunner().invoke(bench, [*arguments, "--report", str(tmp_path)])
     told = json.loads(result.stdout)
-    assert result.exit_code == (0 if told["holds"] else 1)
-    assert told["scenarios"] == 1
-    assert told["figures"][0]["seed"] == 3
-    assert {each["policy"] for each in told["rows"]} == set(NAMED)
-    assert {each.name for each in tmp_path.iterdir()} == {"policies.svg", "policies-load.svg"}
+    assert result.exit_code == (0 if told["sound"] else 1)
+    assert [each["seed"] for each in told["figures"]["scenarios"]] == [3]
+    assert {each["policy"] for each in told["figures"]["rows"]} == set(NAMED)
+    assert {each.name for each in tmp_path.glob("*.svg")} == {"policies.svg", "policies-load.svg"}

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("numba", reason="the baseline is compiled")
 
-from distced.detectors.columnar.looping import Loop
+from distced.detectors.columnar.loop import Loop
 from distced.detectors.compiler import compile_pattern
 from distced.middleware.sets.expressions import format_expression
 from distced.simulations.benchmarks.cayuga_queries import Parameters, queries, stream
