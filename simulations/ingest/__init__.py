@@ -1,1 +1,1 @@
-"""Recordings into history, and history into fewer files (docs/how-to/ingest.md)."""
+"""Ingestion of recordings into a history, and compaction of its files (docs/how-to/ingest.md)."""

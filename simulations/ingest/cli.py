@@ -1,38 +1,45 @@
-"""The verb `distced ingest`."""
+"""`distced ingest` and `distced history compact`, beside the verbs of the middleware for histories."""
 
 from __future__ import annotations
 
+import shutil
+import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from distced.middleware.cli.history import PathArgument, history
 from distced.middleware.cli.output import AsJson
+from distced.middleware.model.errors import EventError
+from distced.simulations.options import HistoryOption, MappingOption, MasterOption
+
+if TYPE_CHECKING:
+    from distced.simulations.ingest.ingestion import IngestOutcome
+
+__all__ = ["compact", "history", "ingest"]
 
 
 def ingest(
     recordings: Annotated[
         list[Path], typer.Argument(metavar="RECORDING...", help="CSV, JSON lines, Parquet or text files, also .gz.")
     ],
-    history: Annotated[
-        Path, typer.Option("--history", metavar="PATH", help="The folder of the event history; made if there is none.")
-    ],
-    mapping: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="How rows become events; without it they are events already.")
-    ] = None,
-    name: Annotated[str, typer.Option(metavar="RECORDER", help="In whose name it is written.")] = "ingest",
-    master: Annotated[
-        str, typer.Option(metavar="URL", help="Spark's master, sc://… for Spark Connect, or inline: without Spark.")
-    ] = "local[*]",
+    history: HistoryOption,
+    mapping: MappingOption = None,
+    name: Annotated[
+        str, typer.Option(metavar="RECORDER", help="Name of the recorder in the names of files.")
+    ] = "ingest",
+    master: MasterOption = "local[*]",
     rejected: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write rows that gave no event here, too, as JSON lines.")
+        Path | None, typer.Option(metavar="FILE", help="Write rejected rows into this file, too, as JSON lines.")
     ] = None,
     count_on: Annotated[
-        bool, typer.Option("--count-on", help="Number events on from those in the history, source by source.")
+        bool, typer.Option("--count-on", help="Continue the sequence numbers of each source in the history.")
     ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Bring recordings into an event history.
+    """Ingest recordings into an event history, which is made where there is none.
 
     Several recordings are read in parallel on Spark, each by one task. Rows that give no event are kept in the history,
     rejected/, with the reason; events that came before are left out. The same command again does no harm, and goes on
@@ -46,6 +53,93 @@ def ingest(
       distced ingest events.parquet --history office
       distced ingest week-*.csv.gz --mapping office.toml --history office --count-on
     """
-    from distced.simulations.ingest.ingest_verb import Asked, ingest_recordings
+    from distced.detectors.batch_run.output import progress_bars
+    from distced.middleware.history.layout import make_history
+    from distced.middleware.history.writer import check_recorder
+    from distced.middleware.mapping import load_mapping
+    from distced.simulations.ingest.ingest_report import show
+    from distced.simulations.ingest.ingestion import Ingest
+    from distced.simulations.ingest.recordings import alone
+    from distced.simulations.replay.runners import INLINE, check_master, runner_of
 
-    return ingest_recordings(Asked(tuple(recordings), history, mapping, name, master, rejected, count_on, as_json))
+    if mapping is not None:
+        # A mistake in the mapping is reported before Spark starts.
+        load_mapping(mapping)
+    check_recorder(name)
+    check_master(master)
+    if rejected is not None:
+        _check_rejected(rejected, recordings)
+    started = time.perf_counter()
+    make_history(history)
+    with alone(history):
+        task = Ingest(tuple(recordings), history, mapping=mapping, recorder=name, count_on=count_on)
+        # One recording is one task, which does not need Spark.
+        chosen = master if len(task.open) > 1 else INLINE
+        with runner_of(chosen, task.work, tidy=True) as runner, progress_bars(None) as bars:
+            bar = bars.add_task("reading", total=None, visible=bool(task.open))
+            task.perform(runner, lambda events: bars.update(bar, completed=events))
+        task.clear()
+    order = {path: place for place, path in enumerate(recordings)}
+    outcomes = sorted(task.outcomes, key=lambda each: order[each.path])
+    if rejected is not None:
+        _copy_rejected(outcomes, rejected)
+    show(outcomes, history, time.perf_counter() - started, as_json=as_json)
+    return int(any(each.ingested.trouble for each in outcomes))
+
+
+@history.command("compact")
+def compact(
+    path: PathArgument,
+    master: MasterOption = "local[*]",
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave the old files until the next time, for readers that run.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Merge the small files of an event history, those of a day and a type.
+
+    Readers see each event once, before, meanwhile and afterwards. It can be broken off at any time, and run again.
+
+    \b
+    Examples:
+      distced history compact office
+      distced history compact office --master inline
+    """
+    from distced.detectors.batch_run.output import progress_bars
+    from distced.middleware.history.layout import check_history
+    from distced.simulations.ingest.compaction import Compaction
+    from distced.simulations.ingest.ingest_report import show_compaction
+    from distced.simulations.ingest.recordings import alone, writing
+    from distced.simulations.replay.runners import INLINE, check_master, runner_of
+
+    started = time.perf_counter()
+    check_master(master)
+    check_history(path)
+    with alone(path), writing(path):
+        compaction = Compaction(path)
+        # One merger is one task, which does not need Spark.
+        chosen = master if len(compaction.mergers) > 1 else INLINE
+        with runner_of(chosen, compaction.work, tidy=True) as runner, progress_bars(None) as bars:
+            bar = bars.add_task("compacting", total=max(1, compaction.rows), visible=bool(compaction.mergers))
+            compaction.perform(runner, lambda rows: bars.update(bar, completed=rows), keep=keep)
+        compaction.clear()
+    show_compaction(compaction, time.perf_counter() - started, as_json=as_json)
+    return int(any(each.trouble for each in compaction.done))
+
+
+def _check_rejected(path: Path, recordings: Sequence[Path]) -> None:
+    """Check that rejected rows can be written, and not over a recording."""
+    if path.resolve() in {each.resolve() for each in recordings}:
+        raise EventError("--rejected would replace a recording", given=str(path), allowed="a file of its own")
+    if not path.resolve().parent.is_dir() or path.is_dir():
+        raise EventError("cannot write the rejected rows", given=str(path), allowed="a file in a folder that is there")
+
+
+def _copy_rejected(outcomes: Sequence[IngestOutcome], path: Path) -> None:
+    from distced.detectors.batch_run.output import opened_for_writing
+
+    with opened_for_writing(path) as whole:
+        for each in outcomes:
+            if each.recording is not None and each.recording.rejected.exists():
+                with each.recording.rejected.open("rb") as file:
+                    shutil.copyfileobj(file, whole)

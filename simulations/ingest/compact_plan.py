@@ -1,7 +1,7 @@
-"""Which files of a history are put together: small ones of one day and type, that fit in one table exactly.
+"""Plan of a compaction: small files of one day and type that fit in one table exactly.
 
 Files fit where every attribute has one kind in all of them, or no value; whole numbers and fractions have a column
-each. Casting what does not fit was rejected: what is read afterwards would not be what was written.
+each. Casting was rejected: values read afterwards would differ from those written.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from distced.middleware.history.history import HistoryFile
 from distced.middleware.model.event_types import Kind
 
 ROWS: Final = 2_000_000
-"""A file with so many events is large enough."""
+"""Number of events from which a file is large enough."""
 
 BYTES: Final = 128 * 1024 * 1024
-"""So is one of this size."""
+"""Size from which a file is large enough, bytes."""
 
 
 class Form(NamedTuple):
-    """What decides whether files fit together.
+    """Properties that decide whether files fit together.
 
     Attributes:
         kinds: of the attributes; None of those without a value.
@@ -48,7 +48,7 @@ class Form(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Merger:
-    """Files that become one.
+    """Files to be merged into one.
 
     Attributes:
         files: of one day and type, in the order of time.
@@ -60,18 +60,18 @@ class Merger:
 
     @property
     def rows(self) -> int:
-        """How many events they have, repeated ones included."""
+        """Number of their events, duplicates included."""
         return sum(each.rows for each in self.files)
 
 
 def mergers_of(
     files: Iterable[HistoryFile], form_of: Callable[[HistoryFile], Form], *, rows: int = ROWS, size: int = BYTES
 ) -> list[Merger]:
-    """What is put together.
+    """The files to be merged.
 
     Args:
         form_of: the form of a file; asked for those only that are small and not alone.
-        rows, size: what is at least half as large stays as it is, and nothing is made that is much larger.
+        rows, size: target size; a file at least half as large stays as it is, and no file becomes much larger.
     """
     folders: dict[tuple[str, str], list[HistoryFile]] = {}
     for each in files:
@@ -108,7 +108,7 @@ def _mergers(
 
 
 def form_of(file: HistoryFile) -> Form:
-    """The form of a file, from what it says of itself."""
+    """The form of a file, from its metadata."""
     metadata = import_pyarrow().parquet.read_metadata(file.path)
     names = metadata.schema.to_arrow_schema().names
     empty = set(names)

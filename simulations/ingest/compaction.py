@@ -1,8 +1,8 @@
-"""Small files of a history put together: planned, performed on Spark or here, the old ones removed.
+"""Compaction of a history: small files merged, on Spark or in this process, and the old ones removed.
 
 A new file names those it replaces, so that readers never see an event twice or not at all, whenever it is broken off:
-before the new file is there the old ones count, from then on the new one, though the old ones are still there. What an
-earlier run has left is removed first; a file that replaces others goes only after them, or they would be seen again.
+before the new file is there the old ones count, from then on the new one, though the old ones are still there. Files
+left by an earlier run are removed first; a file that replaces others goes only after them, or they would be seen again.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from distced.simulations.replay.runners import Runner
 
 WORK: Final = ".compact"
 COMPACTION: Final = "compaction"
-"""Who has written what comes from several recorders."""
+"""Recorder named in files merged from several recorders."""
 
 
 class Compacted(msgspec.Struct, frozen=True):
-    """What became of files that were put together.
+    """Result of a merger of files.
 
     Attributes:
         day, type: what they hold.
-        files, bytes: how many there were, and how large.
-        rows: how many events there are now.
-        repeated: how many came again in several files.
+        files, bytes: number and size of the old files.
+        rows: number of events in the new file.
+        repeated: number of duplicates in several files.
         size: of the new file.
-        trouble: why they are as they were; empty where they are not.
+        trouble: why they were not merged; empty where they were.
     """
 
     day: str
@@ -55,10 +55,10 @@ class Compacted(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Compacting:
-    """The task: some files become one.
+    """Task that merges some files into one.
 
     Attributes:
-        note: where it is noted what came of it.
+        note: path of its result.
         keep: leave the old files to the next run.
     """
 
@@ -68,7 +68,7 @@ class Compacting:
     keep: bool = False
 
     def perform(self, clock: Callable[[], float]) -> None:
-        """Do it, unless it is done."""
+        """Perform the task, unless it is done."""
         if self.note.exists():
             return
         files = self.merger.files
@@ -107,13 +107,13 @@ class Compacting:
 
 
 class Compaction:
-    """A history whose small files are put together.
+    """Compaction of a history.
 
     Attributes:
         history: as it was before.
-        mergers: which files become one.
-        left: how many files an earlier run had left, and were removed.
-        done: what came of it.
+        mergers: files to be merged.
+        left: number of files left by an earlier run and removed.
+        done: results.
     """
 
     def __init__(self, root: Path, *, rows: int = ROWS, size: int = BYTES) -> None:
@@ -129,19 +129,19 @@ class Compaction:
 
     @property
     def work(self) -> Path:
-        """The folder for what is under way."""
+        """The folder of work in progress."""
         return self.root / WORK
 
     @property
     def rows(self) -> int:
-        """How many events are in files that are put together."""
+        """Number of events in files to be merged."""
         return sum(each.rows for each in self.mergers)
 
     def perform(self, runner: Runner, watch: Callable[[int], None] = lambda _: None, *, keep: bool = False) -> None:
-        """Put them together; `watch` is told how many events are done.
+        """Merge the files; `watch` gets the number of events done.
 
         Args:
-            keep: leave the old files to the next run, for those who read the history at the moment.
+            keep: leave the old files to the next run, for present readers of the history.
         """
         # Notes of a run that was broken off are about files that may be gone.
         shutil.rmtree(self.work / "done", ignore_errors=True)
@@ -160,7 +160,7 @@ class Compaction:
         shutil.rmtree(self.work / "done")
 
     def clear(self) -> None:
-        """Remove the folder for what is under way."""
+        """Remove the folder of work in progress."""
         with suppress(OSError):
             self.work.rmdir()
 
@@ -170,7 +170,7 @@ class Compaction:
 
 
 def remove(path: Path) -> int:
-    """Remove a file that is replaced, after those that it replaces itself; how many there were."""
+    """Remove a replaced file, after those that it replaces itself; returns the number of files removed."""
     if not path.exists():
         return 0
     note = note_in(path)
@@ -180,7 +180,7 @@ def remove(path: Path) -> int:
 
 
 def note_in(path: Path) -> FileNote | None:
-    """What a file notes of itself; None where it cannot be read."""
+    """The metadata of a file; None where it cannot be read."""
     pyarrow = import_pyarrow()
     try:
         noted: Any = (pyarrow.parquet.read_schema(path).metadata or {}).get(NOTE_KEY)

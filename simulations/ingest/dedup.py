@@ -1,4 +1,4 @@
-"""Which events are in files already: what comes again is left out, an id that another event has is rejected.
+"""Deduplication against files: duplicates are left out, events with the id of another event are rejected.
 
 Files note the least and the greatest number of each source, so that only those are read that may hold an id.
 """
@@ -19,12 +19,12 @@ from distced.middleware.model.errors import DistcedError, EventError, HistoryErr
 from distced.middleware.model.events import CompositeEvent, Event, EventId
 
 
-class Sifted(NamedTuple):
-    """Events, sifted.
+class DedupResult(NamedTuple):
+    """Result of the comparison of events with those of files.
 
     Attributes:
         fresh: those that are in none of the files.
-        repeated: how many are there, the same in all parts.
+        repeated: number of duplicates, the same in all parts.
         taken: those whose id another event has there, with that event.
     """
 
@@ -33,7 +33,7 @@ class Sifted(NamedTuple):
     taken: list[tuple[Event, Event]]
 
 
-def sift(events: Sequence[Event], files: Iterable[HistoryFile]) -> Sifted:
+def deduplicate(events: Sequence[Event], files: Iterable[HistoryFile]) -> DedupResult:
     """Compare events with those of files.
 
     Args:
@@ -53,14 +53,14 @@ def sift(events: Sequence[Event], files: Iterable[HistoryFile]) -> Sifted:
             fresh.append(event)
         elif not alike(event, other):
             taken.append((event, other))
-    return Sifted(fresh, len(events) - len(fresh) - len(taken), taken)
+    return DedupResult(fresh, len(events) - len(fresh) - len(taken), taken)
 
 
 def overlapping(sources: Mapping[str, tuple[int, int, int]], files: Iterable[HistoryFile]) -> list[HistoryFile]:
     """The files that may hold one of these ids.
 
     Args:
-        sources: by source how many events, the least and the greatest number, as in a file's note.
+        sources: by source the number of events, and the least and the greatest sequence number, as in a file's note.
     """
     return [each for each in files if _may_share(sources, each.note.sources)]
 
@@ -112,7 +112,7 @@ def _parts(event: Event) -> tuple[object, ...]:
 
 
 def taken_id(event: Event, other: Event, where: str) -> Rejected:
-    """An event whose id another event has."""
+    """The rejection of an event whose id another event has."""
     error = EventError(
         "an id that another event has", given=f"{event.source} {event.seq}",
         allowed="a source counts each of its events once", where=where,

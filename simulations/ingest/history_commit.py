@@ -1,8 +1,8 @@
-"""What was read of a recording becomes part of the history: sifted against what is there, then moved into place.
+"""Commit of a recording into the history: compared with what is there, then moved into place.
 
-One recording at a time, in the order they were given, so that of two events with one id the first counts whatever came
-first on Spark. It may be broken off anywhere: what was sifted is noted before anything is moved, and what is moved is
-gone where it came from.
+One recording at a time, in the order they were given, so that of two events with one id the first counts, in whatever
+order Spark reads them. It may be broken off anywhere: the result of the comparison is noted before anything is moved,
+and files that are moved are gone where they came from.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from distced.middleware.history.history import HistoryFile
 from distced.middleware.history.layout import folder_of, write_whole
 from distced.middleware.mapping.rejected import rejected_line
 from distced.middleware.model.errors import HistoryError
-from distced.simulations.ingest.dedup import events_of, overlapping, sift, taken_id
+from distced.simulations.ingest.dedup import deduplicate, events_of, overlapping, taken_id
 from distced.simulations.ingest.recording_task import NOTE, READ, REJECTED
 from distced.simulations.ingest.recordings import Ingested, Recording, read_note, together
 
-SIFTED: Final = "sifted"
-SIFTED_NOTE: Final = "sifted.json"
+FRESH: Final = "fresh"
+DEDUP_NOTE: Final = "dedup.json"
 TAKEN: Final = "taken.jsonl"
 
 
-class Sifting(msgspec.Struct, frozen=True):
-    """What is left of a recording.
+class Deduplication(msgspec.Struct, frozen=True):
+    """Result of the deduplication of a recording.
 
     Attributes:
-        ingested: what came of it.
-        dropped: files whose events are not moved as they are; what is left of them was written anew.
+        ingested: the result.
+        dropped: files whose events are not moved as they are; the remaining events were written again.
     """
 
     ingested: Ingested
@@ -44,41 +44,41 @@ class Sifting(msgspec.Struct, frozen=True):
 
 
 def place(recording: Recording, files: Sequence[HistoryFile]) -> tuple[Ingested, list[HistoryFile]]:
-    """Move what was read of a recording into the history.
+    """Move the events read of a recording into the history.
 
     Args:
         files: those of the history.
 
     Returns:
-        What came of it, and the files that are new.
+        The result, and the new files.
     """
     work = recording.work
     read = _files(work / READ)
-    if (work / SIFTED_NOTE).exists():
-        sifting = msgspec.json.decode((work / SIFTED_NOTE).read_bytes(), type=Sifting)
+    if (work / DEDUP_NOTE).exists():
+        deduplication = msgspec.json.decode((work / DEDUP_NOTE).read_bytes(), type=Deduplication)
     else:
-        sifting = _sift(recording, read, files)
-        write_whole(work / SIFTED_NOTE, msgspec.json.encode(sifting))
+        deduplication = _dedup(recording, read, files)
+        write_whole(work / DEDUP_NOTE, msgspec.json.encode(deduplication))
     made = []
-    dropped = frozenset(sifting.dropped)
-    for file in [*(each for each in read if each.path.name not in dropped), *_files(work / SIFTED)]:
+    dropped = frozenset(deduplication.dropped)
+    for file in [*(each for each in read if each.path.name not in dropped), *_files(work / FRESH)]:
         folder = folder_of(recording.root, file.day, file.type)
         folder.mkdir(parents=True, exist_ok=True)
         made.append(replace(file, path=file.path.replace(folder / file.path.name)))
     _keep_rejected(recording)
     recording.done.parent.mkdir(exist_ok=True)
-    if not sifting.ingested.trouble or sifting.ingested.events:
-        write_whole(recording.done, msgspec.json.encode(sifting.ingested))
+    if not deduplication.ingested.trouble or deduplication.ingested.events:
+        write_whole(recording.done, msgspec.json.encode(deduplication.ingested))
     shutil.rmtree(work)
-    return sifting.ingested, made
+    return deduplication.ingested, made
 
 
-def _sift(recording: Recording, read: Sequence[HistoryFile], files: Sequence[HistoryFile]) -> Sifting:
+def _dedup(recording: Recording, read: Sequence[HistoryFile], files: Sequence[HistoryFile]) -> Deduplication:
     work = recording.work
     note = read_note(work / NOTE)
     if note is None:
         raise HistoryError("a recording that has not been read", given=str(recording.path))
-    shutil.rmtree(work / SIFTED, ignore_errors=True)
+    shutil.rmtree(work / FRESH, ignore_errors=True)
     repeated, dropped = 0, []
     days: Counter[str] = Counter()
     types: Counter[str] = Counter()
@@ -92,21 +92,21 @@ def _sift(recording: Recording, read: Sequence[HistoryFile], files: Sequence[His
                 counted = [
                     structs.replace(event, seq=event.seq + free.get(event.source, 0)) for event in events_of(file)
                 ]
-                HistoryWriter(work / SIFTED, recording.recorder, [file.event_type]).write(counted)
+                HistoryWriter(work / FRESH, recording.recorder, [file.event_type]).write(counted)
                 days[file.day] += rows
                 types[file.type] += rows
                 continue
             there = overlapping(file.note.sources, files)
-            sifted = sift(list(events_of(file)), there) if there else None
-            if sifted is not None and len(sifted.fresh) < rows:
+            result = deduplicate(list(events_of(file)), there) if there else None
+            if result is not None and len(result.fresh) < rows:
                 dropped.append(file.path.name)
-                rows = len(sifted.fresh)
-                repeated += sifted.repeated
-                taken += len(sifted.taken)
-                for event, other in sifted.taken:
+                rows = len(result.fresh)
+                repeated += result.repeated
+                taken += len(result.taken)
+                for event, other in result.taken:
                     where = f"{recording.path}, event {event.source} {event.seq}"
                     rejected.write(rejected_line(taken_id(event, other, where)))
-                HistoryWriter(work / SIFTED, recording.recorder, [file.event_type]).write(sifted.fresh)
+                HistoryWriter(work / FRESH, recording.recorder, [file.event_type]).write(result.fresh)
             if rows:
                 days[file.day] += rows
                 types[file.type] += rows
@@ -119,11 +119,11 @@ def _sift(recording: Recording, read: Sequence[HistoryFile], files: Sequence[His
         types=dict(sorted(types.items())),
         counted_on=recording.count_on,
     )
-    return Sifting(ingested, tuple(dropped))
+    return Deduplication(ingested, tuple(dropped))
 
 
 def _free_numbers(files: Sequence[HistoryFile]) -> dict[str, int]:
-    """By source the number after the greatest it has in the history."""
+    """Next sequence number of each source in the history."""
     free: dict[str, int] = {}
     for file in files:
         for source, (_, _, greatest) in file.note.sources.items():
@@ -132,7 +132,7 @@ def _free_numbers(files: Sequence[HistoryFile]) -> dict[str, int]:
 
 
 def _files(root: Path) -> list[HistoryFile]:
-    """The files of what was read; none where there is nothing."""
+    """The files of a recording's events; none where there are no events."""
     if not root.exists():
         return []
     history = History(root)
@@ -142,7 +142,7 @@ def _files(root: Path) -> list[HistoryFile]:
 
 
 def _keep_rejected(recording: Recording) -> None:
-    """Put the rows that gave no event where they stay."""
+    """Move the rejected rows to their permanent place."""
     work = recording.work
     parts = [part for part in (work / REJECTED, work / TAKEN) if part.exists() and part.stat().st_size]
     if not parts:

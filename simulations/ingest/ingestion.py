@@ -1,4 +1,4 @@
-"""Recordings into history: read in parallel, put in place one after the other."""
+"""Ingestion of recordings into a history: read in parallel, committed one after the other."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from distced.middleware.history.layout import make_history
 from distced.middleware.mapping import load_mapping
 from distced.middleware.model.errors import DistcedError, MappingError
 from distced.simulations.ingest.history_commit import place
-from distced.simulations.ingest.recording_task import CHUNK, Reading
+from distced.simulations.ingest.recording_task import CHUNK, RecordingTask
 from distced.simulations.ingest.recordings import UNDER_WAY, Ingested, Recording, read_note, recording_of, writing
 from distced.simulations.replay.runners import Inline, Runner
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a recording that was given.
+class IngestOutcome:
+    """Outcome of the ingestion of a recording.
 
     Attributes:
-        path: as it was given.
+        path: as given.
         recording: None where there is no such file.
-        ingested: what came of it.
+        ingested: the result.
         before: whether it was in the history before.
     """
 
@@ -39,11 +39,11 @@ class Outcome:
 
 
 class Ingest:
-    """Recordings on their way into a history.
+    """Ingestion of recordings into a history.
 
     Attributes:
         open: those that are not in the history yet.
-        outcomes: what became of those that are done.
+        outcomes: of those that are done.
     """
 
     def __init__(
@@ -73,19 +73,19 @@ class Ingest:
         make_history(root)
         self.root = root
         self.open: list[Recording] = []
-        self.outcomes: list[Outcome] = []
+        self.outcomes: list[IngestOutcome] = []
         self._chunk = chunk
         self._again: list[tuple[Path, Recording]] = []
         for path in dict.fromkeys(paths):
             try:
                 recording = recording_of(path, mapping, root, recorder, count_on=count_on)
             except DistcedError as error:
-                self.outcomes.append(Outcome(path, None, Ingested(str(path), trouble=str(error))))
+                self.outcomes.append(IngestOutcome(path, None, Ingested(str(path), trouble=str(error))))
                 continue
             done = read_note(recording.done)
             if done is not None:
                 shutil.rmtree(recording.work, ignore_errors=True)
-                self.outcomes.append(Outcome(path, recording, _counted(recording, done), before=True))
+                self.outcomes.append(IngestOutcome(path, recording, _counted(recording, done), before=True))
             elif recording.identity in {each.identity for each in self.open}:
                 self._again.append((path, recording))
             else:
@@ -93,12 +93,12 @@ class Ingest:
 
     @property
     def work(self) -> Path:
-        """The folder for what is under way."""
+        """The folder of work in progress."""
         return self.root / UNDER_WAY
 
     def perform(self, runner: Runner, watch: Callable[[int], None] = lambda _: None) -> None:
-        """Have them all read and put in place; `watch` is told how many events have been read."""
-        readings = [Reading(each, self._chunk) for each in self.open]
+        """Read all recordings and commit them; `watch` gets the number of events read."""
+        readings = [RecordingTask(each, self._chunk) for each in self.open]
 
         def look() -> None:
             watch(sum(each.read for each in readings))
@@ -115,21 +115,21 @@ class Ingest:
                 ingested, made = place(recording, files)
             files += made
             self.open.remove(recording)
-            self.outcomes.append(Outcome(recording.path, recording, ingested))
+            self.outcomes.append(IngestOutcome(recording.path, recording, ingested))
             self.outcomes += [
-                Outcome(path, recording, ingested, before=True)
+                IngestOutcome(path, recording, ingested, before=True)
                 for path, other in self._again
                 if other.identity == recording.identity
             ]
 
     def clear(self) -> None:
-        """Remove the folder for what is under way, unless something is."""
+        """Remove the folder of work in progress, unless it is in use."""
         with suppress(OSError):
             self.work.rmdir()
 
 
 def _counted(recording: Recording, done: Ingested) -> Ingested:
-    """What came of a recording before; with trouble where it is to be counted on, and was not."""
+    """Earlier result of a recording; with a problem where it is to be counted on, and was not."""
     if not recording.count_on or done.counted_on or "id" not in done.rejected:
         return done
     error = MappingError(

@@ -1,4 +1,4 @@
-"""A recording is read into history of its own, beside the one it is for: the task that runs in parallel.
+"""Task that reads a recording into a history of its own, beside the target; tasks run in parallel.
 
 One task for a recording. Pieces of one would not be exact: every mapping counts the events of a source, unless they
 bring a number, which then has to grow; many keep more (second deliveries, the year, what a clock showed before). In the
@@ -26,9 +26,9 @@ from distced.middleware.mapping.rejected import rejected_line
 from distced.middleware.model.errors import DistcedError, HistoryError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Event, EventId
-from distced.simulations.ingest.dedup import events_of, overlapping, sift, taken_id
+from distced.simulations.ingest.dedup import deduplicate, events_of, overlapping, taken_id
 from distced.simulations.ingest.recordings import Ingested, Recording, writing
-from distced.simulations.ingest.sequence_state import ClockWatch, SeenIds
+from distced.simulations.ingest.sequence_state import ClockWatch, SequenceState
 
 READ: Final = "read"
 AGAIN: Final = "again"
@@ -37,18 +37,18 @@ NOTE: Final = "read.json"
 PROGRESS: Final = "progress"
 
 CHUNK: Final = 500_000
-"""Events that are held in memory, and become a file for each day and type."""
+"""Events held in memory, which become a file for each day and type."""
 
 _TELL: Final = 20_000
-"""Events after which it is said how far it is."""
+"""Events between reports of progress."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """A recording is read.
+class RecordingTask:
+    """Task that reads a recording.
 
     Attributes:
-        chunk: how many events are held at once.
+        chunk: number of events held at once.
     """
 
     recording: Recording
@@ -56,25 +56,25 @@ class Reading:
 
     @property
     def note(self) -> Path:
-        """What came of it; where it is there, this is done."""
+        """Path of its result; where it exists, the task is done."""
         return self.recording.work / NOTE
 
     @property
     def read(self) -> int:
-        """How many events have been read so far."""
+        """Number of events read so far."""
         with suppress(OSError, ValueError):
             return int((self.recording.work / PROGRESS).read_text())
         return 0
 
     def perform(self, clock: Callable[[], float], watch: Callable[[int], None] = lambda _: None) -> None:
-        """Do it, unless it is done; `watch` is told how many events have been read."""
+        """Perform the task, unless it is done; `watch` gets the number of events read."""
         with writing(self.recording.root):
             if not self.note.exists():
                 self._perform(watch)
 
     def _perform(self, watch: Callable[[int], None]) -> None:
         work = self.recording.work
-        # What is half done says nothing of how far it was.
+        # Partial work does not record its progress.
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir(parents=True)
         with (work / REJECTED).open("wb") as rejected:
@@ -93,7 +93,7 @@ class _Pass:
     """One reading of a recording.
 
     Attributes:
-        events: how many there were so far.
+        events: number so far.
     """
 
     def __init__(self, recording: Recording, chunk: int, rejected: Any) -> None:
@@ -105,9 +105,9 @@ class _Pass:
         self._trouble = ""
 
     def ingested(self, tell: Callable[[], None]) -> Ingested:
-        """Read it, and say what came of it."""
+        """Read the recording, and return the result."""
         recording = self._recording
-        seen, clocks = SeenIds(), ClockWatch()
+        seen, clocks = SequenceState(), ClockWatch()
         fresh: list[Event] = []
         added = 0
         again: list[Event] = []
@@ -132,10 +132,10 @@ class _Pass:
                 if self.events % _TELL == 0:
                     tell()
         except HistoryError:
-            # That it cannot be written is no fault of the recording.
+            # An error of writing is no fault of the recording.
             raise
         except DistcedError as error:
-            # What could be read until then is good.
+            # Events read until then are valid.
             self._trouble = str(error)
         writer.write(fresh)
         self._keep_again(again, rounds)
@@ -188,7 +188,7 @@ class _Pass:
             waiting, part = later, part + 1
 
     def _compare(self) -> int:
-        """Compare what came again with what came first, and reject what is something else; how many."""
+        """Compare repeated events with the first ones, and reject those that differ; returns their number."""
         folders = sorted((self._recording.work / AGAIN).glob("*"))
         if not folders:
             return 0
@@ -196,7 +196,7 @@ class _Pass:
         count = 0
         for folder in folders:
             for file in History(folder).files:
-                for event, other in sift(list(events_of(file)), overlapping(file.note.sources, first)).taken:
+                for event, other in deduplicate(list(events_of(file)), overlapping(file.note.sources, first)).taken:
                     count += 1
                     self._reject(taken_id(event, other, f"{self._recording.path}, event {event.source} {event.seq}"))
         shutil.rmtree(self._recording.work / AGAIN)

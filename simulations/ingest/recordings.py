@@ -1,6 +1,6 @@
-"""Recordings to be ingested: what tells them apart, and where what becomes of them lies in the history.
+"""Recordings to be ingested: their identities, and the places of their files in the history.
 
-    PATH/ingested/NAME.json      a recording is in the history, and what came of it
+    PATH/ingested/NAME.json      a recording is in the history, with its result
     PATH/rejected/NAME.jsonl     its rows that gave no event, each with the reason
     PATH/.ingest/NAME/           it is under way
 
@@ -30,19 +30,19 @@ UNDER_WAY: Final = ".ingest"
 
 
 class Ingested(msgspec.Struct, frozen=True):
-    """What became of a recording.
+    """Result of an ingested recording.
 
     Attributes:
         recording: its path.
-        rows: how many rows were read.
-        events: how many events they gave, those that came again included.
-        added: how many of them are in the history for the first time.
-        repeated: how many came again, and were left out.
+        rows: number of rows read.
+        events: number of their events, duplicates included.
+        added: number of events new in the history.
+        repeated: number of duplicates, left out.
         rejected: rows and events that were set aside, by reason.
-        remarks: what else the mapping counted: rows that no rule was about, second deliveries, wrong attributes that
+        remarks: other counts of the mapping: rows that no rule was about, second deliveries, wrong attributes that
             are null, times that were mended.
-        days: how many events by day.
-        types: how many events by type.
+        days: number of events by day.
+        types: number of events by type.
         jumps: sources whose clock went back.
         counted_on: whether its events were numbered on from those in the history.
         trouble: why it could not be read to its end; empty where it could.
@@ -64,14 +64,14 @@ class Ingested(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A recording on its way into a history.
+    """A recording to be ingested into a history.
 
     Attributes:
         path: of the recording.
         mapping: of the mapping; None for a native form.
         root: of the history.
         recorder: in whose name it is written.
-        name: what it is called in the history.
+        name: in the history.
         count_on: whether its events are numbered on from those of their sources that are in the history.
     """
 
@@ -84,22 +84,22 @@ class Recording:
 
     @property
     def identity(self) -> str:
-        """What tells it apart: what a mapping makes of a file does not depend on how it is called."""
+        """Identity of the recording: the events a mapping makes of a file do not depend on its name."""
         return self.name if self.mapping is None else self.name.rpartition("-")[2]
 
     @property
     def work(self) -> Path:
-        """Where what is under way lies."""
+        """Path of its work in progress."""
         return self.root / UNDER_WAY / self.name
 
     @property
     def done(self) -> Path:
-        """Where it is noted that it is in the history."""
+        """Path of the note that it is in the history."""
         return self.root / INGESTED / f"{self.name}.json"
 
     @property
     def rejected(self) -> Path:
-        """Where its rejected rows are kept."""
+        """Path of its rejected rows."""
         return self.root / REJECTED / f"{self.name}.jsonl"
 
 
@@ -128,14 +128,14 @@ def recording_of(path: Path, mapping: Path | None, root: Path, recorder: str, *,
     found = digest.hexdigest()[:12]
     name = f"{path.name}-{found}"
     if mapping is not None:
-        # It may have been called otherwise when it was ingested.
+        # It may have had another name when it was ingested.
         name = next((each.stem for each in sorted((root / INGESTED).glob(f"*-{found}.json"))), name)
     return Recording(path, mapping, root, recorder, name, count_on)
 
 
 @contextmanager
 def writing(root: Path) -> Iterator[None]:
-    """Turns what the file system refuses into a `HistoryError`."""
+    """Convert errors of the file system to `HistoryError`."""
     try:
         yield
     except OSError as error:
@@ -146,10 +146,10 @@ def writing(root: Path) -> Iterator[None]:
 
 @contextmanager
 def alone(root: Path) -> Iterator[None]:
-    """Nobody else ingests into a history or compacts it: two would take what is under way from one another.
+    """Lock a history against other ingestions and compactions: two would remove each other's work in progress.
 
     Raises:
-        HistoryError: where somebody does.
+        HistoryError: where another one holds the lock.
     """
     folder = os.open(root, os.O_RDONLY)
     try:
@@ -159,7 +159,7 @@ def alone(root: Path) -> Iterator[None]:
                 fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise HistoryError(
-                    "somebody is ingesting into this history, or compacting it",
+                    "another ingestion or compaction of this history is running",
                     given=str(root),
                     advice="wait until that is done",
                 ) from None
@@ -169,7 +169,7 @@ def alone(root: Path) -> Iterator[None]:
 
 
 def read_note(path: Path) -> Ingested | None:
-    """What a task noted of a recording; None where it has not."""
+    """The note of a task on a recording; None where there is none."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Ingested)
     except FileNotFoundError:
@@ -181,5 +181,5 @@ def read_note(path: Path) -> Ingested | None:
 
 
 def together(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    """Counts added up, in the order of their names."""
+    """The sum of counts, in the order of their names."""
     return {name: one.get(name, 0) + other.get(name, 0) for name in sorted({*one, *other})}

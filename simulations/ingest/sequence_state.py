@@ -1,4 +1,4 @@
-"""What was seen of sources: which sequence numbers, and whether their clocks went back."""
+"""State of sources while a recording is read: sequence numbers seen, and clocks that went back."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import msgspec
 from distced.middleware.model.events import CompositeEvent, Event
 
 
-class SeenIds:
-    """The ids that came, in little room where sources count one by one.
+class SequenceState:
+    """Ids seen, stored compactly where sources count one by one.
 
     A set of all ids was rejected: of a recording of ten million events it takes two gigabytes.
     """
 
     def __init__(self) -> None:
-        # By source: from where to where all numbers came, the end not included; and which besides.
+        # By source: the range of numbers seen without gaps, the end not included; and other numbers.
         self._runs: dict[str, list[int]] = {}
         self._besides: dict[str, set[int]] = {}
 
     def add(self, event: Event) -> bool:
-        """Remember the id of an event; False if it came before."""
+        """Add the id of an event; False for a known id."""
         source, seq = event.source, event.seq
         run = self._runs.get(source)
         if run is None:
@@ -47,8 +47,8 @@ class ClockJump(msgspec.Struct, frozen=True):
     """A source whose time went back, beyond its uncertainty, while its numbers went on.
 
     Attributes:
-        times: how often.
-        most: by how much at most, ns.
+        times: number of jumps.
+        most: greatest jump, ns.
         seq: the number of the event that came after that.
         hi: its `hi`, ns.
     """
@@ -61,14 +61,14 @@ class ClockJump(msgspec.Struct, frozen=True):
 
 
 class ClockWatch:
-    """Watches the time of sources while their events come in the order of their numbers."""
+    """Detects clock jumps of sources while their events come in the order of their numbers."""
 
     def __init__(self) -> None:
         self._latest: dict[str, tuple[int, int, int]] = {}
         self._jumps: dict[str, list[Any]] = {}
 
     def see(self, event: Event) -> None:
-        """An event has come; the number of a composite one is a digest, and says nothing of the order."""
+        """Check an event; the number of a composite one is a digest, and gives no order."""
         if isinstance(event, CompositeEvent):
             return
         before = self._latest.get(event.source)
@@ -85,6 +85,6 @@ class ClockWatch:
         self._latest[event.source] = (event.seq, event.lo, event.hi)
 
     def jumps(self) -> tuple[ClockJump, ...]:
-        """Those whose time went back, the farthest first."""
+        """Sources whose time went back, the farthest first."""
         found = [ClockJump(source, *jump) for source, jump in self._jumps.items()]
         return tuple(sorted(found, key=lambda each: (-each.most, each.source)))

@@ -1,4 +1,4 @@
-"""Tables of the native form as one: every value as it was, to the kind of number, each id once, sorted."""
+"""Union of tables of the native form: every value exact, with its kind of number, each id once, sorted."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ from distced.middleware.model.event_types import EventType, Kind
 _ROW: Final = "row"
 
 
-class Joined(NamedTuple):
+class UnitedTables(NamedTuple):
     """Tables, joined.
 
     Attributes:
         table: the events.
-        repeated: how many came again, and were left out.
+        repeated: number of duplicates, left out.
     """
 
     table: Any
     repeated: int
 
 
-def joined(tables: Sequence[Any], kinds: Mapping[str, Kind | None], noted: EventType, *, composite: bool) -> Joined:
+def joined(
+    tables: Sequence[Any], kinds: Mapping[str, Kind | None], noted: EventType, *, composite: bool
+) -> UnitedTables:
     """Tables of one type as one.
 
     Args:
@@ -59,7 +61,7 @@ def joined(tables: Sequence[Any], kinds: Mapping[str, Kind | None], noted: Event
     for name in ("type", "source"):
         place = made.schema.get_field_index(name)
         made = made.set_column(place, name, made[name].combine_chunks().dictionary_encode())
-    return Joined(made.replace_schema_metadata({TYPES_KEY: msgspec.json.encode([noted])}), repeated)
+    return UnitedTables(made.replace_schema_metadata({TYPES_KEY: msgspec.json.encode([noted])}), repeated)
 
 
 def _own(tables: Sequence[Any], name: str, kind: Any) -> Any:
@@ -88,7 +90,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def _values(tables: Sequence[Any], names: Sequence[str], fits: Any, kind: Any) -> Any:
-    """The values of the first of these columns that a table has of this kind; nulls where it has none."""
+    """Values of the first of these columns that a table has of this kind; nulls where it has none."""
     pa = import_pyarrow()
     chunks: list[Any] = []
     for table in tables:
@@ -102,7 +104,7 @@ def _values(tables: Sequence[Any], names: Sequence[str], fits: Any, kind: Any) -
 
 
 def _each_once(table: Any) -> tuple[Any, int]:
-    """The first row of each id, and how many others there were."""
+    """The first row of each id, and the number of other rows."""
     pa = import_pyarrow()
     numbered = table.append_column(_ROW, pa.array(range(len(table)), pa.int64()))
     groups = numbered.select(["source", "seq", _ROW]).group_by(["source", "seq"]).aggregate([(_ROW, "min")])

@@ -4,16 +4,16 @@ The building, the occupants and the two scenarios of composite-event-framework-2
 and Results"). `docs/explanation/active-office.md` says what is simulated, with the numbers.
 """
 
-from distced.simulations.office.office import DEFAULT_SEED, DEFAULT_START, ActiveOffice, Step
+from distced.simulations.office.office import DEFAULT_SEED, DEFAULT_START, ActiveOffice, OfficeStep
 from distced.simulations.office.scenarios import read_scenario, scenario_names
-from distced.simulations.office.summary import Summary
+from distced.simulations.office.summary import OfficeSummary
 
 __all__ = [
     "DEFAULT_SEED",
     "DEFAULT_START",
     "ActiveOffice",
-    "Step",
-    "Summary",
+    "OfficeStep",
+    "OfficeSummary",
     "read_scenario",
     "scenario_names",
 ]

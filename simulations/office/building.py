@@ -1,4 +1,4 @@
-"""The building: nine rooms, the doors between them, and the way from one to another.
+"""The building: nine rooms, the doors between them, and routes across them.
 
 composite-event-framework-2004 evaluates on "the office layout shown in Fig. 2 with nine rooms". The text that is left
 of the figure names two meeting rooms and a seminar room, the running text the offices FE02 and FE04; the rest is
@@ -67,20 +67,20 @@ class Building:
             self._paths[room.name] = (*self._paths[room.beyond], room.name)
 
     def kind(self, place: str) -> Kind:
-        """What a place is for."""
+        """Kind of a place."""
         return "outside" if place == OUTSIDE else self.rooms[place].kind
 
     def of_kind(self, kind: Kind) -> tuple[str, ...]:
-        """The names of the rooms of a kind."""
+        """Names of the rooms of a kind."""
         return tuple(room.name for room in self.rooms.values() if room.kind == kind)
 
     def adjoining(self, place: str) -> tuple[str, ...]:
-        """The places one door away."""
+        """Places one door away."""
         inward = tuple(room.name for room in self.rooms.values() if room.beyond == place)
         return inward if place == OUTSIDE else (self.rooms[place].beyond, *inward)
 
     def toward(self, place: str, goal: str) -> str:
-        """The next place on the way from one place to another; `place` itself where that is the goal."""
+        """Next place on the route from `place` to a goal; `place` itself where that is the goal."""
         if place == goal:
             return place
         inward = self._paths[goal]
@@ -89,5 +89,5 @@ class Building:
         return self.rooms[place].beyond
 
     def door(self, place: str, other: str) -> str:
-        """The room whose door stands between two adjoining places."""
+        """Room whose door stands between two adjoining places."""
         return other if other != OUTSIDE and self.rooms[other].beyond == place else place

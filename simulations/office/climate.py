@@ -1,4 +1,4 @@
-"""The temperature of each room: a slow random walk that heating, cold from outside, people and open doors pull at.
+"""Temperature of each room: a slow random walk, pulled by heating, cold from outside, people and open doors.
 
 Not a model of a building: enough for readings that wander credibly, and that fall under the 15 °C of scenario 1
 (composite-event-framework-2004) now and then, in rooms with people in them.
@@ -16,19 +16,19 @@ from distced.simulations.office.sensors import TEMP
 from distced.simulations.office.world import World
 
 READING: Final = 30 * SECOND
-"""The time between two readings of a thermometer, ns."""
+"""Time between two readings of a thermometer, ns."""
 
 COLD: Final = 15.0
-"""Below this many °C a reading is cold, in scenario 1."""
+"""Limit below which a reading is cold in scenario 1, °C."""
 
 OUTDOORS: Final = 4.0
-"""The temperature outside, °C."""
+"""Temperature outside, °C."""
 
 SETPOINT: Final = (19.0, 21.5)
-"""Between which temperatures the heating of a room is set, °C."""
+"""Range of a heated room's set temperature, °C."""
 
 UNHEATED: Final = 9.0
-"""What a room without heating cools down to, °C."""
+"""Temperature that a room without heating approaches, °C."""
 
 # How fast a room follows, ns: heating, cooling down without it, and an open door to the place beyond.
 WARMS_UP: Final = 25 * MINUTE
@@ -36,10 +36,10 @@ COOLS_DOWN: Final = 60 * MINUTE
 OPEN_DOOR: Final = 12 * MINUTE
 
 PERSON: Final = 0.6 / HOUR
-"""What one person warms a room by, °C per ns."""
+"""Heat of one person in a room, °C per ns."""
 
 NOISE: Final = 0.06
-"""The standard deviation of the random walk's step from one reading to the next, °C."""
+"""Standard deviation of the random walk's step from one reading to the next, °C."""
 
 HEATED_AT_FIRST: Final = 0.75
 FAILS_IN: Final = 3 * HOUR
@@ -47,7 +47,7 @@ MENDED_IN: Final = 45 * MINUTE
 
 
 class Climate:
-    """The temperatures.
+    """Temperatures of all rooms.
 
     Attributes:
         temperature: by room, in °C.
@@ -79,7 +79,7 @@ class Climate:
         world.at(world.now + READING, partial(self._read, room))
 
     def _advance(self, room: str) -> None:
-        """Let one interval between readings pass over a room."""
+        """Advance a room by one interval between readings."""
         world = self._world
         if world.chance(READING / (FAILS_IN if room in self.heated else MENDED_IN)):
             self.heated.symmetric_difference_update({room})

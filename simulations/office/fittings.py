@@ -1,4 +1,4 @@
-"""Doors, lights and workstations: what people leave behind them when they walk, each with its own small habits."""
+"""Doors, lights and workstations: effects of people's movements, each with its own random habits."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from distced.simulations.office.sensors import DOOR, LIGHT, LOGIN, LOGOUT
 from distced.simulations.office.world import World
 
 DOOR_CLOSES_ITSELF: Final = 0.85
-"""The probability that a door falls shut behind who passes, in 4-8 s; else it stands open for 1-10 min."""
+"""Probability that a door falls shut behind a person, in 4-8 s; else it stands open for 1-10 min."""
 
 LIGHT_SWITCHED_OFF: Final = 0.8
-"""The probability that the last to leave a room switches off the light; else it burns until someone does."""
+"""Probability that the last person to leave a room switches off the light; else it stays on until one does."""
 
 LOGS_IN_AT_ONCE: Final = 0.85
-"""The probability that a resident who comes to the own office logs in within 5-40 s."""
+"""Probability that a resident logs in within 5-40 s of arrival in the own office."""
 
 LOGS_IN_LATER: Final = 0.03
-"""The probability per step of the Markov process that a resident who sits there without being logged in does so."""
+"""Probability per step of the Markov process that a resident in the own office, not logged in, logs in."""
 
 LOGS_OUT: Final = 0.8
-"""The probability that a resident who walks off logs out; else the workstation does so after two minutes' absence."""
+"""Probability that a leaving resident logs out; else the workstation does so after two minutes' absence."""
 
 
 class Fittings:
-    """The doors, lights and workstations of the building.
+    """Doors, lights and workstations of the building.
 
     Attributes:
         open: the rooms whose door stands open.
@@ -44,7 +44,7 @@ class Fittings:
         self._left = dict.fromkeys(world.building.rooms, 0)
 
     def walk(self, occupant: Occupant, place: str, onward: str) -> None:
-        """Somebody walked from a place to an adjoining one; `occupant.place` is the new one already."""
+        """Effects of a walk to an adjoining place; `occupant.place` is the new one already."""
         world = self._world
         self._pass_door(world.building.door(place, onward))
         if place in world.building.rooms and not world.people_in(place):
@@ -60,7 +60,7 @@ class Fittings:
             world.after(5 * SECOND, 40 * SECOND, partial(self._log_in, occupant))
 
     def linger(self, occupant: Occupant) -> None:
-        """Somebody stayed where they were for a step."""
+        """Effects of a step in which an occupant stayed."""
         if occupant.place == occupant.office and not occupant.logged_in and self._world.chance(LOGS_IN_LATER):
             self._log_in(occupant)
 
@@ -87,7 +87,7 @@ class Fittings:
             self._world.sensors.sense(self._world.now, "light", room, LIGHT, room=room, on=True)
 
     def _left_empty(self, room: str) -> None:
-        """Lobby and corridor go dark two minutes after the last person left; other lights are switched by hand."""
+        """Lights of an empty place: lobby and corridor go dark two minutes later; others are switched by hand."""
         world = self._world
         self._left[room] += 1
         if world.building.kind(room) in ("lobby", "corridor"):

@@ -1,7 +1,7 @@
-"""Meetings: who is invited, when the electronic whiteboard goes on and off, its pages, and who goes where afterwards.
+"""Meetings: invitations, the electronic whiteboard with its pages, and the participants' ways afterwards.
 
 A meeting lasts as long as its whiteboard is on, and its participants are those who were in the room meanwhile
-(composite-event-framework-2004, scenario 2). Nobody walks in by chance; who is in the room when it begins takes part;
+(composite-event-framework-2004, scenario 2). There are no passers-by; who is in the room when it begins takes part;
 it begins once those who are bound elsewhere have left. So to be at a meeting is to sit in it for some minutes, and
 whether somebody attended is never a matter of seconds.
 """
@@ -29,11 +29,11 @@ LATE: Final = (0, 90 * SECOND)
 COMES_LATE: Final = 0.2
 LEAVES_EARLY: Final = 0.1
 GOES_TO_OFFICE: Final = 0.45
-"""The probability that a resident walks straight to the own office after a meeting; the others move by their matrix."""
+"""Probability that a resident walks straight to the own office after a meeting; the others move by their matrix."""
 
 
 class Meetings:
-    """Holds one meeting after the other in each meeting room."""
+    """Sequence of meetings in each meeting room."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -42,7 +42,7 @@ class Meetings:
             world.after(FIRST[0] - INVITED_AHEAD, FIRST[1] - INVITED_AHEAD, partial(self._invite, room))
 
     def _invite(self, room: str) -> None:
-        """Choose who is to meet: one to four residents, the first of them in the chair, and one to three visitors."""
+        """Choose the participants: one to four residents, the first of them in the chair, and one to three visitors."""
         world = self._world
         free = [occupant for occupant in world.occupants if occupant.meeting is None]
         residents = [occupant for occupant in free if occupant.resident]
@@ -72,7 +72,7 @@ class Meetings:
             occupant.goal = room
 
     def _begin(self, room: str, number: int, chair: Occupant) -> None:
-        """Switch the whiteboard on once the chair has come and who is bound elsewhere has left."""
+        """Switch the whiteboard on once the chair has come and people bound elsewhere have left."""
         world = self._world
         present = world.people_in(room)
         if chair not in present or any(_bound_elsewhere(occupant, number, room) for occupant in present):

@@ -1,4 +1,4 @@
-"""Movement: everybody takes steps of the Markov process, or one door after another to a goal, and is seen doing so."""
+"""Movement: steps of the Markov process, or one door after another to a goal, with sightings of badges."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from distced.simulations.office.sensors import PERS
 from distced.simulations.office.world import World
 
 SIGHTING: Final = (15 * SECOND, 25 * SECOND)
-"""The time between two sightings of one badge, ns; far below the minute the article promises."""
+"""Time between two sightings of one badge, ns; far below the minute the article promises."""
 
 WALK: Final = (6 * SECOND, 14 * SECOND)
-"""The time from door to door of somebody who is walking to a goal, ns."""
+"""Time from door to door on the way to a goal, ns."""
 
 
 class Movement:
-    """Moves the occupants."""
+    """Movement of all occupants."""
 
     def __init__(self, world: World, fittings: Fittings) -> None:
         self._world = world
@@ -30,7 +30,7 @@ class Movement:
             world.after(0, SIGHTING[1], partial(self._sight_regularly, occupant))
 
     def _step(self, occupant: Occupant) -> None:
-        """Decide where to go next. Who came to the own office is free; who came to a meeting stays until released."""
+        """Decide the next place. Residents back in the own office are free; people at a meeting stay until released."""
         world = self._world
         place = occupant.place
         if occupant.goal == occupant.office == place:

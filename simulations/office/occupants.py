@@ -1,4 +1,4 @@
-"""The occupants: two classes of people, and the matrix of probabilities by which each class moves.
+"""Occupants: two classes of people, and the transition matrix of each class.
 
 composite-event-framework-2004, "Evaluation and Results": "The movement of people was treated as a Markov process,
 with a probability matrix describing the likely movements in each time interval. [...] Eight of the occupants were
@@ -19,10 +19,10 @@ from distced.middleware.model.timestamps import MINUTE, SECOND
 from distced.simulations.office.building import Building
 
 STEP: Final = 20 * SECOND
-"""The time interval of the Markov process, in nanoseconds."""
+"""Time step of the Markov process, ns."""
 
 Matrix = dict[str, dict[str, float]]
-"""By place, the probability of each place one step later: staying, or a place one door away. A row sums to 1."""
+"""By place, the probability of each place one step later: the same place, or one a door away. A row sums to 1."""
 
 RESIDENT_NAMES: Final = ("Jean", "Anna", "Brian", "Ruth", "Peter", "Maria", "David", "Ken")
 VISITOR_NAMES: Final = ("Alice", "Bob", "Carol", "Dan", "Erin", "Frank", "Grace")
@@ -30,7 +30,7 @@ VISITOR_NAMES: Final = ("Alice", "Bob", "Carol", "Dan", "Erin", "Frank", "Grace"
 
 @dataclass(frozen=True, slots=True)
 class Habits:
-    """A class of occupants. The kinds of places are those of the building, and `own office`.
+    """Class of occupants. The kinds of places are those of the building, and `own office`.
 
     Attributes:
         stay: the mean length of a stay in a place of a kind, in nanoseconds, at least `STEP`.
@@ -85,7 +85,7 @@ VISITOR: Final = Habits(
 
 @dataclass(slots=True, eq=False)
 class Occupant:
-    """One person.
+    """A person with place and goal.
 
     Attributes:
         name: unique among the occupants, the `person` attribute of events.
@@ -112,12 +112,12 @@ class Occupant:
 
 
 def liking(building: Building, habits: Habits, office: str | None, place: str) -> float:
-    """How much a place attracts a person of this class whose own office is `office`."""
+    """Attraction of a place for a person of this class whose own office is `office`."""
     return habits.liking["own office" if place == office else building.kind(place)]
 
 
 def transition_matrix(building: Building, habits: Habits, office: str | None) -> Matrix:
-    """The matrix of a person of this class whose own office is `office`.
+    """Transition matrix of a person of this class whose own office is `office`.
 
     One stays with probability 1 - STEP / (mean stay). One who does not takes a door in proportion to the liking for all
     places behind it, so that who longs for the Seminar Room is drawn through the Corridor and the Lobby.
@@ -135,13 +135,13 @@ def transition_matrix(building: Building, habits: Habits, office: str | None) ->
 
 
 def draw(random: Random, row: dict[str, float], place: str, closed: Sequence[str] = ()) -> str:
-    """The next place from a row of the matrix of `place`; who draws a closed one stays."""
+    """Next place, drawn from the row of `place`; a closed place means to stay."""
     drawn = random.choices(tuple(row), tuple(row.values()))[0]
     return place if drawn in closed else drawn
 
 
 def settle(random: Random, building: Building, people: int, residents: int) -> list[Occupant]:
-    """The occupants, residents first, spread over the offices in turn and set where they like to be."""
+    """Occupants, residents first, spread over the offices in turn and set at places of their liking."""
     offices = building.of_kind("office")
     matrices: dict[str | None, Matrix] = {
         office: transition_matrix(building, RESIDENT if office else VISITOR, office) for office in (*offices, None)

@@ -1,4 +1,4 @@
-"""The Active Office as a whole: hand in a random source and a start, and read what its sensors publish, step by step.
+"""The Active Office as a whole: from a random source and a start to the events of its sensors, step by step.
 
 composite-event-framework-2004, "Motivation" and "Evaluation and Results". What happens does not depend on how finely
 time is cut into steps: actions stand in an agenda by the nanosecond, a step only says up to where it was worked off.
@@ -24,11 +24,11 @@ from distced.simulations.office.meetings import Meetings
 from distced.simulations.office.movement import Movement
 from distced.simulations.office.occupants import settle
 from distced.simulations.office.sensors import TYPES, Sensors
-from distced.simulations.office.summary import Record, Summary
+from distced.simulations.office.summary import OfficeRecord, OfficeSummary
 from distced.simulations.office.world import World
 
 DEFAULT_SEED: Final = 41
-"""The seed of demonstrations: in its first hour Jean goes to two meetings, and logs in in time after one of them."""
+"""Seed of demonstrations: in its first hour Jean goes to two meetings, and logs in in time after one of them."""
 
 DEFAULT_START: Final = parse_instant("2004-01-12T09:00:00Z")
 """A Monday morning."""
@@ -37,8 +37,8 @@ LOGGED_IN_AT_FIRST: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """What the office published up to an instant.
+class OfficeStep:
+    """Events that the office published up to an instant.
 
     Attributes:
         now: the virtual instant, ns: every event with `hi <= now` has been published, here or in an earlier step, and
@@ -51,7 +51,7 @@ class Step:
 
 
 class ActiveOffice:
-    """The building with its occupants and sensors, in virtual time.
+    """Building with occupants and sensors, in virtual time.
 
     The same random source and arguments give the same events, to the byte.
 
@@ -63,10 +63,10 @@ class ActiveOffice:
     def __init__(
         self, random: Random, start: int = DEFAULT_START, *, people: int = 15, residents: int = 8, tick: int = SECOND
     ) -> None:
-        """An office at the instant `start` (ns), with so many residents among so many people, in steps of `tick` ns."""
+        """Start an office at the instant `start` (ns), with `residents` among `people`, in steps of `tick` ns."""
         if people < 1 or not 0 <= residents <= people:
             raise DistcedError(
-                "not so many people",
+                "too many people",
                 given=f"{people} people, {residents} residents",
                 allowed="at least one person, and 0 to that many residents",
             )
@@ -79,7 +79,7 @@ class ActiveOffice:
         occupants = settle(random, building, people, residents)
         homes = {occupant.name: occupant.office for occupant in occupants if occupant.office is not None}
         sensors = Sensors(building, homes)
-        record = Record(start, homes, {occupant.name: occupant.place for occupant in occupants})
+        record = OfficeRecord(start, homes, {occupant.name: occupant.place for occupant in occupants})
         for occupant in occupants:
             occupant.logged_in = occupant.place == occupant.office and random.random() < LOGGED_IN_AT_FIRST
         self._world = World(random, building, occupants, sensors, record, start)
@@ -92,35 +92,35 @@ class ActiveOffice:
 
     @property
     def now(self) -> int:
-        """The virtual instant, ns."""
+        """Virtual instant, ns."""
         return self._world.now
 
     @property
     def homes(self) -> dict[str, str]:
-        """The residents' offices, by person."""
+        """Offices of the residents, by person."""
         return {occupant.name: occupant.office for occupant in self._world.occupants if occupant.office is not None}
 
     @property
     def people(self) -> dict[str, str]:
-        """Where everybody is, by person."""
+        """Place of each person."""
         return {occupant.name: occupant.place for occupant in self._world.occupants}
 
-    def run(self, duration: int) -> Iterator[Step]:
-        """Let so many ns pass from now on, a step after the other; the last may be shorter. May be called again."""
+    def run(self, duration: int) -> Iterator[OfficeStep]:
+        """Advance by a duration (ns), step by step; the last step may be shorter. Repeatable."""
         if duration < 0:
             raise DistcedError("time does not go back", given=duration, allowed="from 0 ns")
         return self._steps(self._world.now + duration)
 
     def events(self, duration: int) -> list[Event]:
-        """Let so many ns pass from now on, and return all that is published meanwhile."""
+        """Advance by a duration (ns), and return all events published meanwhile."""
         return [event for step in self.run(duration) for event in step.events]
 
-    def summary(self) -> Summary:
-        """What really happened until now."""
+    def summary(self) -> OfficeSummary:
+        """Ground truth up to now."""
         return self._world.record.summary(self._world.now)
 
-    def _steps(self, end: int) -> Iterator[Step]:
+    def _steps(self, end: int) -> Iterator[OfficeStep]:
         world = self._world
         while world.now < end:
             world.pass_time(min(world.now + self._tick, end))
-            yield Step(world.now, world.sensors.publish(world.now))
+            yield OfficeStep(world.now, world.sensors.publish(world.now))

@@ -1,4 +1,4 @@
-"""The sensors: the event types of the building, its sources, their clocks, and what they have yet to publish.
+"""Sensors: event types of the building, its sources, their clocks, and readings yet to be published.
 
 composite-event-framework-2004, "Motivation": workers wear Active Bats that tell of their movements at least once a
 minute, "other sensors monitor doors, office temperatures, electronic whiteboard usage, and lighting". A sensor that
@@ -53,7 +53,7 @@ UNCERTAINTY: Final[dict[str, int]] = {
 
 
 def source_name(sensor: str, what: str) -> str:
-    """The source of a kind of sensor at a room or for a person: `badge-FE02`, `board-Meeting-Room-1`."""
+    """Source name of a kind of sensor at a room or for a person: `badge-FE02`, `board-Meeting-Room-1`."""
     return f"{sensor}-{what.replace(' ', '-')}"
 
 
@@ -82,7 +82,7 @@ class Sensors:
         self._number = 0
 
     def sense(self, instant: int, sensor: str, what: str, event_type: EventType, **attributes: Attribute) -> None:
-        """The sensor at a room, or of a person, notices something at a physical instant in nanoseconds."""
+        """Take a reading of the sensor at a room, or of a person, at a physical instant in nanoseconds."""
         source = source_name(sensor, what)
         instant = max(instant, self._last.get(source, instant - 1) + 1)
         self._last[source] = instant
@@ -95,7 +95,7 @@ class Sensors:
         self._number += 1
 
     def publish(self, now: int) -> list[Event]:
-        """The events whose `hi` has passed at `now`, each once, in the order in which they were sensed."""
+        """Events whose `hi` has passed at `now`, each once, in the order of sensing."""
         due = []
         while self._waiting and self._waiting[0][0] <= now:
             due.append(heappop(self._waiting))

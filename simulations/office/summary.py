@@ -1,8 +1,8 @@
-"""What really happened in the office: the ground truth detections are compared with.
+"""Ground truth of the office, for comparison with detections.
 
 Written down from the people and things themselves, not from what sensors made of them, and without any pattern.
 Instants are physical ones; a sensor's event is an interval around them, so whoever compares keeps away from the
-second or two around a limit (`Summary.missed` names the meetings, not the events).
+second or two around a limit (`OfficeSummary.missed` names the meetings, not the events).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ LOGIN_LIMIT: Final = 5 * MINUTE
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
-    """Somebody walked through a door at an instant (ns), from a place to an adjoining one."""
+class OccupantMove:
+    """Walk through a door at an instant (ns), from a place to an adjoining one."""
 
     at: int
     person: str
@@ -28,7 +28,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class LoggedIn:
-    """A resident logged in at the workstation in the own office at an instant (ns)."""
+    """Log-in of a resident at the workstation in the own office, at an instant (ns)."""
 
     at: int
     person: str
@@ -37,7 +37,7 @@ class LoggedIn:
 
 @dataclass(frozen=True, slots=True)
 class ColdReading:
-    """A thermometer read less than 15 °C at an instant (ns), with these people in the room."""
+    """Thermometer reading of less than 15 °C at an instant (ns), with the people in the room."""
 
     at: int
     room: str
@@ -47,7 +47,7 @@ class ColdReading:
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """A meeting.
+    """Meeting with its room, interval, pages and presences.
 
     Attributes:
         room: where.
@@ -64,8 +64,8 @@ class Meeting:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
-    """What happened from `since` to `until` (ns).
+class OfficeSummary:
+    """Ground truth from `since` to `until` (ns).
 
     Attributes:
         homes: the residents' offices, by person.
@@ -77,18 +77,18 @@ class Summary:
     until: int
     homes: dict[str, str]
     places: dict[str, str]
-    moves: tuple[Move, ...]
+    moves: tuple[OccupantMove, ...]
     logins: tuple[LoggedIn, ...]
     meetings: tuple[Meeting, ...]
     cold: tuple[ColdReading, ...]
 
     @property
     def cold_occupied(self) -> tuple[ColdReading, ...]:
-        """The cold readings of rooms with people in them."""
+        """Cold readings of rooms with people in them."""
         return tuple(reading for reading in self.cold if reading.people)
 
     def time_in(self, room: str, since: int, until: int) -> dict[str, int]:
-        """By person, how long they were in a room between two instants, ns; who was not there is left out."""
+        """Time in a room between two instants (ns), by person; absent people are left out."""
         spent = dict.fromkeys(self.places, 0)
         entered = {person: self.since for person, place in self.places.items() if place == room}
         for move in self.moves:
@@ -101,7 +101,7 @@ class Summary:
         return {person: time for person, time in spent.items() if time}
 
     def missed(self, within: int = LOGIN_LIMIT) -> tuple[tuple[Meeting, str], ...]:
-        """Scenario 2: who was at a meeting, has an office, and did not log in within a time (ns) of the meeting's end.
+        """Scenario 2: residents at a meeting without a log-in within a time (ns) of the meeting's end.
 
         Each with the meeting, and only for meetings after which that time has run out.
         """
@@ -114,7 +114,7 @@ class Summary:
         return tuple(found)
 
     def __str__(self) -> str:
-        """A few lines for people."""
+        """Summary in a few lines of text."""
         lines = [
             f"{format_instant(self.since)}, {format_duration(self.until - self.since)}: {len(self.moves)} moves, "
             f"{len(self.logins)} log-ins, {len(self.meetings)} meetings, "
@@ -133,8 +133,8 @@ class Summary:
         return "\n".join(lines)
 
 
-class Record:
-    """Takes down what happens, for a `Summary` at any time.
+class OfficeRecord:
+    """Log of the office, for an `OfficeSummary` at any time.
 
     Attributes:
         since: the instant it begins at, ns.
@@ -144,7 +144,7 @@ class Record:
         self.since = since
         self._homes = homes
         self._places = places
-        self._moves: list[Move] = []
+        self._moves: list[OccupantMove] = []
         self._logins: list[LoggedIn] = []
         self._meetings: list[Meeting] = []
         self._cold: list[ColdReading] = []
@@ -153,34 +153,34 @@ class Record:
 
     def move(self, at: int, person: str, place: str, onward: str) -> None:
         """Somebody walked from a place to another."""
-        self._moves.append(Move(at, person, place, onward))
+        self._moves.append(OccupantMove(at, person, place, onward))
 
     def log_in(self, at: int, person: str, room: str) -> None:
-        """Somebody logged in."""
+        """Note a log-in."""
         self._logins.append(LoggedIn(at, person, room))
 
     def cold(self, at: int, room: str, temp: float, people: list[str]) -> None:
-        """A thermometer read less than 15 °C."""
+        """Note a reading of less than 15 °C."""
         self._cold.append(ColdReading(at, room, temp, tuple(people)))
 
     def board_on(self, at: int, room: str) -> None:
-        """A meeting began."""
+        """Note the beginning of a meeting."""
         self._going_on[room] = len(self._meetings)
         self._meetings.append(Meeting(room, at))
 
     def page(self, room: str) -> None:
-        """A page was written in the meeting that goes on in a room."""
+        """Note a page written in the present meeting of a room."""
         number = self._going_on[room]
         self._meetings[number] = replace(self._meetings[number], pages=self._meetings[number].pages + 1)
 
     def board_off(self, at: int, room: str) -> None:
-        """The meeting in a room ended."""
+        """Note the end of the meeting in a room."""
         number = self._going_on.pop(room)
         self._meetings[number] = replace(self._meetings[number], off=at)
 
-    def summary(self, until: int) -> Summary:
-        """What happened until now."""
-        bare = Summary(
+    def summary(self, until: int) -> OfficeSummary:
+        """Summary up to now."""
+        bare = OfficeSummary(
             self.since, until, dict(self._homes), dict(self._places),
             tuple(self._moves), tuple(self._logins), (), tuple(self._cold),
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What all parts of the office share: virtual time and what is to happen in it, the people, the sensors, the record.
+"""State shared by all parts of the office: virtual time with its agenda, people, sensors, log.
 
 A heap of actions is all that is asked of a simulator here; simpy was rejected, whose processes would be more to learn
 than these few lines, and whose clock counts in whatever it is given.
@@ -14,25 +14,25 @@ from random import Random
 from distced.simulations.office.building import Building
 from distced.simulations.office.occupants import Occupant
 from distced.simulations.office.sensors import Sensors
-from distced.simulations.office.summary import Record
+from distced.simulations.office.summary import OfficeRecord
 
 
 @dataclass(slots=True, eq=False)
 class World:
-    """The state of the office that more than one part needs.
+    """Shared state of the office.
 
     Attributes:
         random: the one source of chance.
         building, occupants, sensors, record: what their names say.
         now: the virtual instant, nanoseconds since the Unix epoch; never goes back.
-        in_session: the meeting rooms with their whiteboard switched on; nobody walks in by chance.
+        in_session: the meeting rooms with their whiteboard switched on; without passers-by.
     """
 
     random: Random
     building: Building
     occupants: list[Occupant]
     sensors: Sensors
-    record: Record
+    record: OfficeRecord
     now: int
     in_session: list[str] = field(default_factory=list)
     # (instant, number, action), `number` counting what was put on: actions of one instant happen in that order. A heap.
@@ -40,12 +40,12 @@ class World:
     _number: int = 0
 
     def at(self, instant: int, action: Callable[[], None]) -> None:
-        """Let something happen at an instant, or at once where that is past."""
+        """Schedule an action at an instant, or at once where that is past."""
         heappush(self._agenda, (max(instant, self.now), self._number, action))
         self._number += 1
 
     def after(self, shortest: int, longest: int, action: Callable[[], None]) -> None:
-        """Let something happen after a while between these bounds, in nanoseconds, any as likely as any other."""
+        """Schedule an action after a delay between these bounds (ns), uniformly distributed."""
         self.at(self.now + self.random.randint(shortest, longest), action)
 
     def chance(self, probability: float) -> bool:
@@ -53,12 +53,12 @@ class World:
         return self.random.random() < probability
 
     def pass_time(self, until: int) -> None:
-        """Let everything happen that is due until an instant, that included."""
+        """Run every action due up to an instant, inclusive."""
         while self._agenda and self._agenda[0][0] <= until:
             self.now, _, action = heappop(self._agenda)
             action()
         self.now = until
 
     def people_in(self, place: str) -> list[Occupant]:
-        """Who is in a place."""
+        """People in a place."""
         return [occupant for occupant in self.occupants if occupant.place == place]

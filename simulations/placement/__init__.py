@@ -1,1 +1,1 @@
-"""Placement analysis: what a history says of patterns, where policies put their detectors, and what would be best."""
+"""Placement analysis: figures of patterns from a history, placements by policies, and the optimal placement."""

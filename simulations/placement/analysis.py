@@ -1,4 +1,4 @@
-"""All of a placement analysis: what a history says, what each policy would do, what would be best, and what to do."""
+"""A whole placement analysis: figures of a history, placements by policies, the optimum, and advice."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.directory_entries import DetectorEntry, HintEntry
 from distced.policies.distribution.policy import NAMED, Policy
 from distced.policies.distribution.situation.rates import hosting
-from distced.simulations.placement.by_policy import Placed, place_all, settle
+from distced.simulations.placement.by_policy import PolicyPlacement, place_all, settle
 from distced.simulations.placement.evaluation import OWN, Cost, Metric, evaluate, gap
 from distced.simulations.placement.optimum.optimum import SECONDS, Optimum, optimum
-from distced.simulations.placement.problem import Instance
+from distced.simulations.placement.problem import PlacementProblem
 from distced.simulations.placement.replanning import replan
 
-REPLANNED = "planned anew"
+REPLANNED = "replanned"
 OPTIMUM = "optimum"
 
-Tell = Callable[[str], None]
+OnProgress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A placement that was compared.
+    """A compared placement.
 
     Attributes:
-        name: of the policy, or what it is.
-        gap: how far it is from the optimum by the metric.
-        reasons: why a policy has put the detector of each pattern where it is; empty where no policy has.
+        name: of the policy, or kind of the option.
+        gap: distance from the optimum by the metric.
+        reasons: a policy's reason for the place of each pattern's detector; empty without a policy.
     """
 
     name: str
@@ -40,18 +40,18 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What to do about a pattern.
+    """Advice on a pattern.
 
     Attributes:
-        pattern: its name; `text` is what it says.
+        pattern: its name; `text` is its text.
         detector: its id.
         parts: the detectors it should read, as text; none for leaving it whole.
         nodes: where its detector should stand.
-        policy: the named policy that comes nearest for all patterns together, and what it would do with this one.
-        instead: where that policy has it.
+        policy: the named policy nearest to the optimum for all patterns together.
+        instead: the nodes that policy takes.
         rate: composite events a second.
         selectivity: the same for each event that it reads.
-        delay: ns until subscribers hear.
+        delay: ns until subscribers receive it.
     """
 
     pattern: str
@@ -68,17 +68,17 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What came of it.
+    """Results of an analysis.
 
     Attributes:
         instance: the problem.
-        options: the named policies, further ones, what was planned anew, and the optimum, which is the last.
-        refused: policies that cannot do it, and why.
+        options: the named policies, further ones, what was replanned, and the optimum, which is the last.
+        refused: policies without a placement, with the reason.
         best: the optimum.
         advice: by pattern.
     """
 
-    instance: Instance
+    instance: PlacementProblem
     metric: Metric
     options: tuple[Option, ...]
     refused: Mapping[str, DistcedError]
@@ -86,29 +86,29 @@ class Analysis:
     advice: tuple[Advice, ...]
 
     def hints(self) -> dict[str, HintEntry]:
-        """The best placement, as nodes are told of it."""
+        """The best placement, as hints for nodes."""
         return hints_of(self.instance, self.best.detectors)
 
 
 def analyse(
-    instance: Instance,
+    instance: PlacementProblem,
     metric: Metric,
     *,
     further: Iterable[Policy] = (),
     seconds: float = SECONDS,
-    tell: Tell = lambda _: None,
+    on_progress: OnProgress = lambda *_: None,
 ) -> Analysis:
-    """Compare what policies would do with the best there is.
+    """Compare placements by policies with the optimum.
 
     Args:
         further: policies beside the named ones.
-        seconds: how long the solver may look.
-        tell: what is being done.
+        seconds: time limit of the solver.
+        on_progress: called with the present step.
     """
-    placed: dict[str, Placed] = {}
+    placed: dict[str, PolicyPlacement] = {}
     refused: dict[str, DistcedError] = {}
     for name, policy in {**NAMED, **{each.text: each for each in further}}.items():
-        tell(f"placing by {name}")
+        on_progress(f"placing by {name}")
         try:
             placed[name] = place_all(instance, policy)
         except DistcedError as error:
@@ -116,11 +116,11 @@ def analyse(
             continue
         instance = instance.with_ways(placed[name].plans)
     if OWN[metric] in placed:
-        tell("planning anew")
-        anew = replan(instance, settle(instance, placed[OWN[metric]]), metric)
-        instance = instance.with_ways(anew.plans)
-        placed[REPLANNED] = anew
-    tell("looking for the optimum")
+        on_progress("planning again")
+        replanned = replan(instance, settle(instance, placed[OWN[metric]]), metric)
+        instance = instance.with_ways(replanned.plans)
+        placed[REPLANNED] = replanned
+    on_progress("looking for the optimum")
     best = optimum(instance, metric, known=[each.detectors for each in placed.values()], seconds=seconds)
     figure = best.cost.by(metric)
     costs = {name: evaluate(instance, each.detectors) for name, each in placed.items()}
@@ -132,12 +132,12 @@ def analyse(
     return Analysis(instance, metric, tuple(options), refused, best, tuple(_advice(instance, options, best)))
 
 
-def hints_of(instance: Instance, detectors: Mapping[str, DetectorEntry]) -> dict[str, HintEntry]:
-    """A placement, as nodes are told of it."""
+def hints_of(instance: PlacementProblem, detectors: Mapping[str, DetectorEntry]) -> dict[str, HintEntry]:
+    """A placement, as hints for nodes."""
     return {name: instance.hint(name, tuple(hosting(entry)), entry.parts) for name, entry in detectors.items()}
 
 
-def _advice(instance: Instance, options: list[Option], best: Optimum) -> list[Advice]:
+def _advice(instance: PlacementProblem, options: list[Option], best: Optimum) -> list[Advice]:
     named = [each for each in options if each.name in NAMED]
     nearest = min(named, key=lambda each: (len(each.cost.overloaded), each.gap), default=None)
     found = []

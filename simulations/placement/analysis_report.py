@@ -1,4 +1,4 @@
-"""A placement analysis for people, machines, and as a picture."""
+"""Reports of a placement analysis: tables, JSON, and a picture."""
 
 from __future__ import annotations
 
@@ -15,21 +15,26 @@ from distced.middleware.wire.directory_entries import DetectorEntry
 from distced.policies.distribution.choose.reasons import show_figure, show_rate, show_time
 from distced.policies.distribution.situation.rates import hosting
 from distced.policies.explaining.placement_text import SHORT
-from distced.policies.topology.drawing.overlay import Hosted, Overlay
+from distced.policies.topology.drawing.topology_view import Hosted, Overlay
 from distced.simulations.placement.analysis import Advice, Analysis, Option
 from distced.simulations.placement.evaluation import Metric
 from distced.simulations.placement.figures import counted_as_dict, show_counted
-from distced.simulations.placement.history_figures.counts import Counts
+from distced.simulations.placement.history_figures.counts import HistoryCounts
 from distced.simulations.placement.what_if import LEAST, Replayed
 
 
 def show(
-    console: Console, found: Analysis, counts: Counts, replayed: Sequence[Replayed] = (), *, figures: bool = False
+    console: Console,
+    found: Analysis,
+    counts: HistoryCounts,
+    replayed: Sequence[Replayed] = (),
+    *,
+    figures: bool = False,
 ) -> None:
-    """For people: a table of policies, advice for each pattern, and the simulations.
+    """Table of policies, advice for each pattern, and the simulations, for reading.
 
     Args:
-        figures: whether what was counted, and what sites send to one another, is shown as well.
+        figures: show counts and traffic between sites as well.
     """
     instance, best = found.instance, found.best
     limited = instance.empty.knows_capacity
@@ -89,14 +94,14 @@ def show_cost(figure: float, metric: Metric, limited: bool) -> str:
 
 
 def show_gap(option: Option, metric: Metric) -> str:
-    """How far an option is from the optimum."""
+    """Distance of an option from the optimum."""
     if option.gap == float("inf"):
         return "∞"
     return f"{option.gap * 100:+.1f} points" if metric == "reliability" else f"{option.gap:+.1%}"
 
 
 def places(detectors: Mapping[str, DetectorEntry]) -> str:
-    """How many detectors each node hosts."""
+    """Number of detectors on each node."""
     hosted: dict[str, int] = {}
     for entry in detectors.values():
         for node in hosting(entry):
@@ -105,7 +110,7 @@ def places(detectors: Mapping[str, DetectorEntry]) -> str:
 
 
 def advice_text(advice: Advice) -> str:
-    """What to do about a pattern, in a sentence or two."""
+    """Advice on a pattern, in a sentence or two."""
     how = "whole" if not advice.parts else f"reading {' and '.join(f'({part})' for part in advice.parts)}"
     said = (
         f"{advice.pattern}: on {', '.join(advice.nodes)}, {how}; {show_figure(advice.rate)} composite events/s, "
@@ -118,8 +123,8 @@ def advice_text(advice: Advice) -> str:
     return said
 
 
-def as_dict(found: Analysis, counts: Counts, replayed: Sequence[Replayed] = ()) -> dict[str, Any]:
-    """Every figure: bytes and instances a second, times in nanoseconds."""
+def as_dict(found: Analysis, counts: HistoryCounts, replayed: Sequence[Replayed] = ()) -> dict[str, Any]:
+    """All figures: bytes and instances a second, times in nanoseconds."""
     return {
         "metric": found.metric,
         "events": counts.events,
@@ -154,7 +159,7 @@ def as_dict(found: Analysis, counts: Counts, replayed: Sequence[Replayed] = ()) 
 
 
 def overlay_of(found: Analysis) -> Overlay:
-    """The best placement, as it is drawn on the topology."""
+    """The best placement as an overlay of the drawn topology."""
     hosted: dict[str, list[Hosted]] = {}
     for name, entry in found.best.detectors.items():
         for node in hosting(entry):
@@ -212,7 +217,7 @@ def _replayed(run: Replayed) -> dict[str, Any]:
         "policy": run.policy,
         "seconds": run.seconds,
         "settled": run.settled,
-        # Where something was predicted and nothing came, by no share.
+        # Without any measured traffic there is no relative error.
         "worst": run.worst if isfinite(run.worst) else None,
         "measured": run.measured,
         "predicted": run.predicted,

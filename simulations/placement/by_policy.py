@@ -1,10 +1,9 @@
-"""Where a policy would put the detectors of all patterns, one subscription after the other, as nodes would.
+"""Placement of all patterns by a policy, one subscription after the other, as by nodes.
 
 composite-event-framework-2004, "Distribution Policies". The decisions are those that nodes make
-(`policies.distribution.choose.place_all`), in a situation in which is foreseen what detectors will do. What comes first
-knows nothing of what comes later, so afterwards detectors may *settle*: each is asked, again and again, whether it
-would not rather be elsewhere, as the nodes that host them do (`policies.distribution.choose.reconsider`), until none
-would.
+(`policies.distribution.choose.place_all`), in a situation with expected figures of detectors. Earlier decisions do not
+know later subscriptions, so afterwards detectors may *settle*: each is asked, again and again, whether it would not
+rather be elsewhere, as the nodes that host them do (`policies.distribution.choose.reconsider`), until none would.
 """
 
 from __future__ import annotations
@@ -18,31 +17,30 @@ from msgspec.structs import replace as replace_entry
 from distced.detectors.cutting.catalogue import Catalogue
 from distced.detectors.cutting.graph import DetectorPlan
 from distced.middleware.model.event_types import TypeRegistry
-from distced.middleware.wire.directory_entries import NODE_CLIENT, DetectorEntry
-from distced.policies.distribution.choose.hints import NO_HINTS
+from distced.middleware.wire.directory_entries import NO_HINTS, NODE_CLIENT, DetectorEntry
 from distced.policies.distribution.choose.place_all import Placement, place
 from distced.policies.distribution.choose.reconsider import DWELL, reconsider
 from distced.policies.distribution.policy import Policy
 from distced.policies.distribution.situation.readers import Stream
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
-from distced.simulations.placement.optimum.search_space import Asked
-from distced.simulations.placement.problem import Instance
+from distced.simulations.placement.optimum.search_space import PatternRequest
+from distced.simulations.placement.problem import PlacementProblem
 
 ROUNDS: Final = 20
-"""How often all detectors are asked at the most whether they would rather be elsewhere."""
+"""Greatest number of rounds in which all detectors are checked for a better place."""
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PolicyPlacement:
     """The patterns of an instance, placed by a policy.
 
     Attributes:
         detectors: the entries, by id, with who listens.
-        plans: how each is cut.
-        reasons: why the detector of each pattern is where it is, in the order of the patterns; empty where it was moved
+        plans: cuts of each.
+        reasons: for the place of each pattern's detector, in the order of the patterns; empty where it was moved
             later.
-        moves: how many have moved since they were placed.
+        moves: number of moves since the placement.
     """
 
     policy: Policy
@@ -52,29 +50,33 @@ class Placed:
     moves: int = 0
 
 
-def place_all(instance: Instance, policy: Policy, *, registry: TypeRegistry | None = None) -> Placed:
+def place_all(instance: PlacementProblem, policy: Policy, *, registry: TypeRegistry | None = None) -> PolicyPlacement:
     """Place the detectors of all patterns under a policy.
 
     Raises:
-        DistcedError: where the policy cannot do it.
+        DistcedError: where the policy has no placement.
     """
-    # What is published comes before who reads it.
+    # Publishers of a type come before its readers.
     space = instance.space
     places = sorted(range(len(space.asked)), key=lambda place: space.depth(space.roots[place]))
     asked = tuple(space.asked[place] for place in places)
-    placed = place_more(instance, Placed(policy, {}, {}), asked, registry=registry)
+    placed = place_more(instance, PolicyPlacement(policy, {}, {}), asked, registry=registry)
     reasons = dict(zip(places, placed.reasons, strict=True))
     return replace(placed, reasons=tuple(reasons[place] for place in range(len(places))))
 
 
 def place_more(
-    instance: Instance, there: Placed, asked: tuple[Asked, ...], *, registry: TypeRegistry | None = None
-) -> Placed:
-    """Place the detectors of further patterns beside what is there."""
+    instance: PlacementProblem,
+    there: PolicyPlacement,
+    asked: tuple[PatternRequest, ...],
+    *,
+    registry: TypeRegistry | None = None,
+) -> PolicyPlacement:
+    """Place the detectors of further patterns beside those present."""
     situation, catalogue = instance.situation(there.detectors), Catalogue()
     plans = dict(there.plans)
     for plan in plans.values():
-        if plan.compiled.automaton.output is None and not plan.compiled.thinnings:
+        if plan.compiled.automaton.output is None and not plan.compiled.throttlings:
             catalogue.add(plan)
     reasons = []
     for each in asked:
@@ -85,11 +87,11 @@ def place_more(
         reasons.append(placement.root.suggestion.reason)
         plans.update(_made(placement))
     detectors = instance.with_ways(plans).heard(situation.detectors)
-    return Placed(there.policy, detectors, plans, tuple(reasons))
+    return PolicyPlacement(there.policy, detectors, plans, tuple(reasons))
 
 
-def settle(instance: Instance, placed: Placed) -> Placed:
-    """Let detectors move, until none is better off elsewhere."""
+def settle(instance: PlacementProblem, placed: PolicyPlacement) -> PolicyPlacement:
+    """Move detectors until none is better off elsewhere."""
     situation, moves = instance.situation(placed.detectors), 0
     for _ in range(ROUNDS):
         before = moves
@@ -114,7 +116,7 @@ def settle(instance: Instance, placed: Placed) -> Placed:
             moves += 1
         if moves == before:
             break
-    return Placed(placed.policy, dict(situation.detectors), placed.plans, placed.reasons, moves)
+    return PolicyPlacement(placed.policy, dict(situation.detectors), placed.plans, placed.reasons, moves)
 
 
 def _made(placement: Placement) -> dict[str, DetectorPlan]:
@@ -125,7 +127,7 @@ def _made(placement: Placement) -> dict[str, DetectorPlan]:
     }
 
 
-def _listeners(instance: Instance, situation: Situation, name: str) -> list[Place]:
-    """The subscribers, and the nodes that read it."""
+def _listeners(instance: PlacementProblem, situation: Situation, name: str) -> list[Place]:
+    """The subscribers of a detector, and the nodes that read it."""
     nodes = situation.reading.readers().get(Stream("composite", "", name), ())
     return [*instance.subscribers(name), *(situation.place_of(NODE_CLIENT + node) for node in sorted(nodes))]

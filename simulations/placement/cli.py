@@ -1,146 +1,160 @@
-"""The driver of `distced place`: reads what is given, has it analysed, and writes what is to be seen."""
+"""`distced place`: best placement of the detectors of patterns, from a history."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Annotated, Final
 
-from distced.detectors.pattern_files import PatternSource, compile_source, read_source
-from distced.middleware.cli.output import messages, output, print_json, show_notes
-from distced.middleware.history.history import History
-from distced.middleware.history.reader import events_of_history
+import typer
+
+from distced.middleware.cli.output import AsJson, messages, output, print_json, show_notes
 from distced.middleware.model.errors import DistcedError
-from distced.middleware.model.event_types import EventType
-from distced.middleware.wire.directory_entries import SourceEntry
-from distced.policies.distribution.hint_files import write_hints
-from distced.policies.distribution.policy import parse_policy
-from distced.policies.explaining.deployment import subscribers_of
-from distced.policies.topology.model import Place
-from distced.policies.topology.topology import Topology
-from distced.policies.topology.topology_file import load_topology
-from distced.simulations.placement.analysis import OPTIMUM, REPLANNED, Analysis, analyse, hints_of
-from distced.simulations.placement.analysis_report import as_dict, overlay_of, show
-from distced.simulations.placement.evaluation import OWN, Metric
-from distced.simulations.placement.history_figures.counts import Counts
-from distced.simulations.placement.history_figures.days import DayTask, count_days, on_spark
-from distced.simulations.placement.history_figures.measuring import (
-    instance_of,
-    located,
-    measured,
-    opened,
-    registry_of,
-    sources_of,
-    types_of,
-    wanted_types,
-)
-from distced.simulations.placement.optimum.search_space import Asked, Space, space_of
-from distced.simulations.placement.what_if import LOOK, SETTLE, Recorded, Replayed, replay
+from distced.simulations.options import HistoryOption, SeedOption, SolverOption
+
+if TYPE_CHECKING:
+    from distced.policies.topology.model import Place
+    from distced.policies.topology.topology import Topology
 
 WITHIN: Final = 0.1
-"""Within what share of what is measured on a link the prediction should be."""
-
-PLANNED: Final = (REPLANNED, OPTIMUM)
-"""Placements that are no policy's; nodes come to them by hints."""
+"""Greatest difference between prediction and measurement on a link, as a share."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What was asked for; the names are those of the options.
+class MetricOption(StrEnum):
+    """Metrics a placement may be optimal by."""
 
-    Attributes:
-        candidates: what is simulated, too: policies, or other placements that are compared.
-        spark: the master that days are counted on; empty for this process, one after the other.
+    BANDWIDTH = "bandwidth"
+    LATENCY = "latency"
+    LOAD = "load"
+    RELIABILITY = "reliability"
+
+
+def place(
+    history: HistoryOption,
+    topology: Annotated[Path, typer.Option(metavar="FILE", help="Topology of the network, TOML.")],
+    patterns: Annotated[str, typer.Option(metavar="PATTERN|FILE", help="Pattern file, or a pattern.")],
+    metric: Annotated[
+        MetricOption, typer.Option(help="Metric that the placement is to be best at.")
+    ] = MetricOption.BANDWIDTH,
+    subscriber: Annotated[
+        list[str] | None,
+        typer.Option(metavar="[PATTERN=]NAME", help="Subscriber of the topology, to all patterns or one; repeatable."),
+    ] = None,
+    near: Annotated[
+        list[str] | None,
+        typer.Option(metavar="[PATTERN=]SITE", help="Site with a subscriber to all patterns or one; repeatable."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the best placement as hints for distced broker --hints.")
+    ] = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the best placement on the topology: .svg, .png, .dot, .mmd."),
+    ] = None,
+    what_if: Annotated[
+        bool,
+        typer.Option("--what-if", help="Replay the beginning of the history in the simulator, and compare the links."),
+    ] = False,
+    candidate: Annotated[
+        list[str] | None,
+        typer.Option(metavar="POLICY", help="Replay it through this policy as well, whether named or not; repeatable."),
+    ] = None,
+    seed: SeedOption = 0,
+    solver: SolverOption = 60.0,
+    spark: Annotated[
+        str, typer.Option(metavar="MASTER", help="Spark master that counts days as tasks, local[*] or a cluster.")
+    ] = "",
+    figures: Annotated[
+        bool, typer.Option("--figures", help="Show sources, sub-patterns, and the traffic between sites, too.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Where the detectors of patterns had best stand, by what a history says of them.
+
+    The history is gone through with the patterns and all sub-patterns they may be cut into; then each named policy
+    places their detectors, and a solver finds the best placement there is. With --what-if the simulator runs the policy
+    of the metric and the optimum, with --candidate other policies, and the exit code is 1 where what was predicted is
+    off by more than a tenth on a link, or detectors have moved.
+
+    \b
+    Examples:
+      distced place --history history --topology building.toml --patterns office.pattern --near street
+      distced place --history history --topology building.toml --patterns office.pattern --subscriber facility \\
+        --metric load --out hints.json --picture load.svg
     """
+    from distced.detectors.pattern_files import compile_source, read_source
+    from distced.policies.distribution.hint_files import write_hints
+    from distced.policies.distribution.policy import parse_policy
+    from distced.policies.topology.topology_file import load_topology
+    from distced.simulations.placement.analysis import OPTIMUM, REPLANNED, analyse
+    from distced.simulations.placement.analysis_report import as_dict, overlay_of, show
+    from distced.simulations.placement.evaluation import OWN
+    from distced.simulations.placement.history_figures.days import counts_of
+    from distced.simulations.placement.history_figures.measuring import (
+        instance_of,
+        located,
+        opened,
+        registry_of,
+        sources_of,
+        wanted_types,
+    )
+    from distced.simulations.placement.optimum.search_space import PatternRequest, space_of
+    from distced.simulations.placement.what_if import recorded_of, replay_option
 
-    history: Path
-    topology: Path
-    patterns: str
-    metric: Metric
-    subscribers: tuple[str, ...] = ()
-    near: tuple[str, ...] = ()
-    out: Path | None = None
-    picture: Path | None = None
-    what_if: bool = False
-    candidates: tuple[str, ...] = ()
-    seed: int = 0
-    solver: float = 60.0
-    spark: str = ""
-    figures: bool = False
-    as_json: bool = False
-
-
-def place(wanted: Wanted) -> int:
-    """Analyse; 0 unless a simulation was off by more than a tenth on some link."""
-    history, topology = opened(wanted.history), load_topology(wanted.topology)
-    policies = [parse_policy(each, where="--candidate") for each in wanted.candidates if each not in PLANNED]
-    patterns = compile_source(read_source(wanted.patterns), registry_of(history))
+    planned = (REPLANNED, OPTIMUM)
+    recorded, network = opened(history), load_topology(topology)
+    policies = [parse_policy(each, where="--candidate") for each in candidate or () if each not in planned]
+    compiled = compile_source(read_source(patterns), registry_of(recorded))
     names = [
         each.publishes.name if each.publication.output is not None else f"pattern {number}"
-        for number, each in enumerate(patterns.compiled, 1)
+        for number, each in enumerate(compiled.compiled, 1)
     ]
-    asked = [
-        Asked(name, compiled, _subscribers(wanted, topology, name, names))
-        for name, compiled in zip(names, patterns.compiled, strict=True)
-    ]
-    space = space_of(asked)
-    sources = located(sources_of(history, wanted_types(space)), topology)
+    space = space_of(
+        [
+            PatternRequest(name, each, _subscribers(subscriber or (), near or (), network, topology, name, names))
+            for name, each in zip(names, compiled.compiled, strict=True)
+        ]
+    )
+    sources = located(sources_of(recorded, wanted_types(space)), network)
     console = messages()
     with console.status("counting") as status:
-        counts = _counts(wanted, patterns.source, history, space, sources, status.update)
-        instance = instance_of(counts, space, topology, sources)
-        found = analyse(instance, wanted.metric, further=policies, seconds=wanted.solver, tell=status.update)
+        counts = counts_of(recorded, history, compiled.source, space, sources, spark, status.update)
+        instance = instance_of(counts, space, network, sources)
+        found = analyse(instance, metric.value, further=policies, seconds=solver, on_progress=status.update)
+        simulated = [OWN[metric.value], OPTIMUM] if what_if else []
+        simulated += [each.text for each in policies] + [each for each in planned if each in (candidate or ())]
         replayed = []
-        candidates = [OWN[wanted.metric], OPTIMUM] if wanted.what_if else []
-        candidates += [each.text for each in policies] + [each for each in PLANNED if each in wanted.candidates]
-        if candidates:
-            recorded = _recorded(history, space, sources)
-            for name in dict.fromkeys(candidates):
+        if simulated:
+            beginning = recorded_of(recorded, space, sources)
+            for name in dict.fromkeys(simulated):
                 status.update(f"simulating {name}")
-                replayed += _replay(found, recorded, name, wanted.seed)
-    if wanted.as_json:
+                replayed += replay_option(found, beginning, name, seed)
+    if as_json:
         print_json(as_dict(found, counts, replayed))
     else:
-        show(output(), found, counts, replayed, figures=wanted.figures)
-    if wanted.out is not None:
+        show(output(), found, counts, replayed, figures=figures)
+    if out is not None:
         texts = {name: entry.pattern for name, entry in found.best.detectors.items()}
-        write_hints(wanted.out, wanted.metric, texts, found.hints())
-    if wanted.picture is not None:
-        from distced.policies.topology.drawing.svg import topology_svg
+        write_hints(out, metric.value, texts, found.hints())
+    if picture is not None:
+        from distced.detectors.cli.explain import write
+        from distced.detectors.drawing.forms import drawn, form_of
+        from distced.policies.topology.drawing.topology_diagram import topology_diagram
 
-        try:
-            wanted.picture.write_text(topology_svg(topology, overlay_of(found)), encoding="utf-8")
-        except OSError as error:
-            raise DistcedError("cannot write the picture", given=str(wanted.picture), advice=str(error)) from None
-    show_notes([*patterns.notes, *(f"{each.where}: {each.error}" for each in history.problems)])
+        write(drawn(topology_diagram(network, overlay_of(found)), form_of(picture)), picture)
+    show_notes([*compiled.notes, *(f"{each.where}: {each.error}" for each in recorded.problems)])
     return 0 if all(each.settled and each.worst <= WITHIN for each in replayed) else 1
 
 
-def _counts(
-    wanted: Wanted,
-    source: PatternSource,
-    history: History,
-    space: Space,
-    sources: dict[str, SourceEntry],
-    tell: Callable[[str], None],
-) -> Counts:
-    if wanted.spark:
-        tell("counting on Spark")
-        task = DayTask(str(wanted.history.resolve()), source.text, source.name, types_of(sources))
-        return count_days(task, on_spark(wanted.spark))
+def _subscribers(
+    subscribers: Sequence[str], near: Sequence[str], network: Topology, file: Path, name: str, names: Sequence[str]
+) -> tuple[Place, ...]:
+    """Places of the subscribers of a pattern: those named for it, else those named for all."""
+    from distced.policies.explaining.deployment import subscribers_of
 
-    def told(what: str, done: int, of: int) -> None:
-        tell(f"counting {what}: {done} of {of}")
-
-    return measured(history, space, sources, tell=told)
-
-
-def _subscribers(wanted: Wanted, topology: Topology, name: str, names: Sequence[str]) -> tuple[Place, ...]:
-    """Who wants a pattern: those that are named for it, else those that are named for all."""
-    own = [_of(each, name, names) for each in wanted.subscribers], [_of(each, name, names) for each in wanted.near]
-    subscribers, near = ([each for each in given if each] for given in own)
-    return subscribers_of(topology, subscribers, near, str(wanted.topology))
+    own, sites = ([each for each in (_of(one, name, names) for one in given) if each] for given in (subscribers, near))
+    return subscribers_of(network, own, sites, str(file))
 
 
 def _of(given: str, name: str, names: Sequence[str]) -> str:
@@ -152,27 +166,3 @@ def _of(given: str, name: str, names: Sequence[str]) -> str:
         raise DistcedError("there is no pattern of this name", given=pattern, allowed=", ".join(names),
                            where="--subscriber, --near")  # fmt: skip
     return subscriber if pattern == name else ""
-
-
-def _recorded(history: History, space: Space, sources: dict[str, SourceEntry]) -> Recorded:
-    """The beginning of the history, as long as it is simulated."""
-    types = wanted_types(space)
-    start = (history.first or 0) - 1
-    events = list(events_of_history(history, types, start + 1, start + SETTLE + LOOK))
-    every = dict(history.types)
-    for each in sources.values():
-        # What a publisher of the topology may publish, and has not in this history.
-        for name in each.types:
-            every.setdefault(name, EventType(name, {}))
-    return Recorded(events, tuple(every.values()), sources, start)
-
-
-def _replay(found: Analysis, recorded: Recorded, name: str, seed: int) -> list[Replayed]:
-    option = next((each for each in found.options if each.name == name), None)
-    if option is None:
-        return []
-    policy = OWN[found.metric] if name in PLANNED else name
-    instance = found.instance
-    run = replay(recorded, instance.space, instance.topology, policy, name=name,
-                 hints=hints_of(instance, option.detectors), seed=seed)  # fmt: skip
-    return [run]

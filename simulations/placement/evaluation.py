@@ -1,8 +1,8 @@
-"""What a placement would mean: bytes on links, delays, loads, and what the loss of a node would cost.
+"""Cost of a placement: bytes on links, delays, loads, and losses by the failure of a node.
 
-A placement is the entries of detectors as a directory has them, so that what a policy suggests, what the optimum says
-and what a simulation has come to are held to the same. Ways, delays and uses are those that policies reckon with
-(`policies.distribution.situation.situation`): nothing here knows how a network works.
+A placement is the entries of detectors as a directory has them, so that what a policy suggests, the optimum and the
+result of a simulation are evaluated alike. Ways, delays and uses are those that policies compute with
+(`policies.distribution.situation.situation`): this module has no model of a network.
 
 *Reliability* is told as what is lost: the share of composite events that are not detected while a node is down, mean
 over the nodes. A detector with two hosts outlives either; one that reads a part does not outlive the part.
@@ -20,7 +20,7 @@ from distced.middleware.wire.directory_entries import DetectorEntry
 from distced.policies.distribution.estimate.delays import arrivals, mean
 from distced.policies.distribution.situation.rates import DEEPEST, hosting
 from distced.policies.distribution.situation.situation import Situation
-from distced.simulations.placement.problem import Instance
+from distced.simulations.placement.problem import PlacementProblem
 
 Metric: TypeAlias = Literal["bandwidth", "latency", "load", "reliability"]
 METRICS: Final[tuple[Metric, ...]] = get_args(Metric)
@@ -31,7 +31,7 @@ OWN: Final[Mapping[Metric, str]] = {
     "load": "min-load",
     "reliability": "max-reliability",
 }
-"""By metric the policy that is called after it."""
+"""By metric the policy named after it."""
 
 Detectors: TypeAlias = Mapping[str, DetectorEntry]
 """A placement: entries of the directory, by id."""
@@ -39,16 +39,15 @@ Detectors: TypeAlias = Mapping[str, DetectorEntry]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a placement means.
+    """Cost of a placement.
 
     Attributes:
         links: bytes a second on each link that carries any, by (from site, to site).
-        delays: by the place of a pattern among those that are asked for, ns until a subscriber hears, mean over its
-            subscribers.
+        delays: by the index of a pattern, ns until a subscriber receives, mean over its subscribers.
         loads: instances touched a second, by node.
         uses: the same as shares of capacities, where these are known.
         lost: the share of composite events that is lost with a node, mean over the nodes.
-        overloaded: the nodes that would have more to do than they can.
+        overloaded: the nodes over capacity.
         traffic: bytes a second that are sent from a site for another one, by (from site, to site).
     """
 
@@ -67,21 +66,21 @@ class Cost:
 
     @property
     def delay(self) -> float:
-        """ns, mean over patterns."""
+        """Delay, ns, mean over patterns."""
         return mean(self.delays)
 
     @property
     def unheard(self) -> int:
-        """How many patterns have subscribers that never hear of them: there is no way to their detector, or from it."""
+        """Number of patterns with subscribers out of reach: no path to their detector, or from it."""
         return sum(not isfinite(each) for each in self.delays)
 
     @property
     def peak(self) -> float:
-        """The use of the node that is used the most."""
+        """Utilisation of the busiest node."""
         return max(self.uses.values(), default=0.0)
 
     def by(self, metric: Metric) -> float:
-        """The figure that a metric is about: the less, the better."""
+        """The figure of a metric; less is better."""
         match metric:
             case "bandwidth":
                 return self.bytes
@@ -93,8 +92,8 @@ class Cost:
                 return self.lost
 
 
-def evaluate(instance: Instance, detectors: Detectors) -> Cost:
-    """What a placement means."""
+def evaluate(instance: PlacementProblem, detectors: Detectors) -> Cost:
+    """Cost of a placement."""
     situation = instance.situation(detectors)
     missing = [name for name in instance.space.roots if name not in situation.detectors]
     if missing:
@@ -113,7 +112,7 @@ def evaluate(instance: Instance, detectors: Detectors) -> Cost:
 
 
 def fatal(name: str, detectors: Detectors, read: Mapping[str, tuple[str, ...]], depth: int = DEEPEST) -> frozenset[str]:
-    """The nodes without which a detector finds nothing any more.
+    """The nodes without which a detector detects nothing.
 
     Args:
         read: the detectors that each reads by their types.
@@ -127,14 +126,14 @@ def fatal(name: str, detectors: Detectors, read: Mapping[str, tuple[str, ...]], 
 
 
 def gap(cost: float, best: float, metric: Metric) -> float:
-    """How far a cost is from the least: as a share of that, of reliability as a difference of shares."""
+    """Distance of a cost from the least: relative to it, of reliability a difference of shares."""
     if metric == "reliability" or cost == best:
         return cost - best
     return (cost - best) / best if best else float("inf")
 
 
 def parse_metrics(text: str) -> tuple[Metric, ...]:
-    """Metrics as people write them, apart by commas; all for an empty text."""
+    """Metrics from a text with commas between them; all for an empty text."""
     named = tuple(dict.fromkeys(each.strip() for each in text.split(",") if each.strip()))
     for each in named:
         if each not in METRICS:
@@ -142,7 +141,7 @@ def parse_metrics(text: str) -> tuple[Metric, ...]:
     return tuple(metric for metric in METRICS if not named or metric in named)
 
 
-def _delay(situation: Situation, instance: Instance, place: int) -> float:
+def _delay(situation: Situation, instance: PlacementProblem, place: int) -> float:
     arrived = arrivals(situation, instance.space.roots[place])
     subscribers = instance.space.asked[place].subscribers
     return mean(
@@ -150,7 +149,7 @@ def _delay(situation: Situation, instance: Instance, place: int) -> float:
     )
 
 
-def _lost(instance: Instance, situation: Situation) -> float:
+def _lost(instance: PlacementProblem, situation: Situation) -> float:
     space, nodes = instance.space, situation.nodes
     read = {name: space.named(space.whole(name)) for name in space.ways}
     rates = [instance.foreseen[name].rate for name in space.roots]

@@ -1,4 +1,4 @@
-"""What a history and a placement say, figure by figure: sources, sub-patterns, and what sites send to one another."""
+"""Figures of a history and a placement: sources, sub-patterns, and traffic between sites."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from rich.table import Table
 from distced.policies.distribution.choose.reasons import show_figure, show_rate
 from distced.policies.distribution.situation.rates import flow_of
 from distced.simulations.placement.evaluation import Cost
-from distced.simulations.placement.problem import Instance
+from distced.simulations.placement.problem import PlacementProblem
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A detector that patterns may be made of.
+    """Figures of a detector that patterns may be made of.
 
     Attributes:
-        text: what it detects.
+        text: of its pattern.
         of: the names of the patterns that may be made of it.
         reads: events a second that it reads as a whole.
         rate: composite events a second.
@@ -37,7 +37,7 @@ class Counted:
     load: float
 
 
-def counted(instance: Instance) -> list[Counted]:
+def counted(instance: PlacementProblem) -> list[Counted]:
     """All detectors that patterns may be made of: each pattern before its parts, the largest parts first."""
     space = instance.space
     made = [(asked.name, space.made_of(root)) for root, asked in zip(space.roots, space.asked, strict=True)]
@@ -51,8 +51,8 @@ def counted(instance: Instance) -> list[Counted]:
     return found
 
 
-def show_counted(console: Console, instance: Instance, cost: Cost) -> None:
-    """For people.
+def show_counted(console: Console, instance: PlacementProblem, cost: Cost) -> None:
+    """Tables of figures, for reading.
 
     Args:
         cost: of the placement whose traffic is shown.
@@ -76,8 +76,8 @@ def show_counted(console: Console, instance: Instance, cost: Cost) -> None:
     console.print(table)
 
 
-def counted_as_dict(instance: Instance) -> dict[str, Any]:
-    """For machines."""
+def counted_as_dict(instance: PlacementProblem) -> dict[str, Any]:
+    """The figures, for JSON."""
     return {
         "sources": _streams(instance),
         "sub_patterns": [
@@ -95,8 +95,8 @@ def counted_as_dict(instance: Instance) -> dict[str, Any]:
     }
 
 
-def _streams(instance: Instance) -> list[dict[str, Any]]:
-    """What each source publishes of what patterns read."""
+def _streams(instance: PlacementProblem) -> list[dict[str, Any]]:
+    """Streams of each source that patterns read."""
     situation = instance.empty
     return [
         {

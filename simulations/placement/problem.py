@@ -1,4 +1,4 @@
-"""A placement problem: a network, patterns and who wants them, and what each detector would do.
+"""A placement problem: a network, patterns with their subscribers, and expected figures of each detector.
 
 Where the figures come from makes no difference: from a history (`measuring`), or from what policies themselves expect
 where nothing was measured (`expected_figures`), as in benchmarks. Policies, the optimum and the evaluation all look at
@@ -17,44 +17,51 @@ from distced.detectors.cutting.graph import DetectorPlan
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.patterns.printer import format_publication
 from distced.middleware.wire.directory import Entries
-from distced.middleware.wire.directory_entries import DetectorEntry, Foreseen, HintEntry, Measured, SourceEntry, Told
-from distced.policies.distribution.choose.hints import NO_HINTS
+from distced.middleware.wire.directory_entries import (
+    NO_HINTS,
+    DetectorEntry,
+    Foreseen,
+    HintEntry,
+    Measured,
+    SourceEntry,
+    Told,
+)
 from distced.policies.distribution.estimate.detector_estimate import Part, Rates, expected, streams_of
-from distced.policies.distribution.situation import message_sizes as sizes
+from distced.policies.distribution.situation import message_sizes
 from distced.policies.distribution.situation.rates import hosting
 from distced.policies.distribution.situation.readers import Stream
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.explaining.deployment import entries_of
 from distced.policies.topology.model import Place
 from distced.policies.topology.topology import Topology
-from distced.simulations.placement.optimum.search_space import Space
+from distced.simulations.placement.optimum.search_space import SearchSpace
 
 
 @dataclass(frozen=True)
-class Instance:
+class PlacementProblem:
     """A placement problem.
 
     Attributes:
         topology: the network.
-        space: the patterns, and what they may be made of.
-        foreseen: what each detector would do, by id.
-        streams: how much there is of each stream of primitive events and heartbeats, as far as it is known.
-        sources: who publishes, by name; None for the publishers of the topology.
+        space: search space of the patterns.
+        foreseen: expected figures of each detector, by id.
+        streams: known rates of primitive events and heartbeats.
+        sources: by name; None for the publishers of the topology.
     """
 
     topology: Topology
-    space: Space
+    space: SearchSpace
     foreseen: Mapping[str, Foreseen]
     streams: Mapping[Stream, Told]
     sources: Mapping[str, SourceEntry] | None = None
 
     @cached_property
     def empty(self) -> Situation:
-        """Nodes and sources, and no detector yet; not to be changed."""
+        """Situation with nodes and sources, and no detector yet; not to be changed."""
         return self.situation({})
 
     def situation(self, detectors: Mapping[str, DetectorEntry]) -> Situation:
-        """The situation with these detectors, of which is foreseen what they do."""
+        """The situation with these detectors and their expected figures."""
         entries = entries_of(self.topology)
         if self.sources is not None:
             entries.sources = dict(self.sources)
@@ -65,7 +72,7 @@ class Instance:
         return situation
 
     def entry(self, plan: DetectorPlan, nodes: tuple[str, ...], *, distribution: str = "") -> DetectorEntry:
-        """The entry of a detector on these nodes, the primary first, without anybody who listens."""
+        """The entry of a detector on these nodes, the primary first, without listeners."""
         home = self.empty.home_of_node
         types = plan.compiled.automaton.type_names()
         return DetectorEntry(
@@ -81,10 +88,10 @@ class Instance:
             distribution=distribution,
         )
 
-    def with_ways(self, plans: Mapping[str, DetectorPlan]) -> Instance:
-        """The same, with these ways to detect patterns among those there are.
+    def with_ways(self, plans: Mapping[str, DetectorPlan]) -> PlacementProblem:
+        """The problem with these ways to detect patterns added.
 
-        How much one has to do that nobody has tried is what is expected of it, by what is expected of the whole.
+        The load of an unmeasured detector is its expected load, relative to the expected load of the whole.
         """
         if not self.space.add(plans):
             return self
@@ -108,10 +115,10 @@ class Instance:
         return replace(self, foreseen=foreseen)
 
     def heard(self, detectors: Mapping[str, DetectorEntry], *, but: str = "") -> dict[str, DetectorEntry]:
-        """The entries, with who listens to each: subscribers, and the nodes that read it as a part.
+        """The entries with their listeners: subscribers, and the nodes that read each as a part.
 
         Args:
-            but: a pattern that nobody subscribes to for now.
+            but: a pattern without its subscribers for now.
         """
         reading: dict[str, set[str]] = {}
         for entry in detectors.values():
@@ -127,16 +134,16 @@ class Instance:
         return found
 
     def listeners(self, name: str) -> dict[str, int]:
-        """How many subscribers listen to a detector, by their home servers."""
+        """Number of subscribers of a detector, by their home servers."""
         found: dict[str, int] = {}
-        # Whoever asks for it twice has one connection.
+        # A participant with two subscriptions has one connection.
         for place in dict.fromkeys(self.subscribers(name)):
             home = home_of(self.topology, self.empty.site_of(place))
             found[home] = found.get(home, 0) + 1
         return found
 
     def subscribers(self, name: str) -> tuple[Place, ...]:
-        """Where those are who listen to a detector, each as often as it asks."""
+        """Places of the subscribers of a detector, each once per subscription."""
         pairs = zip(self.space.roots, self.space.asked, strict=True)
         return tuple(place for root, asked in pairs if root == name for place in asked.subscribers)
 
@@ -156,17 +163,17 @@ class Instance:
         return self.foreseen[name].rate / events if events else 0.0
 
     def hint(self, name: str, nodes: tuple[str, ...] = (), parts: tuple[str, ...] | None = None) -> HintEntry:
-        """What nodes are told of a detector."""
+        """The hint for a detector."""
         return HintEntry(nodes, parts, self.foreseen.get(name))
 
 
 def home_of(topology: Topology, site: str) -> str:
-    """What entries call the server of a site: its name; nothing where the directory is."""
+    """Name of the server of a site in entries; empty for the site of the directory."""
     return "" if site == topology.directory else site
 
 
-def expected_figures(topology: Topology, space: Space) -> dict[str, Foreseen]:
-    """What policies expect of detectors of which nobody has measured anything."""
+def expected_figures(topology: Topology, space: SearchSpace) -> dict[str, Foreseen]:
+    """Expected figures of detectors without measurements."""
     situation = Situation.of(_with_sources(topology), topology)
     found: dict[str, Foreseen] = {}
     parts: dict[str, Part] = {}
@@ -174,7 +181,7 @@ def expected_figures(topology: Topology, space: Space) -> dict[str, Foreseen]:
         whole = space.whole(name)
         found[name], parts[name] = _expected(name, space, situation, parts)
         if space.publishes(name):
-            # Others read it by its type; where it stands makes no difference to how much it tells.
+            # Others read it by its type; its location does not change its output.
             node = min(situation.nodes, default="")
             entry = DetectorEntry(node, "", "guaranteed", (), publishes=whole.compiled.publishes.name)
             situation.changed("detector", name, entry)
@@ -182,7 +189,7 @@ def expected_figures(topology: Topology, space: Space) -> dict[str, Foreseen]:
     return found
 
 
-def _expected(name: str, space: Space, situation: Situation, parts: Mapping[str, Part]) -> tuple[Foreseen, Part]:
+def _expected(name: str, space: SearchSpace, situation: Situation, parts: Mapping[str, Part]) -> tuple[Foreseen, Part]:
     whole = space.whole(name)
     loads = {}
     for key, plan in space.ways[name].items():
@@ -193,11 +200,11 @@ def _expected(name: str, space: Space, situation: Situation, parts: Mapping[str,
     streams = streams_of(whole, situation)
     often = rates.told(streams, read=True)
     seldom = rates.told(streams, read=False)
-    events = plain.size - rates.told(streams, read=bool(space.publishes(name))) * sizes.FRAME
+    events = plain.size - rates.told(streams, read=bool(space.publishes(name))) * message_sizes.FRAME
     foreseen = Foreseen(
         plain.rate,
-        Told(events + seldom * sizes.FRAME, seldom),
-        Told(events + often * sizes.FRAME, often),
+        Told(events + seldom * message_sizes.FRAME, seldom),
+        Told(events + often * message_sizes.FRAME, often),
         Told(part.size, often),
         loads,
     )

@@ -1,12 +1,12 @@
-"""A placement made better with all patterns at hand, by the decisions of a policy and nothing else.
+"""Improvement of a placement with all patterns known, by the decisions of a policy alone.
 
-Policies place one subscription after the other (composite-event-framework-2004, "Distribution Policies"), so the first
-ones know nothing of what the later ones read. Here each pattern in turn is taken out, and placed again by the same
-policy beside all the others; then all that stands on one node is moved to another one together, for two detectors that
-read the same are each better off where the other is; and detectors of the busiest node are moved to idle ones. What
-makes the placement better by the metric is kept, until nothing does. It needs no solver, so it is what there is for
-networks that are too large for one; and it tells how much of a policy's gap comes of the order of subscriptions.
-Simulated annealing was rejected: it has to be tuned, and where this ends short of the optimum a solver is at hand.
+Policies place one subscription after the other (composite-event-framework-2004, "Distribution Policies"), so earlier
+decisions do not know later subscriptions. Here each pattern in turn is taken out, and placed again by the same policy
+beside all the others; then all that stands on one node is moved to another one together, for two detectors that read
+the same are each better off where the other is; and detectors of the busiest node are moved to idle ones. What makes
+the placement better by the metric is kept, until nothing does. It needs no solver, so it is what there is for networks
+that are too large for one; and it shows the share of a policy's gap due to the order of subscriptions. Simulated
+annealing was rejected: it has to be tuned, and where this ends short of the optimum a solver is at hand.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from msgspec.structs import replace as replace_entry
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.directory_entries import DetectorEntry
 from distced.policies.distribution.situation.rates import hosting
-from distced.simulations.placement.by_policy import Placed, place_more
+from distced.simulations.placement.by_policy import PolicyPlacement, place_more
 from distced.simulations.placement.evaluation import Metric, evaluate
-from distced.simulations.placement.problem import Instance
+from distced.simulations.placement.problem import PlacementProblem
 
 ROUNDS: Final = 10
-"""How often all patterns are looked at, at the most."""
+"""Greatest number of rounds over all patterns."""
 
 LEAST: Final = 1e-6
-"""By what share a placement has to be better."""
+"""Least relative improvement of a placement."""
 
 
-def replan(instance: Instance, placed: Placed, metric: Metric) -> Placed:
+def replan(instance: PlacementProblem, placed: PolicyPlacement, metric: Metric) -> PolicyPlacement:
     """A placement that is as good or better by the metric."""
     instance = instance.with_ways(placed.plans)
     best, worth = placed, _worth(instance, placed, metric)
@@ -48,8 +48,8 @@ def replan(instance: Instance, placed: Placed, metric: Metric) -> Placed:
     return best
 
 
-def _worth(instance: Instance, placed: Placed, metric: Metric) -> tuple[int, float, float]:
-    """How many patterns are not heard and how many nodes have more to do than they can, the figure, and the bytes."""
+def _worth(instance: PlacementProblem, placed: PolicyPlacement, metric: Metric) -> tuple[int, float, float]:
+    """Patterns not received, nodes over capacity, the figure of the metric, and bytes."""
     cost = evaluate(instance, placed.detectors)
     return cost.unheard + len(cost.overloaded), cost.by(metric), cost.bytes
 
@@ -59,8 +59,8 @@ def _better(worth: tuple[int, float, float]) -> tuple[int, float, float]:
     return overloaded, figure * (1 - LEAST), amount * (1 - LEAST)
 
 
-def _again(instance: Instance, placed: Placed, root: str) -> Iterator[Placed]:
-    """One pattern taken out, and placed again beside the others."""
+def _again(instance: PlacementProblem, placed: PolicyPlacement, root: str) -> Iterator[PolicyPlacement]:
+    """Remove one pattern, and place it again beside the others."""
     space = instance.space
     used: set[str] = set()
     waiting = [name for name in space.roots if name != root]
@@ -81,13 +81,13 @@ def _again(instance: Instance, placed: Placed, root: str) -> Iterator[Placed]:
         return
 
 
-def _moves(instance: Instance, placed: Placed) -> Iterator[Placed]:
+def _moves(instance: PlacementProblem, placed: PolicyPlacement) -> Iterator[PolicyPlacement]:
     yield from _together(instance, placed)
     yield from _relieving(instance, placed)
 
 
-def _relieving(instance: Instance, placed: Placed) -> Iterator[Placed]:
-    """One of the detectors of the busiest node moved to another one; of nodes that can do as much to the idlest."""
+def _relieving(instance: PlacementProblem, placed: PolicyPlacement) -> Iterator[PolicyPlacement]:
+    """Move one detector of the busiest node to another one; among nodes of equal capacity to the idlest."""
     situation = instance.situation(placed.detectors)
     busiest = situation.busiest[0]
     idlest: dict[float, str] = {}
@@ -100,8 +100,8 @@ def _relieving(instance: Instance, placed: Placed) -> Iterator[Placed]:
                 yield replace(placed, detectors=instance.heard(moved), reasons=())
 
 
-def _together(instance: Instance, placed: Placed) -> Iterator[Placed]:
-    """All that stands on one node moved to another one; of nodes at one site the one that has the most to do."""
+def _together(instance: PlacementProblem, placed: PolicyPlacement) -> Iterator[PolicyPlacement]:
+    """Move all detectors of one node to another one; of nodes at one site to the busiest."""
     situation = instance.situation(placed.detectors)
     hosting_nodes = {node for entry in placed.detectors.values() for node in hosting(entry)}
     targets: dict[str, str] = {}
@@ -114,7 +114,7 @@ def _together(instance: Instance, placed: Placed) -> Iterator[Placed]:
                 yield replace(placed, detectors=instance.heard(moved), reasons=())
 
 
-def _moved(instance: Instance, entry: DetectorEntry, origin: str, target: str) -> DetectorEntry:
+def _moved(instance: PlacementProblem, entry: DetectorEntry, origin: str, target: str) -> DetectorEntry:
     hosts = list(hosting(entry))
     if origin not in hosts or target in hosts:
         return entry

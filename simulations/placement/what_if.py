@@ -1,12 +1,13 @@
-"""What if: a history replayed through a policy's placement in the simulator, beside what was predicted of it.
+"""What-if analysis: a history replayed in the simulator with a policy's placement, beside the prediction.
 
 The nodes of the simulation are those that run live (`simulations.network`), each source publishes what the history has
 of it at the `hi` of each event, and promises every quarter of a second. The simulation says where the detectors came to
-stand and what each link carried while nobody moved; the prediction is made for that placement, from the same stretch of
-the history. Compared are the bytes of events, composite events and administration, acknowledgements included, as in
-`simulations.experiments.metrics`: the directory and what connections need themselves are there whatever is detected.
+stand and what each link carried while no detector moved; the prediction is made for that placement, from the same
+stretch of the history. Compared are the bytes of events, composite events and administration, acknowledgements
+included, as in `simulations.experiments.metrics`: the directory and what connections need themselves are there whatever
+is detected.
 
-How often detectors say something depends on where they stand, so that is followed once more (`following`).
+Heartbeat rates of detectors depend on their locations, so they are computed again (`output_traffic`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from random import Random
 from typing import Final
 
 from distced.detectors.runtime.engines import Kinds
+from distced.middleware.history.history import History
+from distced.middleware.history.reader import events_of_history
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
@@ -24,39 +27,39 @@ from distced.middleware.wire.directory_entries import DetectorEntry, HintEntry, 
 from distced.policies.topology.model import Subscriber
 from distced.policies.topology.topology import Topology
 from distced.simulations.network.scenario.run import Simulation
-from distced.simulations.network.scenario_model import Asked as AskedFor
-from distced.simulations.network.scenario_model import Scenario, Send, Stream
-from distced.simulations.network.transport.links import Channels
+from distced.simulations.network.scenario_model import Scenario, ScenarioSubscription, Send, SourceStream
+from distced.simulations.network.transport.links import Links
 from distced.simulations.network.transport.packet_sizes import ACKNOWLEDGEMENT
-from distced.simulations.placement.evaluation import evaluate
+from distced.simulations.placement.analysis import OPTIMUM, REPLANNED, Analysis, hints_of
+from distced.simulations.placement.evaluation import OWN, evaluate
 from distced.simulations.placement.history_figures.counting import Counting
 from distced.simulations.placement.history_figures.heartbeat_rates import HEARTBEAT, Promises
-from distced.simulations.placement.history_figures.measuring import instance_of, types_of
-from distced.simulations.placement.optimum.search_space import Space
-from distced.simulations.placement.output_traffic import followed_by
+from distced.simulations.placement.history_figures.measuring import instance_of, types_of, wanted_types
+from distced.simulations.placement.optimum.search_space import SearchSpace
+from distced.simulations.placement.output_traffic import with_output_traffic
 
 COUNTED: Final = ("e", "c", "a")
 """The areas of topics whose bytes count."""
 
 SETTLE: Final = 20 * SECOND
-"""How long nodes have for placing and moving detectors before it is counted, ns."""
+"""Time for nodes to place and move detectors before the measurement, ns."""
 
 LOOK: Final = 30 * SECOND
-"""How long it is counted, ns."""
+"""Duration of the measurement, ns."""
 
 FIRST: Final = -6 * SECOND
-"""When patterns are asked for, ns after the start."""
+"""Time of the first subscription, ns after the start."""
 
 APART: Final = 3 * SECOND
-"""How long after what they read by its type, ns."""
+"""Delay of a subscription after those whose types it reads, ns."""
 
 LEAST: Final = 100.0
-"""Bytes a second: a link that carries less, a message now and then, is left out where links are compared."""
+"""Least rate of a link to be compared, bytes a second: below it, a message now and then decides."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkCompared:
-    """A link in one direction.
+    """Prediction and measurement of a link in one direction.
 
     Attributes:
         measured, predicted: bytes a second.
@@ -69,7 +72,7 @@ class LinkCompared:
 
     @property
     def off(self) -> float:
-        """By what share of what was measured the prediction is more."""
+        """Relative excess of the prediction over the measurement."""
         if self.measured == self.predicted:
             return 0.0
         return (self.predicted - self.measured) / self.measured if self.measured else float("inf")
@@ -77,14 +80,14 @@ class LinkCompared:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A policy tried in the simulator.
+    """A policy replayed in the simulator.
 
     Attributes:
-        detectors: where they stood while it was counted.
-        links: those that carry something.
-        seconds: how long it was counted.
-        settled: whether nothing has moved meanwhile.
-        refused: what was refused, by pattern.
+        detectors: locations during the measurement.
+        links: those with traffic.
+        seconds: duration of the measurement.
+        settled: whether no detector moved meanwhile.
+        refused: reasons of refusals, by pattern.
     """
 
     policy: str
@@ -96,7 +99,7 @@ class Replayed:
 
     @property
     def worst(self) -> float:
-        """How far the prediction is off on the link where it is the farthest."""
+        """Greatest error of the prediction over all links."""
         return max((abs(each.off) for each in self.links if max(each.measured, each.predicted) >= LEAST), default=0.0)
 
     @property
@@ -106,19 +109,19 @@ class Replayed:
 
     @property
     def predicted(self) -> float:
-        """The same as predicted."""
+        """Predicted bytes a second over all links."""
         return sum(each.predicted for each in self.links)
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
-    """A stretch of a history that is replayed.
+class RecordedStretch:
+    """A stretch of a history to be replayed.
 
     Attributes:
         events: in the order of consumption.
         types: of all events.
-        sources: who publishes, and where.
-        start: when it begins, ns; nothing happens before.
+        sources: publishers and their places.
+        start: instant of the beginning, ns; without any event before.
     """
 
     events: Sequence[Event]
@@ -128,8 +131,8 @@ class Recorded:
 
 
 def replay(
-    recorded: Recorded,
-    space: Space,
+    recorded: RecordedStretch,
+    space: SearchSpace,
     topology: Topology,
     policy: str,
     *,
@@ -139,14 +142,14 @@ def replay(
     settle: int = SETTLE,
     look: int = LOOK,
 ) -> Replayed:
-    """Replay a stretch of a history in the simulator, under a policy, and compare.
+    """Replay a stretch of a history in the simulator, with a policy, and compare.
 
     Args:
-        name: what it is called; as the policy, unless it is said.
-        hints: what nodes are told of detectors; those of a placement make it that one.
-        seed: of everything that is left to chance, the moments of promises too.
-        settle: ns until it is counted.
-        look: how long it is counted, ns.
+        name: by default that of the policy.
+        hints: for nodes; those of a placement reproduce it.
+        seed: of all random choices, the instants of promises included.
+        settle: ns until the measurement.
+        look: duration of the measurement, ns.
     """
     begin, end = recorded.start + settle, recorded.start + settle + look
     promises = {source: beats(seed, source, settle + look) for source in recorded.sources}
@@ -154,9 +157,9 @@ def replay(
     simulation = Simulation(scenario)
     engine = simulation.network.engine
     engine.run(begin)
-    before, standing = _bytes(simulation.network.channels), simulation.administrator.detectors
+    before, standing = _bytes(simulation.network.links), simulation.administrator.detectors
     engine.run(end)
-    carried = _bytes(simulation.network.channels)
+    carried = _bytes(simulation.network.links)
     after = simulation.administrator.detectors
     counting = Counting(space, types_of(recorded.sources), _kinds(recorded.types))
     counting.take([each for each in recorded.events if each.hi <= begin], recorded.start, begin, counted=False)
@@ -165,7 +168,7 @@ def replay(
     instance = instance_of(counting.counts, space, topology, recorded.sources)
     after = {name: entry for name, entry in after.items() if name in space.ways}
     told = {source: [recorded.start + at for at in each] for source, each in promises.items()}
-    followed = followed_by(instance, after, counting, events, told, begin, end)
+    followed = with_output_traffic(instance, after, counting, events, told, begin, end)
     links = evaluate(followed, after).links if set(space.roots) <= after.keys() else {}
     seconds = look / SECOND
     measured = {link: (carried[link] - before.get(link, 0)) / seconds for link in carried}
@@ -178,8 +181,8 @@ def replay(
 
 
 def scenario_of(
-    recorded: Recorded,
-    space: Space,
+    recorded: RecordedStretch,
+    space: SearchSpace,
     topology: Topology,
     policy: str,
     promises: Mapping[str, Promises],
@@ -187,7 +190,7 @@ def scenario_of(
     seed: int,
     duration: int,
 ) -> Scenario:
-    """What is to be simulated: the sources publish what the history has of them, the patterns are asked for."""
+    """Scenario of a stretch: sources publish their recorded events, and the patterns are subscribed to."""
     by_source: dict[str, list[Event]] = {source: [] for source in recorded.sources}
     for event in recorded.events:
         if event.source in by_source and recorded.start < event.hi <= recorded.start + duration:
@@ -211,21 +214,21 @@ def scenario_of(
 
 
 def beats(seed: int, source: str, duration: int) -> list[int]:
-    """When a source promises beside its events, ns from the start."""
+    """Instants of a source's promises beside its events, ns from the start."""
     first = Random(f"{seed} {source}").randrange(1, HEARTBEAT + 1)
     return list(range(first, duration + 1, HEARTBEAT))
 
 
-def _stream(source: str, entry: SourceEntry, events: Sequence[Event], told: Promises, start: int) -> Stream:
+def _stream(source: str, entry: SourceEntry, events: Sequence[Event], told: Promises, start: int) -> SourceStream:
     along = len(entry.types) == 1
     sends = [Send(each.hi - start, (each,), each.hi if along else None) for each in events]
     sends += [Send(at, (), start + at) for at in told]
     sends.sort(key=lambda send: (send.at, not send.events))
-    return Stream(source, entry.publisher, entry.types, tuple(sends), floor=start)
+    return SourceStream(source, entry.publisher, entry.types, tuple(sends), floor=start)
 
 
-def _asked(space: Space, topology: Topology) -> tuple[list[AskedFor], Topology]:
-    """The subscriptions; whoever is at a site is a subscriber there."""
+def _asked(space: SearchSpace, topology: Topology) -> tuple[list[ScenarioSubscription], Topology]:
+    """The subscriptions, with a subscriber at each place."""
     added: dict[str, Subscriber] = {}
     asked = []
     for each, root in zip(space.asked, space.roots, strict=True):
@@ -237,7 +240,7 @@ def _asked(space: Space, topology: Topology) -> tuple[list[AskedFor], Topology]:
                 name = f"somebody at {place.name}"
                 added[name] = Subscriber(name, place.name)
             marked = each.name if not number else f"{each.name} {number + 1}"
-            asked.append(AskedFor(marked, name, each.compiled.text, at=at))
+            asked.append(ScenarioSubscription(marked, name, each.compiled.text, at=at))
     known = topology.subscribers.values()
     subscribers = [*known, *(each for name, each in added.items() if name not in topology.subscribers)]
     return asked, Topology(
@@ -246,9 +249,9 @@ def _asked(space: Space, topology: Topology) -> tuple[list[AskedFor], Topology]:
     )  # fmt: skip
 
 
-def _bytes(channels: Channels) -> dict[tuple[str, str], int]:
+def _bytes(links: Links) -> dict[tuple[str, str], int]:
     found = {}
-    for each in channels.all.values():
+    for each in links.all.values():
         counted = [each.traffic[area] for area in COUNTED if area in each.traffic]
         found[each.origin, each.target] = sum(size + messages * ACKNOWLEDGEMENT for messages, size in counted)
     return found
@@ -261,3 +264,28 @@ def _places(detectors: Mapping[str, DetectorEntry]) -> dict[str, tuple[object, .
 def _kinds(types: Sequence[EventType]) -> Kinds:
     known = {each.name: each.attributes for each in types}
     return known.get
+
+
+def recorded_of(history: History, space: SearchSpace, sources: dict[str, SourceEntry]) -> RecordedStretch:
+    """The beginning of a history, of the length to be simulated."""
+    types = wanted_types(space)
+    start = (history.first or 0) - 1
+    events = list(events_of_history(history, types, start + 1, start + SETTLE + LOOK))
+    every = dict(history.types)
+    for each in sources.values():
+        # Types that a publisher of the topology may publish, and has not in this history.
+        for name in each.types:
+            every.setdefault(name, EventType(name, {}))
+    return RecordedStretch(events, tuple(every.values()), sources, start)
+
+
+def replay_option(found: Analysis, recorded: RecordedStretch, name: str, seed: int) -> list[Replayed]:
+    """A compared placement replayed with its policy; an empty list for one that was not compared."""
+    option = next((each for each in found.options if each.name == name), None)
+    if option is None:
+        return []
+    policy = OWN[found.metric] if name in (REPLANNED, OPTIMUM) else name
+    instance = found.instance
+    run = replay(recorded, instance.space, instance.topology, policy, name=name,
+                 hints=hints_of(instance, option.detectors), seed=seed)  # fmt: skip
+    return [run]

@@ -1,1 +1,1 @@
-"""Mappings of recordings that others made, and the patterns people in these fields would ask for."""
+"""Mappings of public recordings, and patterns for the questions of their fields."""

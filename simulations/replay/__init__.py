@@ -1,1 +1,1 @@
-"""Replay: patterns over a history, parallel on Spark, with what guaranteed detection finds (docs/how-to/replay.md)."""
+"""Replay of patterns over a history, in parallel on Spark: results of guaranteed detection (docs/how-to/replay.md)."""

@@ -102,11 +102,11 @@ class TableBatch(Batch):
         return Batch.of_events([self.event(place) for place in places.tolist()])
 
     def stretch(self, begin: int, end: int) -> Batch:
-        """The events from one place to another."""
+        """The events between two positions."""
         return _Stretch(self, begin, end)
 
     def _in_order(self, lo: Ints, hi: Ints, sources: Ints) -> tuple[Ints, int]:
-        """The rows in the order of consumption, without repeated ones, and how many these were."""
+        """The rows in the order of consumption, without duplicates, and the number of duplicates."""
         order = np.argsort(hi, kind="stable")
         sorted_hi = hi[order]
         same = np.flatnonzero(sorted_hi[1:] == sorted_hi[:-1])
@@ -150,7 +150,7 @@ class TableBatch(Batch):
 
 
 class _Stretch(Batch):
-    """Some events of a batch, one behind the other."""
+    """Consecutive events of a batch."""
 
     def __init__(self, whole: TableBatch, begin: int, end: int) -> None:
         super().__init__(whole.types[begin:end], whole.type_names, whole.lo[begin:end], whole.hi[begin:end])
@@ -171,7 +171,7 @@ class _Stretch(Batch):
 
 
 def column_values(table: Any, name: str) -> Column | None:
-    """A column of a table as the columnar engine has it; None where there is none of this name."""
+    """A column of a table in the form of the columnar engine; None where there is none of this name."""
     if name not in table.schema.names:
         return None
     tags, payload, texts = np.zeros(len(table), np.uint8), np.zeros(len(table), np.int64), Texts()
@@ -180,14 +180,14 @@ def column_values(table: Any, name: str) -> Column | None:
 
 
 def fill(tags: NDArray[np.uint8], payload: Ints, table: Any, name: str, texts: Texts) -> None:
-    """Take over the values of a column that are not null, with the whole numbers among fractions."""
+    """Copy the values of a column that are not null, with the whole numbers among fractions."""
     _fill(tags, payload, table[name], texts)
     if WHOLE + name in table.schema.names:
         _fill(tags, payload, table[WHOLE + name], texts)
 
 
 def _fill(tags: NDArray[np.uint8], payload: Ints, values: Any, texts: Texts) -> None:
-    """Take over the values of a column that are not null."""
+    """Copy the values of a column that are not null."""
     there = slice(None) if values.null_count == 0 else np.asarray(pc.is_valid(values))
     kind = values.type
     if pa.types.is_dictionary(kind) or pa.types.is_string(kind):
@@ -206,7 +206,7 @@ def _fill(tags: NDArray[np.uint8], payload: Ints, values: Any, texts: Texts) -> 
 
 
 def _coded(columns: Iterable[Any]) -> tuple[list[str], Ints]:
-    """Texts as numbers into a list of them; null has the number 0."""
+    """Texts as indices into a list of them; null has the index 0."""
     names: dict[str, int] = {}
     parts = []
     for column in columns:
@@ -219,7 +219,7 @@ def _coded(columns: Iterable[Any]) -> tuple[list[str], Ints]:
 
 
 def _ranks(table: Any) -> Ints:
-    """Of each event whether it is primitive or composite; a type may have both."""
+    """Kind of each event, primitive or composite; a type may have both."""
     if "constituents" not in table.schema.names:
         return np.full(len(table), PRIMITIVE)
     return np.where(np.asarray(pc.is_valid(table["constituents"])), COMPOSITE, PRIMITIVE)

@@ -1,19 +1,28 @@
-"""The verb `distced replay`."""
+"""`distced replay`: patterns over an event history, in parallel."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from distced.detectors.cli.verbs import Consumption, ConsumptionOption, EngineOption, PatternArgument
-from distced.middleware.cli.output import AsJson
+from distced.detectors.cli.pattern_options import ConsumptionOption, EngineOption, PatternArgument
+from distced.middleware.cli.output import AsJson, show_notes
+from distced.middleware.model.errors import DistcedError
+from distced.simulations.options import HistoryOption, MasterOption
+
+_AT_ONCE: Final = 1024
+"""Composite events written at once."""
 
 
-class WayOption(StrEnum):
-    """The ways to cut a replay."""
+class CutOption(StrEnum):
+    """Ways to cut the work of a replay."""
 
     KEY = "key"
     TIME = "time"
@@ -23,38 +32,38 @@ class WayOption(StrEnum):
 
 def replay(
     pattern: PatternArgument,
-    history: Annotated[Path, typer.Option("--history", metavar="PATH", help="The folder of the event history.")],
+    history: HistoryOption,
     begin: Annotated[
-        str | None, typer.Option("--from", metavar="INSTANT", help="Events from then on: 2026-11-21T08:00:00Z, or ns.")
+        str | None,
+        typer.Option("--from", metavar="INSTANT", help="First instant, ISO 8601 (2026-11-21T08:00:00Z) or ns."),
     ] = None,
     until: Annotated[
-        str | None, typer.Option("--to", metavar="INSTANT", help="Events until then, of a day its end.")
+        str | None, typer.Option("--to", metavar="INSTANT", help="Last instant, ISO 8601 or ns; of a day its end.")
     ] = None,
     by: Annotated[
         str | None, typer.Option("--by", metavar="KEY", help="Cut the work by this attribute of the patterns' keys.")
     ] = None,
-    way: Annotated[WayOption | None, typer.Option("--way", help="Cut the work so; by itself as the plan says.")] = None,
-    master: Annotated[
-        str, typer.Option(metavar="URL", help="Spark's master, sc://… for Spark Connect, or inline: without Spark.")
-    ] = "local[*]",
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write composite events here.")] = None,
+    way: Annotated[CutOption | None, typer.Option("--way", help="Way to cut the work; by default as planned.")] = None,
+    master: MasterOption = "local[*]",
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write composite events into this file.")
+    ] = None,
     with_events: Annotated[
-        bool, typer.Option("--events", help="Give the constituents too, not only their ids.", show_default=False)
+        bool, typer.Option("--events", help="Write constituents as events, not only as ids.", show_default=False)
     ] = False,
-    native: Annotated[bool, typer.Option("--native", help="Write lines that are read again as events.")] = False,
-    consumption: ConsumptionOption = Consumption.ORDERED,
-    engine: Annotated[
-        EngineOption, typer.Option("--engine", help="What detects; by itself columnar where there are many events.")
-    ] = EngineOption.AUTO,
-    plan: Annotated[bool, typer.Option("--plan", help="Say how it would be done and why, and do nothing.")] = False,
+    native: Annotated[bool, typer.Option("--native", help="Write lines that can be read again as events.")] = False,
+    consumption: ConsumptionOption = "ordered",
+    engine: EngineOption = "auto",
+    plan: Annotated[bool, typer.Option("--plan", help="Show the plan with its reasons, and do nothing.")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Replay patterns over an event history, in parallel on Spark.
 
     It finds what guaranteed live detection finds: the same composite events with the same ids. The work is cut by key
-    where the patterns have one, by slices of time where a match lasts only so long.
+    where the patterns have one, by slices of time where the duration of a match is bounded.
 
-    With --out what is done is kept beside the file, .FILE.replay, until all is; the same command goes on from there.
+    With --out finished work is kept beside the file, .FILE.replay, until all is done; the same command goes on from
+    there.
 
     \b
     Examples:
@@ -62,25 +71,81 @@ def replay(
       distced replay '[Login as x] ; [Logout] by person within 8h' --history office --from 2026-11-21T00:00:00Z
       distced replay office.pattern --history office --plan
     """
-    from distced.middleware.cli.history_driver import choice
-    from distced.simulations.replay.replay_verb import Asked, replay_patterns
+    from distced.detectors.batch_run.output import progress_bars, writing_found
+    from distced.detectors.batch_run.runner import misfits
+    from distced.detectors.pattern_files import compile_source, read_source
+    from distced.middleware.cli.history import selection
+    from distced.middleware.history.history import History
+    from distced.middleware.model.event_types import TypeRegistry
+    from distced.simulations.replay.replay import HistoryReplay, ReplayProgress
+    from distced.simulations.replay.replay_report import show, show_plan
+    from distced.simulations.replay.runners import runner_of
 
-    wanted = choice((), (), begin, until)
-    return replay_patterns(
-        Asked(
-            pattern=pattern,
-            history=history,
-            begin=wanted.begin,
-            until=wanted.end,
+    span = selection((), (), begin, until)
+    source = read_source(pattern)
+    # A mistake in the pattern is reported before Spark starts.
+    compile_source(source, None, consumption=consumption)
+    recorded = History(history)
+    types = tuple(recorded.types.values())
+    misfit = misfits(source, types, consumption)
+    registry = None if misfit is not None else TypeRegistry(types)
+    patterns = compile_source(source, registry, consumption=consumption)
+    show_notes(patterns.notes)
+    with _work_folder(out, plan_only=plan) as work, runner_of(master, work) as runner:
+        run = HistoryReplay(
+            patterns.compiled,
+            recorded,
+            work,
+            cores=runner.cores,
+            begin=span.begin,
+            until=span.end,
             by=by,
             way=None if way is None else way.value,
-            master=master,
-            out=out,
+            engine=engine,
             with_events=with_events,
-            native=native,
-            consumption="epoch" if consumption == Consumption.EPOCH else "ordered",
-            engine=engine.value,
-            plan_only=plan,
-            as_json=as_json,
         )
-    )
+        if plan:
+            show_plan(run, runner, as_json=as_json)
+            return 0
+        started = time.perf_counter()
+        with progress_bars(out) as bars:
+            partitioning = bars.add_task("partitioning", total=1, visible=bool(run.partitioning))
+            detecting = bars.add_task("detecting", total=1)
+
+            def on_progress(progress: ReplayProgress) -> None:
+                bars.update(partitioning, completed=progress.partitioned, total=max(1, progress.to_partition))
+                bars.update(detecting, completed=progress.detected, total=max(1, progress.to_detect))
+
+            run.perform(runner, on_progress)
+        performed = time.perf_counter()
+        with writing_found(out, native=native, with_events=with_events) as write:
+            found = iter(run)
+            while events := list(islice(found, _AT_ONCE)):
+                write(events)
+        show(run, runner, misfit, performed - started, as_json=as_json)
+        run.clear()
+    return 0
+
+
+@contextmanager
+def _work_folder(out: Path | None, *, plan_only: bool) -> Iterator[Path]:
+    """Folder of work in progress: beside the result, so that a replay can be resumed; temporary without a result."""
+    import tempfile
+
+    if out is not None and not out.parent.is_dir():
+        raise DistcedError("no such folder", given=str(out.parent))
+    if out is not None and out.is_dir():
+        raise DistcedError("a folder where a file should be written", given=str(out), advice=f"say {out / 'x.jsonl'}")
+    try:
+        if out is None or plan_only or (out.exists() and not out.is_file()):
+            with tempfile.TemporaryDirectory(prefix="distced-replay-") as folder:
+                yield Path(folder) / "work"
+        else:
+            yield out.with_name(f".{out.name}.replay")
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise DistcedError(
+            f"the replay broke off: {error}",
+            advice="what is done is kept with --out; the same command goes on from there",
+        ) from None

@@ -1,4 +1,4 @@
-"""A task of a replay: tables of events in, composite events out. The same in a Spark worker and anywhere else.
+"""A task of a replay: tables of events in, composite events out. The same in a Spark worker and in any other process.
 
 Tables come a day at a time, in the order of days, several days together where there is little in them; the engine keeps
 its state from one to the next. So a task holds a day of what it reads, and no more.
@@ -19,19 +19,19 @@ from distced.simulations.replay.batches import TableBatch
 from distced.simulations.replay.plan import Slice
 
 STEP: Final = 131_072
-"""Events that are consumed at once, or as many more as the last instant has."""
+"""Events consumed at once, extended to all events of the last instant."""
 
 
 PAYS_FROM: Final = 20_000
-"""From so many events on the columnar engine is quicker: the other one needs an object for each of them."""
+"""Number of events from which the columnar engine is faster: the other one needs an object for each event."""
 
 
-class Counts:
-    """What a task has read.
+class ReplayCounts:
+    """Counts of the events read by a task.
 
     Attributes:
         consumed: events consumed.
-        repeated: events that came again, left out.
+        repeated: duplicates, left out.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ def detect(
     *,
     engine: EngineName = "auto",
     events: int = 0,
-    counts: Counts | None = None,
+    counts: ReplayCounts | None = None,
     watch: Callable[[int], None] = lambda _: None,
 ) -> Iterator[list[CompositeEvent]]:
     """The composite events of a slice, in order, stretch by stretch.
@@ -53,10 +53,10 @@ def detect(
     Args:
         days: the tables of each day, or of several together, in the native form; days in order, what is in one in any
             order.
-        events: about how many events there are, to choose the engine by.
-        watch: told how many events were consumed by now.
+        events: approximate number of events, to choose the engine by.
+        watch: called with the number of events consumed.
     """
-    counts = Counts() if counts is None else counts
+    counts = ReplayCounts() if counts is None else counts
     made = make_engine(patterns, engine=_chosen(engine, events))
     for tables in days:
         batch = TableBatch(tables)
@@ -65,7 +65,7 @@ def detect(
         last = int(np.searchsorted(batch.hi, wanted.until, "right"))
         while place < last:
             end = min(place + STEP, last)
-            # An instant is not torn apart.
+            # Events of one instant stay together.
             end = min(int(np.searchsorted(batch.hi, batch.hi[end - 1], "right")), last)
             stretch, until = batch.stretch(place, end), int(batch.hi[end - 1])
             if isinstance(made, StepwiseEngine):
@@ -86,7 +86,7 @@ def _chosen(engine: EngineName, events: int) -> EngineName:
 
 
 def _answered(found: list[CompositeEvent], wanted: Slice) -> list[CompositeEvent]:
-    """Those that the slice answers for, in order."""
+    """The composite events the slice answers for, in order."""
     return sorted((each for each in found if wanted.after < each.hi <= wanted.until), key=_order)
 
 

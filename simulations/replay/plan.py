@@ -1,4 +1,4 @@
-"""How a replay is cut into tasks, and why.
+"""Plan of a replay: how it is cut into tasks, with reasons.
 
 In this order: by key, where the patterns of a group have one, for then no task reads more than it needs; by slices of
 time, where a match lasts only so long, each task reading as much more before its slice; by sub-patterns, where there
@@ -20,26 +20,26 @@ from distced.detectors.runtime.engines import has_columnar
 from distced.middleware.history.history import HistoryFile
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import INSTANT_MIN, format_duration
-from distced.simulations.replay.groups import groups_of, key_of_group
+from distced.simulations.replay.pattern_properties import groups_of, key_of_group
 from distced.simulations.replay.reach import reach_of
 
-Way: TypeAlias = Literal["key", "time", "parts", "whole"]
-WAYS: Final[tuple[Way, ...]] = ("key", "time", "parts", "whole")
+CutWay: TypeAlias = Literal["key", "time", "parts", "whole"]
+WAYS: Final[tuple[CutWay, ...]] = ("key", "time", "parts", "whole")
 
 LEAST: Final = 100_000
-"""A task with fewer events than this costs more to begin than it saves."""
+"""Least number of events of a task: below it, a task costs more to start than it saves."""
 
 _TASKS_PER_CORE: Final = 2
 _SLICES_PER_CORE: Final = 4
 _OVERLAP: Final = 4
-"""A slice is at least so many times as long as what is read before it."""
+"""Least ratio of the length of a slice to the time read before it."""
 
 
 class Slice(NamedTuple):
     """A stretch of time that a task answers for: the composite events with `after < hi <= until`, ns.
 
     Attributes:
-        begin: from which `hi` on events are read.
+        begin: least `hi` of the events read, ns.
     """
 
     begin: int
@@ -49,16 +49,16 @@ class Slice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """How a group of patterns is replayed.
+    """Plan of the replay of a group of patterns.
 
     Attributes:
-        patterns: their places.
+        patterns: their indices.
         types: the types of events they read; None for all.
-        events: how many events of these types there are.
-        way: how the work is cut.
-        why: the reason, for people.
-        by: the attributes whose values are told apart.
-        slots: into how many tasks the values are dealt out; 1 where they are not.
+        events: number of events of these types.
+        way: of cutting the work.
+        why: the reason, for reports.
+        by: the attributes of the key.
+        slots: number of partitions by the key; 1 without.
         graph: the detectors of the sub-patterns; None where there are none.
         slices: the stretches of time.
     """
@@ -66,7 +66,7 @@ class GroupPlan:
     patterns: tuple[int, ...]
     types: frozenset[str] | None
     events: int
-    way: Way
+    way: CutWay
     why: str
     slices: tuple[Slice, ...]
     by: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class GroupPlan:
 
     @property
     def tasks(self) -> int:
-        """How many tasks that makes."""
+        """Number of tasks."""
         return self.slots * len(self.slices) if self.graph is None else len(self.graph.plans)
 
 
@@ -84,7 +84,7 @@ class ReplayPlan:
     """A replay, cut into tasks.
 
     Attributes:
-        groups: what belongs together.
+        groups: plans of the groups.
         begin, until: events with `begin <= hi <= until` are read, and time goes on until then, ns.
     """
 
@@ -101,17 +101,17 @@ def plan_of(
     until: int,
     begin: int = INSTANT_MIN,
     by: str | None = None,
-    way: Way | None = None,
+    way: CutWay | None = None,
     least: int = LEAST,
 ) -> ReplayPlan:
-    """How patterns are replayed over files of a history.
+    """Plan of the replay of patterns over files of a history.
 
     Args:
-        cores: for how many tasks at a time.
-        until: how far time goes, ns.
+        cores: number of tasks at a time.
+        until: end of time, ns.
         by: cut by this key and no other.
         way: cut so and not otherwise.
-        least: how many events a task should have at least.
+        least: least number of events of a task.
 
     Raises:
         DistcedError: where patterns cannot be cut so.
@@ -126,8 +126,9 @@ def plan_of(
 
 
 def together(patterns: Sequence[Compiled], by: str | None = None) -> list[list[int]]:
-    """Which patterns are replayed together: those that have to do with one another, and those that can be cut alike,
-    for an engine with many patterns takes little longer than one with a few."""
+    """Groups of patterns replayed together: those that depend on one another, and those that can be cut alike, for an
+    engine with many patterns takes little longer than one with a few.
+    """
     keyed: list[tuple[set[str], list[int]]] = []
     bounded: list[int] = []
     others: list[list[int]] = []
@@ -158,7 +159,7 @@ def _group(
     begin: int,
     until: int,
     by: str | None,
-    way: Way | None,
+    way: CutWay | None,
     least: int,
 ) -> GroupPlan:
     events = sum(each.rows for each in files)
@@ -169,7 +170,7 @@ def _group(
             raise DistcedError(
                 "patterns that cannot be replayed by this key", given=by,
                 allowed=", ".join(key) or f"none: {no_key}", where=_named(group),
-                advice="leave --by out, and see what the plan says",
+                advice="leave --by out, and see --plan",
             )  # fmt: skip
         key = (by,)
         way = way or "key"
@@ -178,7 +179,7 @@ def _group(
     graph = cut(group, full) if way is not None or (cores > 1 and not _runs_columnar(group)) else None
     little = f"{events:,} events are little for more than one task"
     no_bound = f"{no_key}, and nothing bounds how long a match may last"
-    ways: dict[Way, str | None] = {
+    ways: dict[CutWay, str | None] = {
         "key": f"every pattern is keyed by {', '.join(key)}" if key else None,
         "time": None if reach is None else f"no match lasts longer than {format_duration(reach)}",
         "parts": "its sub-patterns are detected side by side" if graph is not None and len(graph.plans) > 1 else None,
@@ -189,7 +190,7 @@ def _group(
             raise DistcedError(
                 "patterns that cannot be replayed in this way", given=way,
                 allowed=", ".join(name for name in WAYS if ways[name] is not None), where=_named(group),
-                advice="see what the plan says",
+                advice="see --plan",
             )  # fmt: skip
         chosen, why = way, str(ways[way])
     elif events < 2 * least:
@@ -213,7 +214,7 @@ def _group(
 
 
 def _named(group: Sequence[Compiled]) -> str:
-    """Patterns, by what they publish or as they are written."""
+    """Names of patterns: the types they publish, or their texts."""
     return ", ".join(each.publishes.name or each.text for each in group)
 
 
@@ -247,7 +248,7 @@ def _slices(files: Sequence[HistoryFile], reach: int | None, most: int, begin: i
 
 
 def _quantile(files: Sequence[HistoryFile], first: int, last: int, share: float) -> int:
-    """About the instant until which this share of the events has come: they are taken to be even within a file."""
+    """Approximate instant until which this share of the events occurs, with events assumed even within a file."""
     wanted = share * sum(each.rows for each in files)
     while first < last:
         middle = (first + last) // 2

@@ -1,4 +1,5 @@
-"""How far back the composite events of an instant may reach: what replay in slices of time has to read before a slice.
+"""Reach of patterns: how far back the constituents of composite events may lie, and so what replay in slices of time
+has to read before a slice.
 
 An instance owes nothing to events before its first (design, section 1: start states are always active), so a slice has
 to begin as far before what it answers for as a match may last. A window around the whole pattern bounds that. So does a
@@ -10,16 +11,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from distced.detectors.automata.automaton import Automaton, Relative, State, TimeOfDay, Timer, timer_type
+from distced.detectors.automata.automaton import (
+    Automaton,
+    AutomatonState,
+    AutomatonTimer,
+    Relative,
+    TimeOfDay,
+    timer_type,
+)
+from distced.detectors.automata.properties import may_repeat
 from distced.detectors.compiler import Compiled
-from distced.detectors.stepwise.composites import may_repeat
 from distced.middleware.model.timestamps import DAY, HOUR
 from distced.middleware.sets.expressions import FALSE, TRUE
-from distced.simulations.replay.constituents import may_lack_constituents
+from distced.simulations.replay.pattern_properties import may_lack_constituents
 
 
 def reach_of(patterns: Sequence[Compiled]) -> int | None:
-    """How long before its `hi` an event may have ended that counts for a composite event, ns; None for no bound.
+    """Greatest age of an event that counts for a composite event, before its `hi`, ns; None for no bound.
 
     A pattern that reads what another publishes reaches as far as both together: the composite events in its domain
     count as well as those it matches.
@@ -38,15 +46,16 @@ def _reach(pattern: Compiled, patterns: Sequence[Compiled]) -> int | None:
         and each.automaton.output.type_name in pattern.names()
     ]
     before = reach_of_read(read, patterns)
-    # A thinned type is its first event of an interval, so that a slice begins with an interval; one may build on
+    # A throttled type is its first event of an interval, so that a slice begins with an interval; one may build on
     # another.
-    every = sum(each.every for each in pattern.thinnings)
+    every = sum(each.every for each in pattern.throttlings)
     return None if own is None or before is None else own + before + every
 
 
 def reach_of_read(read: Sequence[Compiled], patterns: Sequence[Compiled]) -> int | None:
-    """The same for patterns whose composite events another reads; there is no bound where it may read of something that
-    was told long ago and is not told again."""
+    """The same for patterns whose composite events another reads; there is no bound where it may read of an event
+    published long ago and not published again.
+    """
     if any(may_lack_constituents(each.plain) for each in read):
         return None
     reaches = [_reach_of_told(each, patterns) for each in read]
@@ -54,8 +63,9 @@ def reach_of_read(read: Sequence[Compiled], patterns: Sequence[Compiled]) -> int
 
 
 def _reach_of_told(pattern: Compiled, patterns: Sequence[Compiled]) -> int | None:
-    """The same for a pattern whose composite events are read, each the first time that it is found: where one may be
-    found again, with another end, whatever it is made of lies no further back than a match lasts."""
+    """The same for a pattern whose composite events are read, each the first time that it is detected: where one may be
+    detected again, with another end, its constituents lie no further back than a match lasts.
+    """
     reach, own = _reach(pattern, patterns), longest(pattern.automaton)
     if reach is None or own is None:
         return None
@@ -63,8 +73,9 @@ def _reach_of_told(pattern: Compiled, patterns: Sequence[Compiled]) -> int | Non
 
 
 def longest(automaton: Automaton) -> int | None:
-    """How long after its first event a match may end, ns; None for no bound. The sides of a `&` come on top: one that
-    lasts too long ends a match that it does not belong to."""
+    """Greatest duration from its first event until the end of a match, ns; None for no bound. The sides of a `&` come
+    on top: one that lasts too long ends a match that it does not belong to.
+    """
     sides = [longest(each) for each in automaton.inner]
     if None in sides or automaton.delegated:
         return None
@@ -75,7 +86,8 @@ def longest(automaton: Automaton) -> int | None:
 
 
 def _longest_way(automaton: Automaton) -> int | None:
-    """The longest way through the states, by how long an instance may stay in each; None where there is no bound."""
+    """The longest path through the states, given the time an instance may stay in each; None where there is no
+    bound."""
     known: dict[int, int | None] = {}
     under_way: set[int] = set()
 
@@ -102,18 +114,18 @@ def _longest_way(automaton: Automaton) -> int | None:
     return None if None in ways else max((each for each in ways if each is not None), default=0)
 
 
-def _stay(automaton: Automaton, state: State) -> int | None:
-    """How long an instance may stay in a state, ns: until a time event in the domain comes; None for no bound."""
+def _stay(automaton: Automaton, state: AutomatonState) -> int | None:
+    """Greatest time an instance may stay in a state, ns: until a time event in the domain comes; None for no bound."""
     domain = automaton.domain(state)
-    # One that was set off earlier need not be running, for there may be several ways to here.
+    # An earlier time event need not be running, for there may be several paths to this state.
     delays = [
         _delay(automaton.timers[timer]) for timer in state.arms if domain.by_type.get(timer_type(timer), FALSE) == TRUE
     ]
     return min((each for each in delays if each is not None), default=None)
 
 
-def _delay(timer: Timer) -> int | None:
-    """How long a time event may run, ns."""
+def _delay(timer: AutomatonTimer) -> int | None:
+    """Greatest delay of a time event, ns."""
     if isinstance(timer.when, Relative):
         return timer.when.delay
     # The clock may be put back by an hour.

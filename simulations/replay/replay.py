@@ -1,4 +1,4 @@
-"""Patterns replayed over a history: planned, performed, put together."""
+"""Replay of patterns over a history: planned, performed, merged."""
 
 from __future__ import annotations
 
@@ -21,45 +21,44 @@ from distced.middleware.history.history import History, HistoryFile, Problem
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import CompositeEvent, EventId
 from distced.middleware.model.timestamps import INSTANT_MIN
-from distced.simulations.replay.column_names import names_in
-from distced.simulations.replay.constituents import may_lack_constituents
-from distced.simulations.replay.file_ranges import UNIT, Trouble, Unit, units_of
-from distced.simulations.replay.plan import LEAST, GroupPlan, ReplayPlan, Slice, Way, plan_of
+from distced.simulations.replay.file_ranges import UNIT, FileRange, Trouble, units_of
+from distced.simulations.replay.pattern_properties import may_lack_constituents, names_in
+from distced.simulations.replay.plan import LEAST, CutWay, GroupPlan, ReplayPlan, Slice, plan_of
 from distced.simulations.replay.reach import reach_of
 from distced.simulations.replay.result_files import read_found
 from distced.simulations.replay.runners import Runner
-from distced.simulations.replay.sub_patterns import TOLD, Part, days_between, stages_of, writers_of
-from distced.simulations.replay.tasks import DEALT, FOUND, Dealing, Detecting, Done, left
+from distced.simulations.replay.sub_patterns import TOLD, SubPatternTask, days_between, stages_of, writers_of
+from distced.simulations.replay.tasks import FOUND, PARTITIONS, DetectTask, PartitionTask, TaskResult, left
 
 PLAN: Final = "plan.json"
 LOCK: Final = "lock"
 
 
-class Progress(NamedTuple):
-    """How far a replay is.
+class ReplayProgress(NamedTuple):
+    """Progress of a replay, in events.
 
     Attributes:
-        dealt, detected: events dealt out and read in detecting, of so many.
+        partitioned, detected: events done, of `to_partition` and `to_detect`.
     """
 
-    dealt: int
-    to_deal: int
+    partitioned: int
+    to_partition: int
     detected: int
     to_detect: int
 
 
 class HistoryReplay(Iterable[CompositeEvent]):
-    """A replay of patterns over a history. Going through it gives the composite events, in order, each once.
+    """A replay of patterns over a history. Iterating over it gives the composite events, in order, each once.
 
-    They are those of guaranteed detection by someone who subscribed at the beginning, up to where time has come.
+    They are those of guaranteed detection with a subscription at the beginning, up to the watermark.
 
     Attributes:
-        patterns: what is detected, each canonical form once.
-        plan: how the work is cut, and why.
-        problems: what of the history could not be read, or what somebody should know of.
-        resumed: how many tasks had been done before.
-        counts: what was consumed, left out and found, by all tasks.
-        found: composite events by pattern, by its place; once gone through.
+        patterns: to be detected, each canonical form once.
+        plan: cut of the work, with reasons.
+        problems: parts of the history that could not be read, and other remarks.
+        resumed: number of tasks done before.
+        counts: events consumed and left out, and composite events, of all tasks.
+        found: numbers of composite events by index of the pattern; complete after an iteration.
     """
 
     def __init__(
@@ -72,7 +71,7 @@ class HistoryReplay(Iterable[CompositeEvent]):
         begin: int | None = None,
         until: int | None = None,
         by: str | None = None,
-        way: Way | None = None,
+        way: CutWay | None = None,
         engine: EngineName = "auto",
         least: int = LEAST,
         with_events: bool = False,
@@ -87,7 +86,7 @@ class HistoryReplay(Iterable[CompositeEvent]):
             with_events: composite events have the events they are made of, and not their ids alone; all columns are
                 read for it.
         """
-        self.patterns = tuple({each.automaton.canonical_id: each for each in patterns}.values())
+        self.patterns = tuple({each.canonical_id: each for each in patterns}.values())
         self.history = history
         # Workers need not stand in the same folder.
         self.work = work.absolute()
@@ -108,11 +107,11 @@ class HistoryReplay(Iterable[CompositeEvent]):
         self._files = files
         self._engine = engine
         self._with_events = with_events
-        self.dealing = self._dealing(cores)
+        self.partitioning = self._partition_tasks(cores)
         self.detecting = self._detecting()
 
-    def perform(self, runner: Runner, watch: Callable[[Progress], None] = lambda _: None) -> None:
-        """Have all tasks performed that are not done yet."""
+    def perform(self, runner: Runner, watch: Callable[[ReplayProgress], None] = lambda _: None) -> None:
+        """Perform all tasks that are not done yet."""
         self._hold()
         try:
             self._perform(runner, watch)
@@ -120,13 +119,15 @@ class HistoryReplay(Iterable[CompositeEvent]):
             self._release()
             raise
 
-    def _perform(self, runner: Runner, watch: Callable[[Progress], None]) -> None:
+    def _perform(self, runner: Runner, watch: Callable[[ReplayProgress], None]) -> None:
         self._prepare()
-        todo: list[Dealing | Detecting | Part] = [each for each in self.detecting if not each.is_done()]
-        if any(isinstance(each, Detecting) and each.slot is not None for each in todo):
-            # What nobody asks for any more is not dealt out.
-            todo += [each for each in self.dealing if not each.is_done()]
-        self.resumed = sum(each.is_done() for each in (*self.dealing, *self.detecting))
+        todo: list[PartitionTask | DetectTask | SubPatternTask] = [
+            each for each in self.detecting if not each.is_done()
+        ]
+        if any(isinstance(each, DetectTask) and each.slot is not None for each in todo):
+            # Partitions without a task that reads them are not made.
+            todo += [each for each in self.partitioning if not each.is_done()]
+        self.resumed = sum(each.is_done() for each in (*self.partitioning, *self.detecting))
 
         def look() -> None:
             watch(self._progress())
@@ -138,10 +139,10 @@ class HistoryReplay(Iterable[CompositeEvent]):
         self.problems += [_problem(each) for each in self._troubles()]
 
     @property
-    def counts(self) -> Done:
-        """What all tasks together have done."""
+    def counts(self) -> TaskResult:
+        """Counts of all tasks together."""
         done = [self._done_of(each) for each in self.detecting]
-        return Done(
+        return TaskResult(
             sum(each.consumed for each in done),
             sum(each.repeated for each in done),
             sum(each.found for each in done),
@@ -149,11 +150,11 @@ class HistoryReplay(Iterable[CompositeEvent]):
         )
 
     def __iter__(self) -> Iterator[CompositeEvent]:
-        places = {each.automaton.canonical_id: place for place, each in enumerate(self.patterns)}
+        places = {each.canonical_id: place for place, each in enumerate(self.patterns)}
         self.found.clear()
         groups = []
         for number, group in enumerate(self.plan.groups):
-            asked = [each for each in self.detecting if isinstance(each, Detecting) or each.source]
+            asked = [each for each in self.detecting if isinstance(each, DetectTask) or each.source]
             files = [read_found(each.found, self._done_of(each).found) for each in asked if each.group == number]
             merged: Iterator[CompositeEvent] = heapq.merge(*files, key=_order)
             patterns = [self.patterns[place] for place in group.patterns]
@@ -165,12 +166,12 @@ class HistoryReplay(Iterable[CompositeEvent]):
             yield event
 
     def clear(self) -> None:
-        """Remove the folder for what is under way."""
+        """Remove the folder of work in progress."""
         shutil.rmtree(self.work, ignore_errors=True)
         self._release()
 
     def _hold(self) -> None:
-        """Have the folder for this replay alone, until it is cleared or broken off."""
+        """Lock the folder for this replay, until it is cleared or broken off."""
         self._release()
         self.work.mkdir(parents=True, exist_ok=True)
         self._lock = (self.work / LOCK).open("ab")
@@ -178,7 +179,9 @@ class HistoryReplay(Iterable[CompositeEvent]):
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise DistcedError(
-                "a replay is at work here", given=str(self.work), advice="wait for it, or give this one another --out"
+                "another replay runs in this folder",
+                given=str(self.work),
+                advice="wait for it, or give this one another --out",
             ) from None
 
     def _release(self) -> None:
@@ -186,15 +189,15 @@ class HistoryReplay(Iterable[CompositeEvent]):
             self._lock.close()
             self._lock = None
 
-    def _units_of(self, file: HistoryFile) -> tuple[Unit, ...]:
+    def _units_of(self, file: HistoryFile) -> tuple[FileRange, ...]:
         return tuple(units_of(file))
 
     def _names(self, group: GroupPlan) -> frozenset[str] | None:
-        """Those in the patterns of a group, whose columns are read; None for all columns."""
+        """Names in the patterns of a group, whose columns are read; None for all columns."""
         return None if self._with_events else names_in([self.patterns[place] for place in group.patterns])
 
-    def _dealing(self, cores: int) -> list[Dealing]:
-        """Tasks that deal out what groups need by key; neighbours in time together."""
+    def _partition_tasks(self, cores: int) -> list[PartitionTask]:
+        """Tasks that partition events for groups with a key; neighbours in time together."""
         groups = tuple(
             (number, self._names(group), group.types, group.by, group.slots)
             for number, group in enumerate(self.plan.groups)
@@ -207,17 +210,17 @@ class HistoryReplay(Iterable[CompositeEvent]):
             for unit in self._units[str(file.path)]
         ]
         target = max(UNIT // 4, sum(each.rows for each in units) // (4 * cores))
-        made: list[Dealing] = []
-        waiting: list[Unit] = []
+        made: list[PartitionTask] = []
+        waiting: list[FileRange] = []
         for place, unit in enumerate(units):
             waiting.append(unit)
             if sum(each.rows for each in waiting) >= target or place == len(units) - 1:
-                made.append(Dealing(str(self.work), tuple(waiting), groups, self._begin, self._until))
+                made.append(PartitionTask(str(self.work), tuple(waiting), groups, self._begin, self._until))
                 waiting = []
         return made
 
-    def _detecting(self) -> list[Detecting | Part]:
-        made: list[Detecting | Part] = []
+    def _detecting(self) -> list[DetectTask | SubPatternTask]:
+        made: list[DetectTask | SubPatternTask] = []
         for number, group in enumerate(self.plan.groups):
             patterns = tuple(self.patterns[place] for place in group.patterns)
             files = [each for each in self._files if group.types is None or each.type in group.types]
@@ -229,15 +232,15 @@ class HistoryReplay(Iterable[CompositeEvent]):
                 units = tuple(unit for file in mine for unit in self._units[str(file.path)])
                 rows = group.events // group.tasks
                 for slot in range(group.slots):
-                    dealt = slot if group.way == "key" else None
+                    partition = slot if group.way == "key" else None
                     where = (str(self.work), len(made), number)
-                    what = (patterns, self._names(group), units, wanted, dealt)
-                    made.append(Detecting(*where, *what, self._engine, rows))
+                    what = (patterns, self._names(group), units, wanted, partition)
+                    made.append(DetectTask(*where, *what, self._engine, rows))
         return made
 
     def _parts(
         self, group: int, names: frozenset[str] | None, graph: DetectorGraph, wanted: Slice, first: int
-    ) -> list[Part]:
+    ) -> list[SubPatternTask]:
         """A task for each detector of a graph."""
         stages = stages_of(graph)
         numbers = {identity: first + place for place, identity in enumerate(graph.plans)}
@@ -250,7 +253,7 @@ class HistoryReplay(Iterable[CompositeEvent]):
             writers = tuple((each, numbers[each]) for each in writers_of(graph, plan))
             source = identity if identity in graph.roots else ""
             made.append(
-                Part(
+                SubPatternTask(
                     str(self.work),
                     numbers[identity],
                     group,
@@ -269,10 +272,10 @@ class HistoryReplay(Iterable[CompositeEvent]):
         return made
 
     def _prepare(self) -> None:
-        """Make the folder, or see that what is there is of the same replay."""
+        """Make the folder, or check that it is of the same replay."""
         made = msgspec.json.encode(
             {
-                "patterns": [each.automaton.canonical_id for each in self.patterns],
+                "patterns": [each.canonical_id for each in self.patterns],
                 "texts": [each.text for each in self.patterns],
                 "groups": [_described(each) for each in self.plan.groups],
                 "with_events": self._with_events,
@@ -289,27 +292,27 @@ class HistoryReplay(Iterable[CompositeEvent]):
             )  # fmt: skip
         for part in self.work.glob("**/.*.part"):
             part.unlink(missing_ok=True)
-        for folder in (FOUND, DEALT, TOLD, *(f"{DEALT}/{number}" for number in range(len(self.plan.groups)))):
+        for folder in (FOUND, PARTITIONS, TOLD, *(f"{PARTITIONS}/{number}" for number in range(len(self.plan.groups)))):
             (self.work / folder).mkdir(parents=True, exist_ok=True)
         path.write_bytes(made)
 
-    def _progress(self) -> Progress:
-        dealt = sum(each.rows for each in self.dealing if each.is_done())
+    def _progress(self) -> ReplayProgress:
+        partitioned = sum(each.rows for each in self.partitioning if each.is_done())
         detected = sum(each.rows for each in self.detecting if each.is_done())
-        return Progress(
-            dealt,
-            sum(each.rows for each in self.dealing),
+        return ReplayProgress(
+            partitioned,
+            sum(each.rows for each in self.partitioning),
             detected,
             sum(each.rows for each in self.detecting),
         )
 
-    def _done_of(self, task: Detecting | Part) -> Done:
-        return left(task.found.with_suffix(".json")) or Done()
+    def _done_of(self, task: DetectTask | SubPatternTask) -> TaskResult:
+        return left(task.found.with_suffix(".json")) or TaskResult()
 
     def _troubles(self) -> list[Trouble]:
         notes = [self._done_of(each) for each in self.detecting]
-        for task in self.dealing:
-            notes += [left(self.work / DEALT / f"{unit.name}.json") or Done() for unit in task.units]
+        for task in self.partitioning:
+            notes += [left(self.work / PARTITIONS / f"{unit.name}.json") or TaskResult() for unit in task.units]
         return list(dict.fromkeys(trouble for each in notes for trouble in each.troubles))
 
 
@@ -328,8 +331,9 @@ def _problem(trouble: Trouble) -> Problem:
 
 
 def _once(events: Iterable[CompositeEvent], reach: int) -> Iterator[CompositeEvent]:
-    """Each composite event once, the first of them: a slice may find again what the one before has found. Where nothing
-    is a constituent all of one pattern may be one, however far apart, and of whatever key."""
+    """Each composite event once, the first of them: a slice may detect again what the one before has detected. Where
+    nothing is a constituent all of one pattern may be one, however far apart, and of whatever key.
+    """
     seen: set[EventId] = set()
     waiting: deque[tuple[int, EventId]] = deque()
     for event in events:

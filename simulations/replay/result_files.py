@@ -1,4 +1,4 @@
-"""Files of what a task has found: composite events in order, in a form that is exact.
+"""Result files of tasks: composite events in order, in an exact form.
 
 Stretches of them, each a length of eight bytes and as much msgpack. Rows become structs that the garbage collector
 passes over: as lists, of which each composite event is made of several, they take three times as long to read.
@@ -21,7 +21,7 @@ _PackedId: TypeAlias = tuple[str, int | bytes]
 _LENGTH: Final = 8
 
 
-class _Row(msgspec.Struct, array_like=True, gc=False):
+class _ResultRow(msgspec.Struct, array_like=True, gc=False):
     """An event; the last two fields are those of composite ones."""
 
     type: str
@@ -31,11 +31,11 @@ class _Row(msgspec.Struct, array_like=True, gc=False):
     seq: int | bytes
     attributes: dict[str, Any]
     constituents: tuple[_PackedId, ...] | None = None
-    events: tuple[_Row, ...] = ()
+    events: tuple[_ResultRow, ...] = ()
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(list[_Row]).decode
+_decode: Final = msgspec.msgpack.Decoder(list[_ResultRow]).decode
 
 
 def write_found(file: IO[bytes], found: Sequence[CompositeEvent], *, whole: bool) -> None:
@@ -50,7 +50,7 @@ def write_found(file: IO[bytes], found: Sequence[CompositeEvent], *, whole: bool
 
 
 def read_found(path: Path, count: int) -> Iterator[CompositeEvent]:
-    """What a task has found, so many of them, in order.
+    """The `count` composite events of a task, in order.
 
     Raises:
         DistcedError: where the file is not what was written.
@@ -69,15 +69,15 @@ def read_found(path: Path, count: int) -> Iterator[CompositeEvent]:
 
 
 def unreadable(path: Path, error: Exception) -> DistcedError:
-    """What to say where something in the folder is not what was left there: a disk that was full, or a crash."""
+    """The error for a damaged file in the folder: a full disk, or a crash."""
     return DistcedError(
         "what is kept of this replay cannot be read", given=str(path),
-        advice=f"remove the folder that it is in, and replay anew: {error}",
+        advice=f"remove the folder that it is in, and replay again: {error}",
     )  # fmt: skip
 
 
-def _packed(event: Event, whole: bool) -> _Row:
-    row = _Row(event.type, event.lo, event.hi, event.source, pack_seq(event.seq), event.attributes)
+def _packed(event: Event, whole: bool) -> _ResultRow:
+    row = _ResultRow(event.type, event.lo, event.hi, event.source, pack_seq(event.seq), event.attributes)
     if isinstance(event, CompositeEvent):
         row.constituents = event.constituents
         if any(seq >= WIDE for _, seq in event.constituents):
@@ -87,7 +87,7 @@ def _packed(event: Event, whole: bool) -> _Row:
     return row
 
 
-def _unpacked(row: _Row) -> Any:
+def _unpacked(row: _ResultRow) -> Any:
     seq = row.seq if row.seq.__class__ is int else unpack_seq(row.seq)
     ids: Any = row.constituents
     if ids is None:

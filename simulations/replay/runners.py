@@ -1,10 +1,11 @@
-"""Who performs tasks, those of a replay and others: this process, or Spark."""
+"""Runners of tasks, those of a replay and others: in this process, or on Spark."""
 
 from __future__ import annotations
 
 import os
 import pickle
 import re
+import shutil
 import socket
 import sys
 import threading
@@ -20,29 +21,33 @@ from distced.middleware.model.errors import DistcedError
 
 
 class Task(Protocol):
-    """Something to be done, that can be pickled. What it leaves in files says that it is done."""
+    """A unit of work that can be pickled. Its result files show that it is done."""
 
     def perform(self, clock: Callable[[], float]) -> object:
-        """Do it."""
+        """Perform the task."""
         ...
 
 
+INLINE: Final = "inline"
+"""Master that stands for this process, without Spark."""
+
 TASKS: Final = "tasks"
 LOG: Final = "spark.log"
+"""Names in the folder of the work: pickled tasks, and standard error of Spark."""
 
 _MASTER: Final = re.compile(r"local(-cluster)?(\[(\d+|\*)(, *\d+)*\])?|yarn|(spark|k8s|sc)://.+")
 _CONNECT_PORT: Final = 15002
 
 _LOOK: Final = 0.2
-"""Seconds between looks at what is done."""
+"""Seconds between checks of progress."""
 
 
 class Runner(ABC):
     """Performs tasks that do not depend on one another.
 
     Attributes:
-        name: for people.
-        cores: how many tasks it performs at a time.
+        name: for reports.
+        cores: number of tasks performed at a time.
     """
 
     name: str
@@ -50,7 +55,7 @@ class Runner(ABC):
 
     @abstractmethod
     def perform(self, tasks: Sequence[Task], watch: Callable[[], None]) -> None:
-        """Perform them all; `watch` is called now and then."""
+        """Perform all tasks; `watch` is called now and then."""
 
 
 class Inline(Runner):
@@ -90,7 +95,7 @@ class Spark(Runner):
         def collect() -> None:
             try:
                 job.collect()
-            except BaseException as error:  # Handed to whoever waits.
+            except BaseException as error:  # Raised again in the waiting thread.
                 failures.append(error)
 
         thread = threading.Thread(target=collect, name="spark-job", daemon=True)
@@ -110,10 +115,10 @@ class Spark(Runner):
 
 
 def _cores(session: Any) -> int:
-    """How many tasks Spark performs at a time."""
+    """Number of tasks Spark performs at a time."""
     if hasattr(session, "_jsparkSession"):
         return int(session.sparkContext.defaultParallelism)
-    # Spark Connect does not say; into so many parts it cuts what nobody says more of.
+    # Spark Connect does not report its cores; this is its default number of partitions.
     from pyspark.sql.functions import spark_partition_id
 
     parts = session.range(1 << 20).select(spark_partition_id().alias("part"))
@@ -133,7 +138,7 @@ def _performer(folder: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
 
 
 def _said_last(error: BaseException) -> str:
-    """What a worker said of what went wrong, below its traceback; else what Spark says first."""
+    """The last message of a worker on its failure, below its traceback; else Spark's first message."""
     lines = [each for each in str(error).splitlines() if each.strip()]
     places = [place for place, each in enumerate(lines) if "Traceback (most recent call last)" in each]
     raised = [each for each in lines[places[0] + 1 :] if not each.startswith(" ")] if places else lines
@@ -141,9 +146,32 @@ def _said_last(error: BaseException) -> str:
     return re.sub(r"^(\w+\.)+(?=\w+: )", "", said)
 
 
+@contextmanager
+def runner_of(master: str, work: Path, *, tidy: bool = False) -> Iterator[Runner]:
+    """The runner of a master, `INLINE` or Spark's.
+
+    Args:
+        work: folder of the work, which the workers see, too.
+        tidy: remove the files of Spark from it afterwards.
+    """
+    if master == INLINE:
+        yield Inline()
+        return
+    session = session_of(master, work / LOG)
+    try:
+        yield Spark(session, work.absolute())
+    finally:
+        session.stop()
+        if tidy:
+            shutil.rmtree(work / TASKS, ignore_errors=True)
+            (work / LOG).unlink(missing_ok=True)
+
+
 def check_master(master: str) -> None:
-    """Raise `DistcedError` for what is no URL of a master; Spark's own words for that are about Java."""
-    if not _MASTER.fullmatch(master):
+    """Check a master. Raises `DistcedError` for what is neither `INLINE` nor a URL of a master; Spark's own message is
+    about Java.
+    """
+    if master != INLINE and not _MASTER.fullmatch(master):
         raise DistcedError(
             "not a master of Spark", given=master,
             allowed="local[*], local[4], spark://HOST:PORT, k8s://…, yarn, sc://HOST:PORT, or inline: without Spark",
@@ -154,7 +182,7 @@ def session_of(master: str, log: Path) -> Any:
     """A session of Spark, at a master's URL or with Spark Connect (`sc://…`).
 
     Args:
-        log: where goes what Java and the workers of a local master write to standard error.
+        log: file for standard error of Java and the workers of a local master.
 
     Raises:
         DistcedError: where PySpark or Java is missing, or the master does not answer.
@@ -169,7 +197,7 @@ def session_of(master: str, log: Path) -> Any:
     builder = SparkSession.builder.appName("distced")
     if master.startswith("sc://"):
         try:
-            # The client tries for ten minutes before it says so.
+            # The client tries for ten minutes before it fails.
             address = urlsplit(master)
             socket.create_connection((address.hostname or "", address.port or _CONNECT_PORT), timeout=10).close()
             return builder.remote(master).getOrCreate()
@@ -200,14 +228,14 @@ def session_of(master: str, log: Path) -> Any:
 
 
 def _reason(log: Path, error: Exception) -> str:
-    """What Spark has said last of what went wrong."""
+    """Spark's last message on a failure."""
     lines = [each for each in log.read_text(errors="replace").splitlines() if " ERROR " in each]
     return lines[-1].partition(" ERROR ")[2] if lines else str(error).partition("\n")[0]
 
 
 @contextmanager
 def _errors_to(log: Path) -> Iterator[None]:
-    """Have standard error go to a file, that of processes which are started meanwhile for as long as they live."""
+    """Redirect standard error to a file, for processes started meanwhile as long as they live."""
     sys.stderr.flush()
     kept = os.dup(2)
     try:

@@ -1,4 +1,4 @@
-"""Sub-patterns detected side by side: the cut graph of a pattern as tasks, one for each detector, its readers after it.
+"""Sub-patterns detected in parallel: the cut graph of a pattern as tasks, one for each detector, its readers after it.
 
 Design, section 2: cut by the rule, a pattern means the same. The tasks are the detectors that broker nodes run, records
 and all, under guaranteed detection; what travels between them is the wire format, in files. They go through the days
@@ -23,10 +23,10 @@ from distced.middleware.model.timestamps import DAY, INSTANT_MIN
 from distced.middleware.wire.frames import Frame, decode, encode
 from distced.policies.detection.guaranteed import Guaranteed
 from distced.simulations.replay.batches import TableBatch
-from distced.simulations.replay.file_ranges import Trouble, Unit, appearing, days_of, read
+from distced.simulations.replay.file_ranges import FileRange, Trouble, appearing, days_of, read
 from distced.simulations.replay.plan import Slice
 from distced.simulations.replay.result_files import unreadable, write_found
-from distced.simulations.replay.tasks import FOUND, Done, leave
+from distced.simulations.replay.tasks import FOUND, TaskResult, leave
 
 TOLD: Final = "told"
 _HISTORY: Final = "history"
@@ -44,7 +44,7 @@ def writers_of(graph: DetectorGraph, plan: DetectorPlan) -> tuple[str, ...]:
 
 
 def stages_of(graph: DetectorGraph) -> dict[str, int]:
-    """For each detector how many others stand one behind the other before it."""
+    """Stage of each detector: the length of the longest chain of detectors before it."""
     stages: dict[str, int] = {}
 
     def stage(identity: str) -> int:
@@ -59,7 +59,7 @@ def stages_of(graph: DetectorGraph) -> dict[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SubPatternTask:
     """One detector of a cut graph.
 
     Attributes:
@@ -82,22 +82,22 @@ class Part:
     records: bool
     source: str
     writers: tuple[tuple[str, int], ...]
-    units: tuple[Unit, ...]
+    units: tuple[FileRange, ...]
     days: tuple[int, ...]
     wanted: Slice
     rows: int
 
     @property
     def found(self) -> Path:
-        """Where what it finds is, for who has asked for it."""
+        """Path of its composite events that belong to the result."""
         return Path(self.work) / FOUND / f"{self.number}.found"
 
     def is_done(self) -> bool:
         """Whether it was done before."""
         return self.found.with_suffix(".json").exists()
 
-    def perform(self, clock: Callable[[], float]) -> Done:
-        """Do it."""
+    def perform(self, clock: Callable[[], float]) -> TaskResult:
+        """Perform the task."""
         started = clock()
         detector = Detector(self.plan.compiled, Guaranteed(), records=self.records)
         detector.join(_HISTORY, INSTANT_MIN, 0)
@@ -123,14 +123,14 @@ class Part:
         answered = [each for each in found.values() if each.hi <= self.wanted.until] if self.source else []
         with appearing(self.found) as part, part.open("wb") as file:
             write_found(file, sorted(answered, key=_order), whole=self.names is None)
-        done = Done(consumed, repeated, len(answered), clock() - started, tuple(troubles))
+        done = TaskResult(consumed, repeated, len(answered), clock() - started, tuple(troubles))
         leave(self.found.with_suffix(".json"), done)
         return done
 
     def _told(self, number: int) -> Path:
         return Path(self.work) / TOLD / f"{number}.frames"
 
-    def _events(self, units: Iterable[Unit], troubles: list[Trouble]) -> tuple[list[Event], int]:
+    def _events(self, units: Iterable[FileRange], troubles: list[Trouble]) -> tuple[list[Event], int]:
         tables = []
         for unit in units:
             try:
@@ -144,7 +144,7 @@ class Part:
         return [batch.event(place) for place in range(len(batch))], batch.repeated
 
     def _tell(self, file: IO[bytes], events: Sequence[CompositeEvent], until: int, opens: Sequence[OpenGap]) -> None:
-        """Write what was found until an instant, for those that read it."""
+        """Write the composite events until an instant, for their readers."""
         output = self.plan.compiled.automaton.output
         name = self.plan.id if output is None else output.type_name
         for first in range(0, len(events), _EVENTS):
@@ -154,7 +154,7 @@ class Part:
 
 
 def _heard(detector: Detector, writer: str, frames: Iterator[Frame], told: Path, until: int) -> list[Detected]:
-    """Have a detector hear of another one what that has told until an instant."""
+    """Feed a detector with the composite events that another one has published until an instant."""
     found = []
     for frame in frames:
         if frame.open and frame.watermark is not None:
@@ -165,8 +165,8 @@ def _heard(detector: Detector, writer: str, frames: Iterator[Frame], told: Path,
     raise unreadable(told, EOFError("the end is missing"))
 
 
-def days_between(units: Iterable[Unit], until: int) -> tuple[int, ...]:
-    """The ends of the days on which there is anything, and where time ends, ns."""
+def days_between(units: Iterable[FileRange], until: int) -> tuple[int, ...]:
+    """The ends of the days with events, and the end of time, ns."""
     ends = {(day_number(each.day) + 1) * DAY - 1 for each in units}
     return (*sorted(end for end in ends if end < until), until)
 

@@ -1,16 +1,16 @@
-"""The tasks of a replay and the folder they work in: what each leaves there says that it is done.
+"""Tasks of a replay and the folder they work in: the result files of a task show that it is done.
 
-    WORK/plan.json            what is replayed: going on needs the same
-    WORK/dealt/0/NAME.arrow   the events of a unit for group 0, a batch for each slot
-    WORK/dealt/NAME.json      the unit is dealt out
-    WORK/found/3.found        what task 3 has found, in order
-    WORK/found/3.json         task 3 is done
-    WORK/told/3.frames        what task 3, a detector of a sub-pattern, tells its readers
+    WORK/plan.json                  plan of the replay: resuming needs the same
+    WORK/partitions/0/NAME.arrow    events of a file range for group 0, a batch for each slot
+    WORK/partitions/NAME.json       the file range is partitioned
+    WORK/found/3.found              results of task 3, in order
+    WORK/found/3.json               task 3 is done
+    WORK/told/3.frames              output of task 3, a detector of a sub-pattern, for its readers
 
 Events go from task to task through files and not through Spark's shuffle, which takes rows out of Arrow and puts them
-back: of a pass that does so the detection is a small part. Spark says where and when tasks run, and runs them again
-where a machine is lost; what is done already is then found done. So workers and driver need a folder in common, as they
-do for the history.
+back: of a pass that does so the detection is a small part. Spark decides where and when tasks run, and runs them again
+where a machine is lost; tasks done already are skipped then. So workers and driver need a folder in common, as they do
+for the history.
 """
 
 from __future__ import annotations
@@ -25,26 +25,33 @@ import pyarrow as pa
 
 from distced.detectors.compiler import Compiled
 from distced.detectors.runtime.engines import EngineName
-from distced.simulations.replay.detection_task import Counts, detect
-from distced.simulations.replay.file_ranges import Trouble, Unit, appearing, days_of, deal, dealt, read
+from distced.simulations.replay.detection_task import ReplayCounts, detect
+from distced.simulations.replay.file_ranges import (
+    FileRange,
+    Trouble,
+    appearing,
+    days_of,
+    read,
+)
+from distced.simulations.replay.partitioning import read_partition, write_partitions
 from distced.simulations.replay.plan import Slice
 from distced.simulations.replay.result_files import unreadable, write_found
 
-DEALT: Final = "dealt"
+PARTITIONS: Final = "partitions"
 FOUND: Final = "found"
 
 FEW: Final = 32_768
-"""Days with fewer events than this are taken together, for an engine does best with many at once."""
+"""Number of events below which days are taken together, for an engine does best with many at once."""
 
 
-class Done(msgspec.Struct, frozen=True):
-    """What a task says of itself.
+class TaskResult(msgspec.Struct, frozen=True):
+    """Counts and problems of a task.
 
     Attributes:
-        consumed, repeated: events it has consumed, and left out because they came again.
-        found: composite events it has found.
-        seconds: it took.
-        troubles: what it could not read.
+        consumed, repeated: events consumed, and duplicates left out.
+        found: number of composite events.
+        seconds: of its run.
+        troubles: files or units that could not be read.
     """
 
     consumed: int = 0
@@ -55,40 +62,40 @@ class Done(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Dealing:
-    """Some units are dealt out by the keys of groups.
+class PartitionTask:
+    """Partitions file ranges by the keys of groups.
 
     Attributes:
-        groups: for each, its number, the names in its patterns (`Detecting.names`), its types, by what it is dealt, and
-            into how many.
+        groups: for each, its number, the names in its patterns (`DetectTask.names`), its types, its key, and its
+            number of slots.
     """
 
     work: str
-    units: tuple[Unit, ...]
+    units: tuple[FileRange, ...]
     groups: tuple[tuple[int, frozenset[str] | None, frozenset[str] | None, tuple[str, ...], int], ...]
     begin: int
     until: int
 
     @property
     def stage(self) -> int:
-        """It is performed when all tasks of earlier stages are done."""
+        """Stage: it is performed when all tasks of earlier stages are done."""
         return 0
 
     @property
     def rows(self) -> int:
-        """How many events are read."""
+        """Number of events to read."""
         return sum(each.rows for each in self.units)
 
     def is_done(self) -> bool:
         """Whether it was done before."""
-        return all((Path(self.work) / DEALT / f"{each.name}.json").exists() for each in self.units)
+        return all((Path(self.work) / PARTITIONS / f"{each.name}.json").exists() for each in self.units)
 
-    def perform(self, clock: Callable[[], float]) -> Done:
-        """Do it."""
+    def perform(self, clock: Callable[[], float]) -> TaskResult:
+        """Perform the task."""
         started, consumed = clock(), 0
         troubles: list[Trouble] = []
         for unit in self.units:
-            done = Path(self.work) / DEALT / f"{unit.name}.json"
+            done = Path(self.work) / PARTITIONS / f"{unit.name}.json"
             if done.exists():
                 continue
             trouble: tuple[Trouble, ...] = ()
@@ -102,21 +109,23 @@ class Dealing:
                     break
                 consumed += len(table)
                 if len(table):
-                    deal(table, by, slots, Path(self.work) / DEALT / str(number) / f"{unit.name}.arrow")
-            leave(done, Done(troubles=trouble))
+                    write_partitions(
+                        table, by, slots, Path(self.work) / PARTITIONS / str(number) / f"{unit.name}.arrow"
+                    )
+            leave(done, TaskResult(troubles=trouble))
             troubles += trouble
-        return Done(consumed, seconds=clock() - started, troubles=tuple(troubles))
+        return TaskResult(consumed, seconds=clock() - started, troubles=tuple(troubles))
 
 
 @dataclass(frozen=True, slots=True)
-class Detecting:
-    """Patterns are detected in a slice of time, or in what one slot was dealt.
+class DetectTask:
+    """Detects patterns in a slice of time, or in a slot of its partition.
 
     Attributes:
         number: of the task.
         group: of the patterns.
         names: those in the patterns, whose columns are read; None for all columns, so that constituents are told whole.
-        slot: which of what was dealt out; None where the history is read.
+        slot: of the partition; None where the history is read.
     """
 
     work: str
@@ -124,7 +133,7 @@ class Detecting:
     group: int
     patterns: tuple[Compiled, ...]
     names: frozenset[str] | None
-    units: tuple[Unit, ...]
+    units: tuple[FileRange, ...]
     wanted: Slice
     slot: int | None
     engine: EngineName
@@ -136,7 +145,7 @@ class Detecting:
 
     @property
     def stage(self) -> int:
-        """It is performed when all tasks of earlier stages are done."""
+        """Stage: it is performed when all tasks of earlier stages are done."""
         return 0 if self.slot is None else 1
 
     @property
@@ -145,13 +154,13 @@ class Detecting:
 
     @property
     def found(self) -> Path:
-        """Where what it finds is."""
+        """Path of its composite events."""
         return Path(self.work) / FOUND / f"{self.number}.found"
 
-    def perform(self, clock: Callable[[], float]) -> Done:
-        """Do it."""
+    def perform(self, clock: Callable[[], float]) -> TaskResult:
+        """Perform the task."""
         started = clock()
-        counts, troubles, found = Counts(), list[Trouble](), 0
+        counts, troubles, found = ReplayCounts(), list[Trouble](), 0
         with appearing(self.found) as part, part.open("wb") as file:
             stretches = detect(
                 self.patterns,
@@ -164,12 +173,12 @@ class Detecting:
             for stretch in stretches:
                 found += len(stretch)
                 write_found(file, stretch, whole=self.names is None)
-        done = Done(counts.consumed, counts.repeated, found, clock() - started, tuple(troubles))
+        done = TaskResult(counts.consumed, counts.repeated, found, clock() - started, tuple(troubles))
         leave(self._done, done)
         return done
 
     def _days(self, troubles: list[Trouble]) -> Iterator[Sequence[Any]]:
-        """The tables of each day; of several days together where there is little in them."""
+        """The tables of each day; of several days together where they are small."""
         tables: list[Any] = []
         for units in days_of(self.units):
             for unit in units:
@@ -186,29 +195,29 @@ class Detecting:
         if tables:
             yield tables
 
-    def _table(self, unit: Unit) -> Any:
+    def _table(self, unit: FileRange) -> Any:
         if self.slot is None:
             return read(unit, self.names, self.wanted.begin, self.wanted.until)
-        path = Path(self.work) / DEALT / str(self.group) / f"{unit.name}.arrow"
-        # What could not be read was said when it was dealt.
+        path = Path(self.work) / PARTITIONS / str(self.group) / f"{unit.name}.arrow"
+        # Files that could not be read were reported when they were partitioned.
         if not path.exists():
             return None
         try:
-            return dealt(path, self.slot)
+            return read_partition(path, self.slot)
         except (OSError, pa.ArrowException) as error:
             raise unreadable(path, error) from None
 
 
-def leave(path: Path, done: Done) -> None:
-    """Note that something is done."""
+def leave(path: Path, done: TaskResult) -> None:
+    """Write the note that a task is done."""
     with appearing(path) as part:
         part.write_bytes(msgspec.json.encode(done))
 
 
-def left(path: Path) -> Done | None:
-    """What was noted of something that is done; None where it is not."""
+def left(path: Path) -> TaskResult | None:
+    """The note of a task that is done; None where it is not."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Done)
+        return msgspec.json.decode(path.read_bytes(), type=TaskResult)
     except FileNotFoundError:
         return None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

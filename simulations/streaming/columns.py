@@ -1,7 +1,7 @@
-"""The columns of events in a DataFrame: what they mean, which rows are none, and how a row becomes an event.
+"""Columns of events in a DataFrame: their meaning, rejected rows, and conversion of rows to events.
 
 They are those of the native form of tables (`middleware.event_files.native`), so that a history can be streamed as it
-stands. What has no place in a table has one here: `attributes`, a JSON object, a map or a struct.
+stands. One column more than in a table: `attributes`, a JSON object, a map or a struct.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
 
 ATTRIBUTES: Final = "attributes"
 TIME: Final = "distced_time"
-"""The column that the watermark is about: the `hi` as a timestamp."""
+"""Column of the watermark: the `hi` as a timestamp."""
 
 KEY: Final = "distced_key"
 EVENT: Final = "event"
-"""The struct that an event travels in: columns whose names have dots cannot travel by themselves."""
+"""Struct that holds an event: columns whose names have dots cannot be passed by themselves."""
 
 REASON: Final = "distced_reason"
 
@@ -38,7 +38,7 @@ _PLAIN: Final = (*_INTEGERS, "float", "double", "string", "boolean", "timestamp"
 
 @dataclass(frozen=True, slots=True)
 class EventColumns:
-    """Which columns of a DataFrame hold what.
+    """Roles of the columns of a DataFrame.
 
     Attributes:
         attributes: the columns that are attributes; none where `attributes` holds them all.
@@ -84,7 +84,7 @@ class EventColumns:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """A struct or a map: rows, dictionaries or pairs, according to where Spark hands it over."""
+    """Fields of a struct or a map: Spark gives rows, dictionaries or pairs, depending on the place."""
     return value.asDict() if hasattr(value, "asDict") else dict(value)
 
 
@@ -172,7 +172,7 @@ def with_times(frame: Any) -> Any:
 
 
 def reason(columns: EventColumns) -> Any:
-    """Why a row with times in nanoseconds is no event; null where it is one."""
+    """Reason why a row with times in nanoseconds is no event; null where it is one."""
     from pyspark.sql import functions as f
 
     def wrong(name: str, condition: str) -> Any:
@@ -184,7 +184,7 @@ def reason(columns: EventColumns) -> Any:
         wrong("source", "source is null or source = ''"),
         wrong("sequence", f"seq is null or seq < 0 or seq >= {SEQ_END}BD or seq % 1 != 0"),
     ]
-    # Spark reads more as JSON than others do, so what is JSON is asked where it will be read.
+    # Spark accepts more as JSON than others do, so the reader of the text decides.
     if columns.packed == "string":
         readable = f.udf(is_object, "boolean", useArrow=False)
         reasons.append(f.when(~readable(f.col(ATTRIBUTES)), f.lit("attributes")))
@@ -216,10 +216,10 @@ def is_made_of(text: str | None) -> bool:
 
 
 def rejected_rows(frame: Any) -> Any:
-    """The rows of a DataFrame that are no events, with what is wrong with them as `distced_reason`.
+    """The rows of a DataFrame that are no events, with the reason as `distced_reason`.
 
     That is type, time, source, sequence, attributes or constituents. `detect_stream` leaves these rows out and counts
-    them; this says which they are, in a query of its own.
+    them; this returns them, in a query of its own.
     """
     from pyspark.sql import functions as f
 
@@ -246,7 +246,7 @@ def key_column(columns: EventColumns, by: Sequence[str]) -> Any:
 
 
 def json_key(text: str | None, by: Sequence[str]) -> str:
-    """The same for attributes that are a JSON object; what is none is rejected elsewhere."""
+    """The same for attributes in a JSON object; other texts are rejected elsewhere."""
     fields = json.loads(text) if text is not None and is_object(text) else {}
     values = [attribute_of(fields.get(name)) for name in by]
     return json.dumps([float(each) + 0.0 if type(each) in (int, float) else each for each in values])
@@ -264,5 +264,5 @@ def _values(columns: EventColumns, name: str) -> list[Any]:
 
 
 def quoted(name: str) -> str:
-    """The name of a column as Spark reads it whatever it holds."""
+    """The name of a column, quoted for Spark."""
     return "`" + name.replace("`", "``") + "`"

@@ -1,4 +1,4 @@
-"""Detection for one key between two micro-batches: what waits, the engine, and when there is something to do next.
+"""Detection for one key between two micro-batches: waiting events, the engine, and the next watermark to act on.
 
 Events wait until the watermark of event time has passed them and are then consumed in order: guaranteed detection
 (design, section 3), with Spark's watermark in the place of what sources promise. A detector with its policy was
@@ -20,7 +20,9 @@ from distced.middleware.model.events import CompositeEvent, Event, EventId
 from distced.middleware.model.timestamps import MILLISECOND
 
 _REST: Final = 999
-"""Spark's clock has microseconds: what is beyond a watermark is beyond the rest of its first microsecond, too."""
+"""Rest of a microsecond, ns: Spark's clock has microseconds, so an instant beyond a watermark is beyond the rest of its
+first microsecond, too.
+"""
 
 
 def passed(watermark: int) -> int:
@@ -34,7 +36,7 @@ def due_at(instant: int) -> int:
 
 
 def pack_events(events: Iterable[Event]) -> bytes:
-    """Events as they wait in the state."""
+    """Waiting events as stored in the state."""
     return msgspec.msgpack.encode([pack_event(event) for event in events])
 
 
@@ -45,7 +47,7 @@ def unpack_events(content: bytes) -> list[Event]:
 
 
 class KeyDetection:
-    """What detects for one key.
+    """Detection for one key.
 
     Attributes:
         waiting: the events that the watermark has not passed.
@@ -72,7 +74,7 @@ class KeyDetection:
             self.waiting.setdefault(event.id, event)
 
     def advance(self, watermark: int) -> list[CompositeEvent]:
-        """The watermark has come so far, in milliseconds; what is found."""
+        """Advance the watermark, in milliseconds; returns the composite events."""
         until = passed(watermark)
         ready = sorted((event for event in self.waiting.values() if event.hi <= until), key=_order)
         self.waiting = {identity: event for identity, event in self.waiting.items() if event.hi > until}
@@ -85,30 +87,30 @@ class KeyDetection:
 
     @property
     def next_due(self) -> int | None:
-        """The least watermark, in milliseconds, with which something happens; None where only new events bring it."""
+        """The least watermark to act on, in milliseconds; None where only new events cause actions."""
         instants = [event.hi for event in self.waiting.values()]
         timer = self._engine.next_due()
         if timer is not None:
             instants.append(timer)
         if self._last is not None and self._reach is not None:
-            # Then all can be forgotten.
+            # Then the state can be forgotten.
             instants.append(self._last + self._reach + 1)
         return due_at(min(instants)) if instants else None
 
     def state(self) -> bytes | None:
-        """The state of the engine; None where a fresh one would find the same, so that a key may be forgotten."""
+        """The state of the engine; None where a fresh one would detect the same, so that a key may be forgotten."""
         return None if self._last is None else msgspec.msgpack.encode((self._last, snapshot(self._engine)))
 
     def _is_idle(self, until: int) -> bool:
-        """Whether nothing that was consumed matters any more."""
+        """Whether no consumed event counts any more."""
         if self._last is None or (self._reach is not None and self._last + self._reach < until):
             return True
         engine = self._engine
         return not (
             engine.live_instances()
             or engine.pending
-            or any(thinner.passed for thinner in engine.thinners)
-            or any(unit.matcher.findings.reported for unit in engine.units)
+            or any(throttler.passed for throttler in engine.throttlers)
+            or any(unit.matcher.composites.reported for unit in engine.units)
         )
 
 

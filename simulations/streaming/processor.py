@@ -1,4 +1,4 @@
-"""What Spark runs for each key: events are put aside as they come, and consumed when the watermark has passed them.
+"""Spark's processor for each key: events are stored as they come, and consumed when the watermark has passed them.
 
 Only timers consume. Spark calls them after all rows of a micro-batch, with the watermark up to which no more rows will
 be let in; and it calls them for keys that have no rows, whose pattern may be waiting for time to pass.
@@ -28,7 +28,7 @@ OUTPUT: Final = (
 
 
 class Detection(StatefulProcessor):
-    """Patterns for the events of each key."""
+    """Detection of patterns in the events of each key."""
 
     def __init__(self, patterns: Sequence[Compiled], columns: EventColumns) -> None:
         self._patterns = tuple(patterns)
@@ -70,7 +70,7 @@ class Detection(StatefulProcessor):
         return map(row_of, found)
 
     def _wake(self, due: int) -> None:
-        """Have a timer no later than that; one is enough."""
+        """Ensure a timer no later than this; one is enough."""
         timers = list(self._handle.listTimers())
         if not timers or due < min(timers):
             for each in timers:

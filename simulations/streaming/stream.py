@@ -1,6 +1,6 @@
 """Patterns over a streaming DataFrame: a streaming DataFrame of composite events.
 
-Guaranteed detection: what is found is what `detectors.batch_run.runner.run` finds in the same events, with the same
+Guaranteed detection: the results are those of `detectors.batch_run.runner.run` over the same events, with the same
 ids, in whatever order they come within the watermark. Spark's `transformWithState` keeps the state and its timers; the
 pandas variant was rejected, because it turns whole numbers to floats where some are missing.
 """
@@ -29,7 +29,7 @@ from distced.simulations.streaming.columns import (
 from distced.simulations.streaming.stream_key import stream_key
 
 METRICS: Final = "distced"
-"""Under this name a query's progress counts `rows` and those `rejected`."""
+"""Name under which a query's progress counts `rows` and those `rejected`."""
 
 _PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
 _ROCKS: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -44,15 +44,15 @@ def detect_stream(
     types: Iterable[EventType] | None = None,
     consumption: Consumption = "ordered",
 ) -> Any:
-    """The composite events that patterns find in a streaming DataFrame of events, as a streaming DataFrame.
+    """The composite events of patterns over a streaming DataFrame of events, as a streaming DataFrame.
 
     Args:
         frame: columns `type`, `lo` and `hi` (or `time`; timestamps, or nanoseconds since 1970), `source`, `seq`, and
             the attributes: a column each, or all in `attributes`, as a JSON object, a map or a struct.
         pattern: as `detectors.batch_run.runner.run` takes it.
-        watermark: how much later than the latest an event may come, such as `"10s"`. Spark drops what is later still,
-            and counts it: `numRowsDroppedByWatermark` of the state operator in the query's progress.
-        by: attributes by whose values the work is dealt out; by itself those that all patterns are keyed by. Where
+        watermark: how much later than the latest an event may come, such as `"10s"`. Spark drops later events, and
+            counts them: `numRowsDroppedByWatermark` of the state operator in the query's progress.
+        by: attributes by whose values the work is partitioned; by itself those that all patterns are keyed by. Where
             there are none, one task detects everything.
         types: event types to check the patterns against.
 
@@ -77,12 +77,12 @@ def detect_stream(
 
     counted = with_times(frame).withColumn(REASON, reason(columns))
     counted = counted.observe(METRICS, f.count(f.lit(1)).alias("rows"), f.count(f.col(REASON)).alias("rejected"))
-    # What is no event tells nothing of the time either.
+    # Rows that are no events do not advance the time.
     timed = counted.filter(f.col(REASON).isNull()).withColumn(TIME, f.expr("timestamp_micros(hi div 1000)"))
     events = timed.withWatermark(TIME, f"{delay} milliseconds")
     wanted = types_read(patterns)
     if wanted is not None:
-        # All events tell the time. Spark would look at the type before, unless the same condition is about the time.
+        # All events advance the time. Spark would look at the type before, unless the same condition is about the time.
         read = f.col("type").isin(*sorted(wanted)) | (f.col(TIME) < f.lit("0001-01-01").cast("timestamp"))
         events = events.filter(read)
     event = f.struct(*(f.col(quoted(name)) for name in columns.names)).alias(EVENT)
@@ -96,10 +96,10 @@ def detect_stream(
 
 
 def _once(patterns: Iterable[Compiled]) -> tuple[Compiled, ...]:
-    return tuple({each.automaton.canonical_id: each for each in patterns}.values())
+    return tuple({each.canonical_id: each for each in patterns}.values())
 
 
 def _prepare(session: Any) -> None:
-    """Have Spark keep state where `transformWithState` can: nowhere else than in RocksDB."""
+    """Set RocksDB as the state store of Spark: `transformWithState` needs it."""
     if "RocksDB" not in session.conf.get(_PROVIDER, ""):
         session.conf.set(_PROVIDER, _ROCKS)

@@ -1,4 +1,4 @@
-"""By which attributes the events of a stream are dealt out."""
+"""Key by which the events of a stream are partitioned, and the time until a key is forgotten."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 from distced.detectors.compiler import Compiled
 from distced.middleware.model.errors import DistcedError
-from distced.simulations.replay.constituents import may_lack_constituents
-from distced.simulations.replay.groups import key_of_group
+from distced.simulations.replay.pattern_properties import key_of_group, may_lack_constituents
 from distced.simulations.replay.reach import reach_of
 
 
 def stream_key(patterns: Sequence[Compiled], by: Sequence[str] | None = None) -> tuple[str, ...]:
-    """The attributes whose values are told apart; none where one task detects everything.
+    """The attributes of the key; none where one task detects everything.
 
     Args:
         by: those of them that are wanted; None for all.
@@ -36,6 +35,6 @@ def stream_key(patterns: Sequence[Compiled], by: Sequence[str] | None = None) ->
 
 
 def stream_reach(patterns: Sequence[Compiled]) -> int | None:
-    """How long an event counts for what comes later, ns, so that a key can be forgotten; None for ever."""
+    """Greatest time an event counts for later ones, ns, after which a key can be forgotten; None for ever."""
     # Ids without constituents come again and again, and the first of them counts.
     return None if any(may_lack_constituents(each.plain) for each in patterns) else reach_of(patterns)

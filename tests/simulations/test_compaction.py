@@ -21,9 +21,8 @@ from distced.middleware.event_files import read_events
 from distced.middleware.history import History, HistoryWriter
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import CompositeEvent, Event
-from distced.simulations.ingest.compact_verb import compact
+from distced.simulations.ingest.cli import compact, history
 from distced.simulations.ingest.compaction import Compaction
-from distced.simulations.ingest.history_verbs import history
 from distced.simulations.ingest.recordings import alone
 from distced.simulations.replay.runners import Inline
 from tests.support.fault_injection import Broken, Faults
@@ -48,6 +47,7 @@ def small_files(root: Path) -> list[Event]:
     return made
 
 
+@pytest.mark.slow
 @given(events(), st.lists(st.integers(0, 8), max_size=4), st.booleans(), st.sampled_from((2, 4, 1_000)))
 @settings(max_examples=100, deadline=None)
 def test_the_same_events(
@@ -123,6 +123,7 @@ def test_two_events_of_one_id(tmp_path: Path) -> None:
     assert seen(tmp_path) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", (False, True))
 def test_broken_off_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: bool) -> None:
     small_files(tmp_path / "given")
@@ -182,13 +183,14 @@ def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
     small_files(tmp_path)
     with pytest.raises(DistcedError, match="allowed: local"):
         compact(tmp_path, "sprak")
-    with alone(tmp_path), pytest.raises(DistcedError, match="or compacting it"):
+    with alone(tmp_path), pytest.raises(DistcedError, match="or compaction of this history"):
         compact(tmp_path, "inline")
     (tmp_path / ".compact").write_text("")
     with pytest.raises(DistcedError, match="cannot write the history"):
         compact(tmp_path, "inline")
 
 
+@pytest.mark.slow
 def test_on_spark(tmp_path: Path, session: Any) -> None:
     from distced.simulations.replay.runners import Spark
 

@@ -277,6 +277,7 @@ def test_what_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert held(tmp_path / "h") == without_nulls(readings(60))
 
 
+@pytest.mark.slow
 def test_broken_off_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     events = readings(30)
     other = Event("Reading", 0, 0, "s", 2, {})
@@ -356,6 +357,7 @@ def test_a_history_with_a_broken_file(tmp_path: Path) -> None:
     assert seen(tmp_path / "h") == without_nulls(events)
 
 
+@pytest.mark.slow
 def test_on_spark(tmp_path: Path, session: Any) -> None:
     from distced.simulations.replay.runners import Spark
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from distced.middleware.model.events import CompositeEvent, Event
-from distced.simulations.ingest.sequence_state import ClockWatch, SeenIds
+from distced.simulations.ingest.sequence_state import ClockWatch, SequenceState
 
 
 def test_clocks_that_go_back() -> None:
@@ -24,7 +24,7 @@ def test_clocks_that_go_back() -> None:
 def test_seen_ids() -> None:
     draw = random.Random(5)
     for _ in range(50):
-        seen, all_ids = SeenIds(), set[tuple[str, int]]()
+        seen, all_ids = SequenceState(), set[tuple[str, int]]()
         for _ in range(80):
             event = Event("A", 0, 0, draw.choice("ab"), draw.randrange(40), {})
             assert seen.add(event) == (event.id not in all_ids)

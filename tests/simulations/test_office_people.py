@@ -10,7 +10,7 @@ import pytest
 
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import HOUR, MINUTE, SECOND
-from distced.simulations.office import DEFAULT_SEED, ActiveOffice, Summary
+from distced.simulations.office import DEFAULT_SEED, ActiveOffice, OfficeSummary
 from distced.simulations.office.building import OUTSIDE, Building
 from distced.simulations.office.occupants import (
     RESIDENT,
@@ -22,7 +22,7 @@ from distced.simulations.office.occupants import (
     settle,
     transition_matrix,
 )
-from distced.simulations.office.summary import LoggedIn, Move, Record
+from distced.simulations.office.summary import LoggedIn, OccupantMove, OfficeRecord
 
 BUILDING = Building()
 CLASSES = [(RESIDENT, office) for office in BUILDING.of_kind("office")] + [(VISITOR, None)]
@@ -104,7 +104,7 @@ def test_eight_residents_share_four_offices_and_have_names() -> None:
 # The ground truth.
 
 
-def summary_of(seed: int, duration: int = HOUR) -> tuple[Summary, list[Event]]:
+def summary_of(seed: int, duration: int = HOUR) -> tuple[OfficeSummary, list[Event]]:
     office = ActiveOffice(Random(seed))
     events = office.events(duration)
     return office.summary(), events
@@ -150,7 +150,7 @@ def test_meetings_have_people_who_stay_and_none_in_two_at_once(seed: int) -> Non
     for meeting in over:
         assert len(meeting.present) >= 2
         assert any(person in summary.homes for person in meeting.present)
-        # Long enough for a sighting within any minute's thinning.
+        # Long enough for a sighting within any minute's throttling.
         assert all(3 * MINUTE <= time <= meeting.off - meeting.on for time in meeting.present.values())
     for first in over:
         for second in over:
@@ -190,7 +190,7 @@ def test_temperatures_are_credible_and_drift_slowly() -> None:
 
 
 def test_time_in_a_room_is_counted_from_the_moves() -> None:
-    record = Record(100, {"Jean": "FE02"}, {"Jean": "FE02", "Bob": OUTSIDE})
+    record = OfficeRecord(100, {"Jean": "FE02"}, {"Jean": "FE02", "Bob": OUTSIDE})
     record.move(110, "Jean", "FE02", "Corridor")
     record.board_on(115, "Corridor")
     record.move(120, "Bob", OUTSIDE, "Corridor")
@@ -200,7 +200,7 @@ def test_time_in_a_room_is_counted_from_the_moves() -> None:
     record.board_off(150, "Corridor")
     record.log_in(160, "Jean", "FE02")
     summary = record.summary(200)
-    assert summary.moves[0] == Move(110, "Jean", "FE02", "Corridor")
+    assert summary.moves[0] == OccupantMove(110, "Jean", "FE02", "Corridor")
     assert summary.logins == (LoggedIn(160, "Jean", "FE02"),)
     assert summary.time_in("FE02", 100, 200) == {"Jean": 20}
     assert summary.time_in("Corridor", 125, 145) == {"Jean": 10, "Bob": 20}

@@ -21,8 +21,8 @@ def ordered(office: ActiveOffice, duration: int = HOUR) -> list[Event]:
     return sorted(office.events(duration), key=lambda event: event.key)
 
 
-def thinned(events: list[Event]) -> list[Event]:
-    """The events with `Pers` thinned to `Seen`: the first of each person, room and minute."""
+def throttled(events: list[Event]) -> list[Event]:
+    """The events with `Pers` throttled to `Seen`: the first of each person, room and minute."""
     seen, kept = set(), []
     for event in events:
         if event.type == "Pers":
@@ -37,7 +37,7 @@ def thinned(events: list[Event]) -> list[Event]:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_events_tell_of_the_meetings_somebody_missed_a_log_in_after(seed: int) -> None:
     office = ActiveOffice(Random(seed))
-    events = thinned(ordered(office))
+    events = throttled(ordered(office))
     found = []
     for on in (event for event in events if event.type == "BoardOn"):
         room = on.attributes["room"]
@@ -62,7 +62,7 @@ def test_each_cold_reading_of_an_occupied_room_follows_a_sighting_or_a_door_with
     office = ActiveOffice(Random(seed))
     last: dict[object, int] = {}
     detected = set()
-    for event in thinned(ordered(office)):
+    for event in throttled(ordered(office)):
         room = event.attributes["room"]
         if event.type in ("Pers", "Door"):
             last[room] = event.hi

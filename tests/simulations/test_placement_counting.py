@@ -26,8 +26,8 @@ from distced.policies.topology.random_topology import random_topology
 from distced.policies.topology.topology_file import parse_topology
 from distced.simulations.network.scenario.random_scenario import random_patterns
 from distced.simulations.placement.history_figures.counting import Counting, count, frame_size
-from distced.simulations.placement.history_figures.counts import Counts, add, total
-from distced.simulations.placement.history_figures.heartbeat_rates import Step, spoken, steps
+from distced.simulations.placement.history_figures.counts import HistoryCounts, add, total
+from distced.simulations.placement.history_figures.heartbeat_rates import WatermarkStep, heartbeat_counts, steps
 from distced.simulations.placement.history_figures.measuring import (
     foreseen_of,
     instance_of,
@@ -39,7 +39,7 @@ from distced.simulations.placement.history_figures.measuring import (
     types_of,
     wanted_types,
 )
-from distced.simulations.placement.optimum.search_space import Asked, Space, space_of
+from distced.simulations.placement.optimum.search_space import PatternRequest, SearchSpace, space_of
 from tests.support.random_placements import START, TYPES, kinds, published, random_events, space_of_texts
 
 HERE = Place("site", "here")
@@ -144,7 +144,7 @@ def test_counts_are_added_in_any_order() -> None:
     one = count(space, [_event("A", 1), _event("B", 2)], sources, START, START + 3 * SECOND)
     other = count(space, [_event("A", 5), _event("C", 6)], sources, START + 3 * SECOND, START + 9 * SECOND)
     assert add(one, other) == add(other, one)
-    assert add(one, Counts()) == one
+    assert add(one, HistoryCounts()) == one
     assert add(one, other).events == 4
     assert add(one, other).stream("A", "a").events == 2
 
@@ -168,13 +168,13 @@ def test_how_often_something_is_said() -> None:
     assert [(each.at / SECOND, each.until / SECOND) for each in found] == [
         (1.5, 1.0), (2.0, 1.5), (4.5, 4.0), (5.0, 4.5), (7.5, 7.0), (8.0, 7.5),
     ]  # fmt: skip
-    assert spoken(found, [], SECOND // 2) == (6, 3)
+    assert heartbeat_counts(found, [], SECOND // 2) == (6, 3)
     # What is found is said at once.
-    assert spoken(found, [round(4.3 * SECOND)], SECOND // 2) == (6, 4)
+    assert heartbeat_counts(found, [round(4.3 * SECOND)], SECOND // 2) == (6, 4)
     # To those that have begun to listen it is said again every two seconds.
-    assert spoken(found, [], 9 * SECOND) == (6 + 4, 3)
-    assert spoken([], [], 9 * SECOND) == (0, 0)
-    assert spoken([Step(1, 1)], [], SECOND // 2) == (1, 1)
+    assert heartbeat_counts(found, [], 9 * SECOND) == (6 + 4, 3)
+    assert heartbeat_counts([], [], 9 * SECOND) == (0, 0)
+    assert heartbeat_counts([WatermarkStep(1, 1)], [], SECOND // 2) == (1, 1)
 
 
 def test_a_history_day_by_day(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_history_day_by_day(tmp_path: Path) -> None:
     sources = located(sources_of(history, wanted_types(space)), ROOMS)
     assert types_of(sources) == {"a": ("A",), "b": ("B", "C")}
     told: list[tuple[int, int]] = []
-    counts = measured(history, space, sources, tell=lambda _, done, of: told.append((done, of)))
+    counts = measured(history, space, sources, on_progress=lambda _, done, of: told.append((done, of)))
     assert told == [(0, 2), (1, 2), (2, 2)]
     begin = events[0].hi - 1
     whole = count(space, events, types_of(sources), begin, events[-1].hi)
@@ -203,7 +203,7 @@ def test_a_history_day_by_day(tmp_path: Path) -> None:
 
 def test_a_source_of_which_nobody_knows_where_it_is() -> None:
     assert located({"sensor": ("B",)}, ROOMS)["sensor"].publisher == "b"
-    with pytest.raises(TopologyError, match="nobody in the topology is this source") as raised:
+    with pytest.raises(TopologyError, match="no publisher of the topology is this source") as raised:
         located({"door": ("D",)}, ROOMS)
     assert "[publishers.door]" in str(raised.value)
 
@@ -227,8 +227,8 @@ def test_ways_are_ordered() -> None:
     assert space.read_by_type == {space.roots[0]}
 
 
-def _space(*texts: str) -> Space:
-    return space_of([Asked(f"q{number}", compile_pattern(text), (HERE,)) for number, text in enumerate(texts)])
+def _space(*texts: str) -> SearchSpace:
+    return space_of([PatternRequest(f"q{number}", compile_pattern(text), (HERE,)) for number, text in enumerate(texts)])
 
 
 def _event(name: str, second: int, start: int = START) -> Event:

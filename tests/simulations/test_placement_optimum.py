@@ -22,21 +22,22 @@ from distced.policies.topology.model import BrokerNode, Place
 from distced.policies.topology.topology import Topology
 from distced.policies.topology.topology_file import parse_topology
 from distced.simulations.benchmarks.placement import random_instance
-from distced.simulations.placement import analysis_report as report
+from distced.simulations.placement import analysis_report
 from distced.simulations.placement.analysis import analyse
 from distced.simulations.placement.by_policy import place_all, settle
 from distced.simulations.placement.evaluation import METRICS, Cost, Metric, evaluate, gap, parse_metrics
-from distced.simulations.placement.history_figures.counts import Counts
+from distced.simulations.placement.history_figures.counts import HistoryCounts
 from distced.simulations.placement.optimum.optimum import optimum
 from distced.simulations.placement.optimum.programme import OutOfTimeError
-from distced.simulations.placement.optimum.search_space import Asked, space_of
-from distced.simulations.placement.problem import Instance, expected_figures
+from distced.simulations.placement.optimum.search_space import PatternRequest, space_of
+from distced.simulations.placement.problem import PlacementProblem, expected_figures
 from distced.simulations.placement.replanning import replan
 from tests.support.random_placements import all_placements, instance_of_texts, small_instance
 
 seeds = st.integers(0, 10_000)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(seeds)
 def test_no_placement_is_better(seed: int) -> None:
@@ -72,6 +73,7 @@ def test_with_two_hosts_nothing_is_lost_with_any_node(seed: int) -> None:
         assert best.cost.bytes == pytest.approx(fewest, rel=1e-3)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(seeds)
 def test_no_node_is_given_more_than_it_can_do(seed: int) -> None:
@@ -92,6 +94,7 @@ def test_no_node_is_given_more_than_it_can_do(seed: int) -> None:
         assert best.cost.bytes == pytest.approx(min(possible), rel=1e-3)
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(seeds)
 def test_no_policy_is_better(seed: int) -> None:
@@ -108,18 +111,19 @@ def test_no_policy_is_better(seed: int) -> None:
                 assert cost.by(metric) >= best.bound * (1 - 1e-3) - 1e-9, name
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(seeds)
 def test_settling_and_planning_anew(seed: int) -> None:
-    """What was planned anew is no worse, and every pattern is still there."""
+    """What was replanned is no worse, and every pattern is still there."""
     instance = random_instance(seed, 10)
     for name, metric in (("min-bandwidth", "bandwidth"), ("min-load", "load")):
         placed = settle(instance, place_all(instance, NAMED[name]))
-        anew = replan(instance, placed, metric)
-        known = instance.with_ways(placed.plans).with_ways(anew.plans)
-        before, after = evaluate(known, placed.detectors), evaluate(known, anew.detectors)
+        replanned = replan(instance, placed, metric)
+        known = instance.with_ways(placed.plans).with_ways(replanned.plans)
+        before, after = evaluate(known, placed.detectors), evaluate(known, replanned.detectors)
         assert (len(after.overloaded), after.by(metric)) <= (len(before.overloaded), before.by(metric) * (1 + 1e-9))
-        for entries in (placed.detectors, anew.detectors):
+        for entries in (placed.detectors, replanned.detectors):
             assert set(instance.space.roots) <= entries.keys()
             assert all(set(entry.parts) <= entries.keys() for entry in entries.values())
 
@@ -141,8 +145,8 @@ def test_delays_of_what_others_read_by_its_type(seed: int, room: float) -> None:
     topology = small_instance(seed, patterns=1).topology
     texts = ["[A where v > 8] ; [B where v > 8] -> Rare()", "[Rare] ; [A where v > 8]"]
     everybody = tuple(each.place for each in topology.subscribers.values())
-    space = space_of([Asked(text, compile_pattern(text), everybody) for text in texts])
-    instance = Instance(topology, space, expected_figures(topology, space), {})
+    space = space_of([PatternRequest(text, compile_pattern(text), everybody) for text in texts])
+    instance = PlacementProblem(topology, space, expected_figures(topology, space), {})
     if room:
         instance = _limited(instance, room * max(instance.foreseen[root].loads[""] for root in space.roots))
     each_whole = _whole(instance)
@@ -179,8 +183,8 @@ def test_two_hosts_at_one_site_where_another_has_no_room() -> None:
         latency = "1ms"
         """
     )
-    space = space_of([Asked("q", compile_pattern("[A] ; [B]"), (Place("site", "here"),))])
-    instance = Instance(topology, space, expected_figures(topology, space), {})
+    space = space_of([PatternRequest("q", compile_pattern("[A] ; [B]"), (Place("site", "here"),))])
+    instance = PlacementProblem(topology, space, expected_figures(topology, space), {})
     best = optimum(instance, "reliability")
     assert best.cost.lost == 0
     assert set(hosting(best.detectors[space.roots[0]])) == {"a", "b"}
@@ -231,11 +235,15 @@ def test_everybody_listens_to_the_nearest_host() -> None:
         latency = "1ms"
     """
     topology = parse_topology(text)
-    asked = [Asked("q", compile_pattern("[A] ; [B]"), tuple(Place("site", each) for each in ("one", "two", "three")))]
+    asked = [
+        PatternRequest(
+            "q", compile_pattern("[A] ; [B]"), tuple(Place("site", each) for each in ("one", "two", "three"))
+        )
+    ]
     space = space_of(asked)
     much = Told(10_000.0, 1.0)
     foreseen = {space.roots[0]: Foreseen(1.0, much, much, much, {"": 1.0})}
-    instance = Instance(topology, space, foreseen, {})
+    instance = PlacementProblem(topology, space, foreseen, {})
     costs = [evaluate(instance, each).bytes for hosts in (1, 2) for each in all_placements(instance, hosts)]
     best = optimum(instance, "bandwidth")
     assert best.proven
@@ -272,7 +280,7 @@ def test_a_solver_that_runs_out_of_time() -> None:
     assert min(each.gap for each in found.options) == 0.0
     assert found.best.cost.by("bandwidth") == min(each.cost.bytes for each in found.options)
     console = Console(file=io.StringIO(), width=200)
-    report.show(console, found, Counts())
+    analysis_report.show(console, found, HistoryCounts())
     assert "not proven: none is below" in console.file.getvalue()  # type: ignore[attr-defined]
 
 
@@ -303,16 +311,16 @@ latency = "1ms"
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_sites_that_do_not_reach_each_other(metric: Metric) -> None:
-    """Each pattern where it hears its sources and is heard, by policies, planned anew, and the optimum."""
+    """Each pattern where it hears its sources and is heard, by policies, replanned, and the optimum."""
     topology = parse_topology(PARTED)
     here, near, there = (Place("site", name) for name in ("here", "near", "there"))
     asked = [
-        Asked("left", compile_pattern("[A] ; [B] -> Left()"), (near,)),
-        Asked("more", compile_pattern("[Left] ; [A]"), (here, near)),
-        Asked("right", compile_pattern("[C] ; [C]"), (there,)),
+        PatternRequest("left", compile_pattern("[A] ; [B] -> Left()"), (near,)),
+        PatternRequest("more", compile_pattern("[Left] ; [A]"), (here, near)),
+        PatternRequest("right", compile_pattern("[C] ; [C]"), (there,)),
     ]
     space = space_of(asked)
-    instance = Instance(topology, space, expected_figures(topology, space), {})
+    instance = PlacementProblem(topology, space, expected_figures(topology, space), {})
     found = analyse(instance, metric)
     # Of one pattern there is no second node; so the policy of two hosts can do nothing for it.
     assert set(found.refused) == {"max-reliability"}
@@ -325,9 +333,9 @@ def test_sites_that_do_not_reach_each_other(metric: Metric) -> None:
     assert left == {"a", "b"} if metric == "reliability" else left
     assert found.best.proven
     # What neither side has both of.
-    space = space_of([Asked("both", compile_pattern("[A] ; [C]"), (near,))])
+    space = space_of([PatternRequest("both", compile_pattern("[A] ; [C]"), (near,))])
     with pytest.raises(DistcedError, match="no node reaches all sources and subscribers"):
-        optimum(Instance(topology, space, expected_figures(topology, space), {}), metric)
+        optimum(PlacementProblem(topology, space, expected_figures(topology, space), {}), metric)
 
 
 def test_gaps() -> None:
@@ -342,22 +350,22 @@ def test_gaps() -> None:
         parse_metrics("impact")
 
 
-def _whole(instance: Instance) -> Instance:
+def _whole(instance: PlacementProblem) -> PlacementProblem:
     """Without cuts."""
     space = replace(instance.space, ways={name: {"": ways[""]} for name, ways in instance.space.ways.items()})
     return replace(instance, space=space)
 
 
-def _apart(instance: Instance, detectors: object) -> bool:
+def _apart(instance: PlacementProblem, detectors: object) -> bool:
     assert isinstance(detectors, dict)
     site = {node.name: node.site for node in instance.topology.nodes.values()}
     return all(len({site[node] for node in (each.node, *each.copies)}) == 2 for each in detectors.values())
 
 
-def _limited(instance: Instance, capacity: float) -> Instance:
+def _limited(instance: PlacementProblem, capacity: float) -> PlacementProblem:
     topology = instance.topology
     nodes = [BrokerNode(each.name, each.site, capacity) for each in topology.nodes.values()]
     limited = Topology(
         topology.sites.values(), nodes, topology.publishers.values(), topology.subscribers.values(), topology.links
     )
-    return Instance(limited, instance.space, instance.foreseen, instance.streams)
+    return PlacementProblem(limited, instance.space, instance.foreseen, instance.streams)

@@ -26,8 +26,8 @@ from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import DAY, HOUR, MINUTE
-from distced.simulations.replay.plan import WAYS, Way
-from distced.simulations.replay.replay import PLAN, HistoryReplay, Progress
+from distced.simulations.replay.plan import WAYS, CutWay
+from distced.simulations.replay.replay import PLAN, HistoryReplay, ReplayProgress
 from distced.simulations.replay.runners import Inline, Task
 from tests.support.replay_runs import made_of, seen
 
@@ -75,15 +75,15 @@ def test_the_same_as_a_run(tmp_path: Path) -> None:
     history = history_of(tmp_path / "h", events)
     made = HistoryReplay(patterns(), history, tmp_path / "w", cores=2, least=200)
     assert sorted(each.way for each in made.plan.groups) == ["key", "time", "whole"]
-    told: list[Progress] = []
+    told: list[ReplayProgress] = []
     made.perform(Inline(), told.append)
     expected = run(patterns(), events)
     found = list(made)
     assert [each[0] for each in seen(found)] == [each.key for each in found]
     assert seen(found) == expected
     assert min(made.found[place] for place in range(5)) > 5
-    assert told[0].detected == told[0].dealt == 0
-    assert told[-1].dealt == told[-1].to_deal > 0
+    assert told[0].detected == told[0].partitioned == 0
+    assert told[-1].partitioned == told[-1].to_partition > 0
     assert told[-1].detected == told[-1].to_detect > 0
     assert {each.where for each in made.problems} == set("ABCD")
     made.clear()
@@ -101,7 +101,7 @@ def test_from_and_to(tmp_path: Path, begin: int | None, until: int | None) -> No
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_several_patterns_that_publish_one_type(tmp_path: Path, way: Way) -> None:
+def test_several_patterns_that_publish_one_type(tmp_path: Path, way: CutWay) -> None:
     random = Random(1)
     events = [Event(random.choice("ABCD"), n, n, "s", n, {"k": n % 2, "v": n % 3}) for n in range(300)]
     both = patterns(
@@ -176,7 +176,7 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
         except KeyboardInterrupt:
             steps += 1
         # What was half done when the process died.
-        for folder in ("found", "dealt"):
+        for folder in ("found", "partitions"):
             (tmp_path / "w" / folder / ".1.found.part").write_bytes(b"half")
     assert steps > 3
     assert made.resumed == 3 * steps
@@ -198,7 +198,7 @@ def test_two_replays_into_one_folder_are_refused(tmp_path: Path) -> None:
     history = history_of(tmp_path / "h", some_events(100))
     one, other = (HistoryReplay(patterns(), history, tmp_path / "w", cores=2) for _ in range(2))
     one.perform(Inline())
-    with pytest.raises(DistcedError, match="a replay is at work here"):
+    with pytest.raises(DistcedError, match="another replay runs in this folder"):
         other.perform(Inline())
     expected = seen(list(one))
     one.clear()
@@ -206,6 +206,7 @@ def test_two_replays_into_one_folder_are_refused(tmp_path: Path) -> None:
     assert seen(list(other)) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [b"", b"garbage", None])
 def test_what_was_kept_and_is_garbage_is_said(tmp_path: Path, content: bytes | None) -> None:
     """As after a crash of the machine; None stands for a file that was cut off. Nothing is left out without a word."""
@@ -303,6 +304,7 @@ def distced(*arguments: object) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_the_verb(tmp_path: Path) -> None:
     events = some_events(500)
     history_of(tmp_path / "h", events)
@@ -326,6 +328,7 @@ def test_the_verb(tmp_path: Path) -> None:
     assert max(json.loads(line)["hi"] for line in of_a_day.stdout.splitlines()) > 2 * DAY
 
 
+@pytest.mark.slow
 def test_where_the_verb_works(tmp_path: Path) -> None:
     """Beside the result, where that is a file, and nowhere that was not asked for."""
     history_of(tmp_path / "h", some_events(50))
@@ -342,6 +345,7 @@ def test_where_the_verb_works(tmp_path: Path) -> None:
     assert {each.name for each in tmp_path.iterdir()} == {"h", ".f.jsonl.replay"}
 
 
+@pytest.mark.slow
 def test_killed_and_gone_on_with(tmp_path: Path) -> None:
     events = some_events()
     history = history_of(tmp_path / "h", events)
@@ -349,7 +353,7 @@ def test_killed_and_gone_on_with(tmp_path: Path) -> None:
 import os, signal, sys
 from pathlib import Path
 from tests.simulations.test_replay_history import HistoryReplay, History, Inline, patterns
-from distced.simulations.replay import file_ranges as units
+from distced.simulations.replay import file_ranges
 left = int(sys.argv[1])
 def writes(self, *given, real=Path.open, **named):
     global left

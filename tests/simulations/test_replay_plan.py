@@ -17,7 +17,7 @@ from distced.middleware.history.layout import FileNote
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.timestamps import DAY, HOUR, INSTANT_MIN, MINUTE, SECOND
-from distced.simulations.replay.groups import groups_of, key_of_group
+from distced.simulations.replay.pattern_properties import groups_of, key_of_group
 from distced.simulations.replay.plan import plan_of, together
 from distced.simulations.replay.reach import longest, reach_of
 
@@ -73,12 +73,12 @@ def test_what_is_told_once_for_ever_has_no_bound() -> None:
     assert reach_of(patterns) is None
 
 
-def test_an_interval_of_a_thinned_type_comes_on_top() -> None:
+def test_an_interval_of_a_throttled_type_comes_on_top() -> None:
     (pattern,) = of_file("type Seen = A every 1min\n[Seen] ; [B] within 5s -> P()")
     assert reach_of([pattern]) == MINUTE + 5 * SECOND
 
 
-def test_intervals_of_thinned_types_that_build_on_one_another_add_up() -> None:
+def test_intervals_of_throttled_types_that_build_on_one_another_add_up() -> None:
     (pattern,) = of_file("type S = A every 1min\ntype R = S every 2min\n[R] ; [B] within 5s -> P()")
     assert reach_of([pattern]) == 3 * MINUTE + 5 * SECOND
 
@@ -121,7 +121,7 @@ KEYED = [
     ("[A as x] by k -> P(k = x.j)\n[B as y] by k -> P(k = y.k)\n[P] ; [C] by k -> Q()", (), "P does not carry k"),
     ("[A as x] ; [B] by k -> P(k = x.k)\n[P] ; [C] by j -> Q()", (), "the patterns have no key in common"),
     ("type S = A every 1min by k\n[S] ; [B] by k -> P()", ("k",), ""),
-    ("type S = A every 1min by j\n[S] ; [B] by k -> P()", (), "A is thinned, and not by k"),
+    ("type S = A every 1min by j\n[S] ; [B] by k -> P()", (), "A is throttled, and not by k"),
 ]
 
 

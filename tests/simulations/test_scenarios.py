@@ -31,7 +31,7 @@ def detected(scenario: str, seed: int) -> list[CompositeEvent]:
     return engine.feed(events) + engine.advance(made.now)
 
 
-def thinned(events: list[Event]) -> list[Event]:
+def throttled(events: list[Event]) -> list[Event]:
     """The events with the sightings that are no first ones of their person, room and minute left out."""
     seen, kept = set(), []
     for event in events:
@@ -78,7 +78,7 @@ def test_the_minutes_hold_every_sighting_and_every_page() -> None:
         assert (on.type, off.type) == ("BoardOn", "BoardOff")
         inside = [
             event.id
-            for event in thinned(events)
+            for event in throttled(events)
             if on.key < event.key < off.key
             and event.type in ("Pers", "BoardPage")
             and event.attributes["room"] == found.attributes["room"]
@@ -91,7 +91,7 @@ def test_each_cold_reading_is_found_once_with_the_last_sign_of_life_before_it(se
     _, events = office(seed)
     last: dict[object, Event] = {}
     expected: list[tuple[EventId, ...]] = []
-    for event in thinned(events):
+    for event in throttled(events):
         room = event.attributes["room"]
         if event.type in ("Pers", "Door"):
             last[room] = event
@@ -108,7 +108,7 @@ def test_each_sign_of_life_is_found_with_the_first_cold_reading_after_it(seed: i
     _, events = office(seed)
     waiting: dict[object, list[Event]] = {}
     expected: list[tuple[EventId, ...]] = []
-    for event in thinned(events):
+    for event in throttled(events):
         room = event.attributes["room"]
         if event.type in ("Pers", "Door"):
             waiting.setdefault(room, []).append(event)

@@ -74,6 +74,7 @@ def told(patterns: Sequence[Compiled], events: Sequence[Event], until: int) -> l
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_stream_with_a_restart(tmp_path: Path, session: Any) -> None:
     random = Random(11)
     patterns: dict[str, Compiled] = {}
@@ -113,6 +114,7 @@ def test_a_stream_with_a_restart(tmp_path: Path, session: Any) -> None:
     assert sum(state.numRowsDroppedByWatermark for each in progress for state in each.stateOperators) == 1
 
 
+@pytest.mark.slow
 def test_a_history_as_a_stream(tmp_path: Path, session: Any) -> None:
     """By key, with whole numbers and fractions of one attribute as its values, and a pattern that waits for time."""
     events = []
@@ -143,6 +145,7 @@ def test_a_history_as_a_stream(tmp_path: Path, session: Any) -> None:
     assert len(expected) == len(run(text, [*events, end]))
 
 
+@pytest.mark.slow
 def test_odd_values_of_a_key(tmp_path: Path, session: Any) -> None:
     random = Random(3)
     values = [1, 1.0, True, "1", "é'\"\\", None, float("inf"), -0.0, 0, 2**53 + 1, float(2**53)]
@@ -162,6 +165,7 @@ def test_odd_values_of_a_key(tmp_path: Path, session: Any) -> None:
     assert found == told([pattern], events, passed((2 * HOUR - SECOND) // MILLISECOND))
 
 
+@pytest.mark.slow
 def test_forms_of_attributes(session: Any) -> None:
     attributes = {"room": "FE02", "n": 3, "x": 0.5, "on": True, "none": None}
     expected = without_nulls([Event("A", 1_000, 2_000, "s", 7, attributes)])
@@ -189,6 +193,7 @@ def test_forms_of_attributes(session: Any) -> None:
     assert (event.lo, event.hi) == (2_000, 2_000)
 
 
+@pytest.mark.slow
 def test_attributes_in_a_stream(tmp_path: Path, session: Any) -> None:
     own = "'A' as type, timestamp_micros(bigint(9000000 + id * 9000000)) as time, 's' as source, id as seq"
     plain = (

@@ -1,4 +1,4 @@
-"""Counting a history: how much there is of each stream, and what every detector that patterns may be made of would do.
+"""Counts of a history: events of each stream, and the work of every detector that patterns may be made of.
 
 Each detector runs on an engine of its own over the events, and those that others may read as parts say how each
 composite event came about; what reads parts is given their composite events. So the counts are those of the engines
@@ -29,24 +29,24 @@ from distced.detectors.runtime.engines import EngineName, Kinds, make_engine
 from distced.middleware.model.events import CompositeEvent, Event, EventId
 from distced.middleware.wire.frames import encode
 from distced.middleware.wire.topics import event_topic
-from distced.simulations.placement.history_figures.counts import Counts
-from distced.simulations.placement.history_figures.heartbeat_rates import promises_of, spoken, steps
-from distced.simulations.placement.optimum.search_space import Space
+from distced.simulations.placement.history_figures.counts import HistoryCounts
+from distced.simulations.placement.history_figures.heartbeat_rates import heartbeat_counts, promises_of, steps
+from distced.simulations.placement.optimum.search_space import SearchSpace
 
 TICK = 5_000
-"""About so many events are consumed at once."""
+"""Approximate number of events consumed at once."""
 
 Watch = Callable[[int], None]
-"""Told how many events have been read."""
+"""Callback with the number of events read."""
 
 
 @dataclass(slots=True)
 class _Run:
-    """A way of a detector at work.
+    """A running detector, in one of its ways.
 
     Attributes:
         touched: by its engine, when counting began.
-        seen: ids of composite events that were found.
+        seen: ids of composite events.
         found: the `hi` of those that were counted.
     """
 
@@ -60,15 +60,15 @@ class _Run:
 
 
 class Counting:
-    """Counts stretches of a history, one after the other.
+    """Counts of stretches of a history, one after the other.
 
     Attributes:
         counts: of all that was counted so far.
-        found: by detector, the `hi` of what it found in the last stretch, ns, sorted.
+        found: by detector, the `hi` of its composite events in the last stretch, ns, sorted.
     """
 
     def __init__(
-        self, space: Space, sources: Mapping[str, Sequence[str]], kinds: Kinds = lambda _: None,
+        self, space: SearchSpace, sources: Mapping[str, Sequence[str]], kinds: Kinds = lambda _: None,
         *, engine: EngineName = "stepwise",
     ) -> None:  # fmt: skip
         """
@@ -79,7 +79,7 @@ class Counting:
         """
         self.space = space
         self.sources = sources
-        self.counts = Counts()
+        self.counts = HistoryCounts()
         self.found: dict[str, list[int]] = {}
         self._parts = space.parts
         self._runs = [
@@ -93,7 +93,7 @@ class Counting:
         """Consume a stretch: all events with `begin < hi <= end`, in the order of consumption.
 
         Args:
-            counted: whether it counts, or only comes before what does.
+            counted: whether it counts, or is only the lead of the counted part.
         """
         for run in self._runs:
             run.touched = run.engine.touched
@@ -101,7 +101,7 @@ class Counting:
         place = 0
         while place < len(events) or not place:
             stop = min(place + TICK, len(events))
-            # An instant is not torn apart.
+            # Events of one instant stay together.
             while 0 < stop < len(events) and events[stop].hi == events[stop - 1].hi:
                 stop += 1
             self._step(events[place:stop], end if stop >= len(events) else events[stop - 1].hi, counted)
@@ -168,14 +168,14 @@ class Counting:
         promises, duration = promises_of(events, self.sources, begin, end, Random(begin))
         for name, each in steps(self.space, promises, self.sources).items():
             count = self.counts.detector(name)
-            loud, quiet = spoken(each, self.found[name], duration)
+            loud, quiet = heartbeat_counts(each, self.found[name], duration)
             count.listened += duration
             count.loud += loud
             count.quiet += quiet
 
 
 def count(
-    space: Space,
+    space: SearchSpace,
     events: Sequence[Event],
     sources: Mapping[str, Sequence[str]],
     begin: int,
@@ -183,15 +183,15 @@ def count(
     kinds: Kinds = lambda _: None,
     *,
     engine: EngineName = "stepwise",
-) -> Counts:
-    """Count events at hand, all with `begin < hi <= end`, in the order of consumption."""
+) -> HistoryCounts:
+    """Count events in memory, all with `begin < hi <= end`, in the order of consumption."""
     counting = Counting(space, sources, kinds, engine=engine)
     counting.take(events, begin, end)
     return counting.counts
 
 
 def frame_size(name: str) -> int:
-    """Bytes of a frame of a detector without events, that says how far it is, and its topic."""
+    """Bytes of a detector's frame with a watermark and no events, and its topic."""
     from distced.middleware.wire.topics import composite_topic
 
     return _size(name, []) + len(composite_topic(name).encode())

@@ -1,4 +1,4 @@
-"""What was counted in a stretch of a history. Counts of several stretches are added up, in any order.
+"""Counts of a stretch of a history. Counts of several stretches are added up, in any order.
 
 So days can be counted apart, by tasks of Spark or one after the other, and what they send back is small.
 """
@@ -25,7 +25,7 @@ class StreamCount(msgspec.Struct):
 
 
 class DetectorCount(msgspec.Struct):
-    """What a detector has found.
+    """Composite events and work of a detector.
 
     Attributes:
         found: composite events.
@@ -33,8 +33,8 @@ class DetectorCount(msgspec.Struct):
         part: the same as others read them that it is part of: with records and constituents, again where there were
             further records.
         touched: pairs of an instance and an event that were looked at, by the parts that it reads (`parts_key`).
-        listened: ns for which it was counted how often it tells something.
-        loud, quiet: how often it has told something meanwhile, to detectors and to applications.
+        listened: ns for which its messages were counted.
+        loud, quiet: numbers of its messages meanwhile, to detectors and to applications.
     """
 
     found: int = 0
@@ -46,12 +46,12 @@ class DetectorCount(msgspec.Struct):
     quiet: int = 0
 
 
-class Counts(msgspec.Struct):
-    """What was counted.
+class HistoryCounts(msgspec.Struct):
+    """Counts of a stretch.
 
     Attributes:
         duration: ns.
-        events: how many were read.
+        events: number read.
         streams: by type and source.
         detectors: by id.
     """
@@ -63,15 +63,15 @@ class Counts(msgspec.Struct):
 
     @property
     def seconds(self) -> float:
-        """How long it was."""
+        """Length of the stretch, in seconds."""
         return self.duration / SECOND
 
     def stream(self, type_name: str, source: str) -> StreamCount:
-        """The count of a stream, which may be changed."""
+        """The mutable count of a stream."""
         return self.streams.setdefault(type_name, {}).setdefault(source, StreamCount())
 
     def detector(self, name: str) -> DetectorCount:
-        """The count of a detector, which may be changed."""
+        """The mutable count of a detector."""
         return self.detectors.setdefault(name, DetectorCount())
 
     def selectivity(self, name: str, types: Iterable[str]) -> float:
@@ -80,9 +80,9 @@ class Counts(msgspec.Struct):
         return self.detectors[name].found / read if read and name in self.detectors else 0.0
 
 
-def add(one: Counts, other: Counts) -> Counts:
-    """The counts of two stretches together."""
-    total = Counts(one.duration + other.duration, one.events + other.events)
+def add(one: HistoryCounts, other: HistoryCounts) -> HistoryCounts:
+    """The sum of the counts of two stretches."""
+    total = HistoryCounts(one.duration + other.duration, one.events + other.events)
     for counts in (one, other):
         for type_name, sources in counts.streams.items():
             for source, each in sources.items():
@@ -98,6 +98,6 @@ def add(one: Counts, other: Counts) -> Counts:
     return total
 
 
-def total(counts: Iterable[Counts]) -> Counts:
-    """The counts of all stretches together."""
-    return reduce(add, counts, Counts())
+def total(counts: Iterable[HistoryCounts]) -> HistoryCounts:
+    """The sum of the counts of all stretches."""
+    return reduce(add, counts, HistoryCounts())

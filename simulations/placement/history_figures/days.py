@@ -1,6 +1,6 @@
-"""Days of a history counted apart from one another, several at once: one after the other here, or by tasks of Spark.
+"""Days of a history counted separately, in parallel: in this process one after the other, or as tasks of Spark.
 
-A `DayTask` is all that a task needs: paths and texts, from which it makes the patterns anew, so that nothing but a few
+A `DayTask` is all that a task needs: paths and texts, from which it makes the patterns again, so that nothing but a few
 strings travels to a worker, and counts travel back. What began before midnight is found as far as the lead goes: so
 much before the day is read, and not counted, as long as a match of any detector may last (`simulations.replay.reach`).
 Columns of a day through `mapInArrow` were rejected: engines need all events of a day in order, in one place, and
@@ -18,6 +18,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+import distced
 from distced.detectors.compiler import Compiled
 from distced.detectors.pattern_files import PatternSource, compile_source
 from distced.detectors.runtime.engines import EngineName
@@ -25,24 +26,34 @@ from distced.middleware.history.history import History
 from distced.middleware.history.reader import events_of_history
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import DAY, MINUTE
+from distced.middleware.wire.directory_entries import SourceEntry
 from distced.policies.topology.model import Place
 from distced.simulations.placement.history_figures.counting import Counting
-from distced.simulations.placement.history_figures.counts import Counts, total
-from distced.simulations.placement.history_figures.measuring import kinds_of, opened, registry_of, span_of, wanted_types
-from distced.simulations.placement.optimum.search_space import Asked, Space, space_of
+from distced.simulations.placement.history_figures.counts import HistoryCounts, total
+from distced.simulations.placement.history_figures.measuring import (
+    kinds_of,
+    measured,
+    opened,
+    registry_of,
+    span_of,
+    types_of,
+    wanted_types,
+)
+from distced.simulations.placement.optimum.search_space import PatternRequest, SearchSpace, space_of
 from distced.simulations.replay.reach import reach_of
 
 LEAD: Final = 10 * MINUTE
-"""How much before a day is read at the least, ns: some matches may last for any time, and instances are touched, and
-records tell of events, for longer than a match lasts."""
+"""Least time read before a day, ns: some matches may last for any time, and instances are touched, and records refer to
+events, for longer than a match lasts.
+"""
 
 Spread: TypeAlias = Callable[[Callable[[int], bytes], Sequence[int]], Iterable[bytes]]
-"""Has a function done for each of several days, in any order."""
+"""Runs a function for each of several days, in any order."""
 
 
 @dataclass(frozen=True)
 class DayTask:
-    """Counts one day.
+    """Count of one day.
 
     Attributes:
         root: the folder of the history.
@@ -57,10 +68,12 @@ class DayTask:
     sources: Mapping[str, tuple[str, ...]]
     engine: EngineName = "stepwise"
 
-    def space(self, history: History) -> Space:
-        """What the patterns may be made of; who wants them makes no difference to what they do."""
+    def space(self, history: History) -> SearchSpace:
+        """Search space of the patterns; their subscribers do not affect the counts."""
         compiled = compile_source(PatternSource(self.patterns, self.name), registry_of(history)).compiled
-        return space_of([Asked(str(number), each, (Place("site", ""),)) for number, each in enumerate(compiled)])
+        return space_of(
+            [PatternRequest(str(number), each, (Place("site", ""),)) for number, each in enumerate(compiled)]
+        )
 
     def __call__(self, day: int) -> bytes:
         """The counts of a day, counted from 1 January 1970, as JSON."""
@@ -79,16 +92,42 @@ class DayTask:
         return msgspec.json.encode(counting.counts)
 
 
-def count_days(task: DayTask, spread: Spread = map) -> Counts:
-    """Count every day from the first event to as far as was heard of what is read, and add them up."""
+def count_days(task: DayTask, spread: Spread = map) -> HistoryCounts:
+    """Count every day from the first event to the watermark of what is read, and add the counts up."""
     history = opened(Path(task.root))
     first, last = span_of(history, wanted_types(task.space(history)))
     days = range(first // DAY, last // DAY + 1)
-    return total(msgspec.json.decode(each, type=Counts) for each in spread(task, days))
+    return total(msgspec.json.decode(each, type=HistoryCounts) for each in spread(task, days))
 
 
-def lead_of(space: Space) -> int:
-    """How much before a day is read, ns: as long as a match of any detector may last."""
+def counts_of(
+    history: History,
+    root: Path,
+    source: PatternSource,
+    space: SearchSpace,
+    sources: Mapping[str, SourceEntry],
+    spark: str,
+    on_progress: Callable[[str], object],
+) -> HistoryCounts:
+    """Count a history, in this process or with days as tasks of a Spark master.
+
+    Args:
+        root: the folder of the history.
+        spark: the master; empty for this process.
+    """
+    if spark:
+        on_progress("counting on Spark")
+        task = DayTask(str(root.resolve()), source.text, source.name, types_of(sources))
+        return count_days(task, on_spark(spark))
+
+    def told(what: str, done: int, of: int) -> None:
+        on_progress(f"counting {what}: {done} of {of}")
+
+    return measured(history, space, sources, on_progress=told)
+
+
+def lead_of(space: SearchSpace) -> int:
+    """Time read before a day, ns: the longest match of any detector."""
     patterns = [space.whole(root).compiled for root in space.roots]
     reaches = [
         reach_of([each, *_read_by(each, patterns)]) for each in (space.whole(name).compiled for name in space.ways)
@@ -114,7 +153,7 @@ def on_spark(master: str = "local[*]") -> Spread:
     """Days as tasks of Spark.
 
     Args:
-        master: where it runs, as Spark has it.
+        master: of Spark.
     """
 
     def spread(task: Callable[[int], bytes], days: Sequence[int]) -> Iterable[bytes]:
@@ -136,7 +175,7 @@ def _session(master: str) -> Any:
                            advice="pip install 'distced[spark]'") from None  # fmt: skip
     # Workers run the same Python, and find the packages where this process has found them.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    here = str(Path(__file__).parents[4])
+    here = str(Path(distced.__file__).parents[1])
     known = os.environ.get("PYTHONPATH", "")
     if here not in known.split(os.pathsep):
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (here, known)))
@@ -144,5 +183,5 @@ def _session(master: str) -> Any:
         builder = SparkSession.builder.master(master).appName("distced place")
         return builder.config("spark.ui.enabled", "false").config("spark.log.level", "ERROR").getOrCreate()
     except Exception as error:
-        # Java is missing, or the master does not answer: whatever the gateway raises.
+        # Java is missing, or the master does not answer: any error of the gateway.
         raise DistcedError("Spark does not start", given=master, advice=f"it needs Java 17: {error}") from error

@@ -1,10 +1,10 @@
-"""How often detectors say how far they are: by the promises of their sources, without a look at any event.
+"""Heartbeat rates of detectors, from the promises of their sources alone, without reading events.
 
 Under guaranteed detection a detector has come as far as the source it has heard the least of (design, section 3), and
 says so whenever it gets further: at once where detectors read it, once a second at most where applications alone do,
 and with every composite event. So it is followed when each source promises what: with its events, where it publishes
 one type, and with its heartbeats. What detectors read is told once more every two seconds, for those that have just
-begun to listen. Where detectors stand is known of a placement only (`Standing`); without one, ways
+begun to listen. Where detectors stand is known of a placement only (`DetectorLocations`); without one, ways
 take no time.
 
 To go by rates alone was rejected: "as often as the slowest of the sources, once for each"
@@ -24,21 +24,21 @@ from distced.brokers.node.node import STATUS_EVERY
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import DetectorEntry, parts_key
-from distced.policies.distribution.situation import message_sizes as sizes
-from distced.simulations.placement.optimum.search_space import Space
+from distced.policies.distribution.situation import message_sizes
+from distced.simulations.placement.optimum.search_space import SearchSpace
 
 PROMISES: Final = 20_000
-"""So many promises of all sources together are followed at the most."""
+"""Greatest number of promises of all sources together that are followed."""
 
-HEARTBEAT: Final = round(SECOND / sizes.HEARTBEATS)
-"""How often a source promises beside its events, ns."""
+HEARTBEAT: Final = round(SECOND / message_sizes.HEARTBEATS)
+"""Interval between promises of a source beside its events, ns."""
 
 Promises = Sequence[int]
-"""When a source promises to be that far, ns, in order."""
+"""Instants of the promises of a source, ns, in order."""
 
 
-class Standing(Protocol):
-    """Where detectors are, and how long ways take from their sources.
+class DetectorLocations(Protocol):
+    """Locations of detectors, and delays from their sources.
 
     Attributes:
         detectors: their entries.
@@ -48,20 +48,20 @@ class Standing(Protocol):
     def detectors(self) -> Mapping[str, DetectorEntry]: ...
 
     def from_source(self, source: str, detector: str) -> int:
-        """ns."""
+        """Delay from a source, ns."""
         ...
 
     def from_detector(self, part: str, detector: str) -> int:
-        """ns."""
+        """Delay from a detector, ns."""
         ...
 
 
-class Step(NamedTuple):
-    """A detector has got further.
+class WatermarkStep(NamedTuple):
+    """An advance of the watermark of a detector.
 
     Attributes:
-        at: when, ns.
-        until: how far.
+        at: instant, ns.
+        until: the watermark.
     """
 
     at: int
@@ -71,14 +71,14 @@ class Step(NamedTuple):
 def promises_of(
     events: Sequence[Event], types: Mapping[str, Sequence[str]], begin: int, end: int, random: Random
 ) -> tuple[dict[str, Promises], int]:
-    """When each source promises something, and how long that is told, ns.
+    """Instants of the promises of each source, and the period they cover, ns.
 
     Args:
         events: in the order of consumption.
-        types: what each source publishes.
-        random: where the moments of heartbeats come from.
+        types: of each source.
+        random: source of the instants of heartbeats.
     """
-    often = len(types) * sizes.HEARTBEATS + len(events) * SECOND / max(end - begin, 1)
+    often = len(types) * message_sizes.HEARTBEATS + len(events) * SECOND / max(end - begin, 1)
     end = min(end, begin + round(PROMISES / max(often, 1e-9) * SECOND))
     along: dict[str, list[int]] = {source: [] for source in types}
     for event in events:
@@ -92,14 +92,17 @@ def promises_of(
 
 
 def steps(
-    space: Space, promises: Mapping[str, Promises], types: Mapping[str, Sequence[str]], standing: Standing | None = None
-) -> dict[str, list[Step]]:
-    """When each detector gets further, and how far.
+    space: SearchSpace,
+    promises: Mapping[str, Promises],
+    types: Mapping[str, Sequence[str]],
+    standing: DetectorLocations | None = None,
+) -> dict[str, list[WatermarkStep]]:
+    """Instants and values of the advances of each detector's watermark.
 
     Args:
-        standing: where detectors are; without it all are whole, and ways take no time.
+        standing: locations of detectors; without it all are whole, and paths have no delay.
     """
-    found: dict[str, list[Step]] = {}
+    found: dict[str, list[WatermarkStep]] = {}
     for name in space.ordered():
         plan = space.whole(name)
         if standing is not None:
@@ -119,12 +122,12 @@ def steps(
     return found
 
 
-def spoken(steps: Sequence[Step], found: Sequence[int], duration: int) -> tuple[int, int]:
-    """How often a detector says something, when detectors read it and when applications alone do.
+def heartbeat_counts(steps: Sequence[WatermarkStep], found: Sequence[int], duration: int) -> tuple[int, int]:
+    """Numbers of messages of a detector with a watermark, to detectors and to applications alone.
 
     Args:
         found: the `hi` of its composite events, ns, sorted.
-        duration: how long it is listened to, ns.
+        duration: of the observation, ns.
     """
     quiet, before = 0, None
     said: int | None = None
@@ -138,10 +141,10 @@ def spoken(steps: Sequence[Step], found: Sequence[int], duration: int) -> tuple[
     return len(steps) + again, quiet
 
 
-def _steps(told: Sequence[Sequence[tuple[int, str, int]]]) -> list[Step]:
-    """When the least of what several have promised rises."""
+def _steps(told: Sequence[Sequence[tuple[int, str, int]]]) -> list[WatermarkStep]:
+    """Advances of the least promise of several."""
     known: dict[str, int | None] = {}
-    found: list[Step] = []
+    found: list[WatermarkStep] = []
     heard = list(merge(*told))
     for _, source, _ in heard:
         known[source] = None
@@ -155,5 +158,5 @@ def _steps(told: Sequence[Sequence[tuple[int, str, int]]]) -> list[Step]:
         lowest = min(each for each in known.values() if each is not None)
         if least is None or lowest > least:
             least = lowest
-            found.append(Step(at, lowest))
+            found.append(WatermarkStep(at, lowest))
     return found

@@ -1,6 +1,6 @@
-"""From counts to figures: what a history says of streams and detectors, a second; and the instance made of it.
+"""From counts to figures: rates of streams and detectors in a history, and the placement problem made of them.
 
-Pure functions over `Counts`; a rate is a mean over the time that was counted.
+Pure functions over `HistoryCounts`; a rate is a mean over the time that was counted.
 """
 
 from __future__ import annotations
@@ -16,36 +16,38 @@ from distced.middleware.history.reader import events_of_history
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.timestamps import DAY, SECOND
-from distced.middleware.wire.directory_entries import Foreseen, Heartbeat, SourceEntry, Told, encode
+from distced.middleware.wire.administration import Heartbeat
+from distced.middleware.wire.codec import encode
+from distced.middleware.wire.directory_entries import Foreseen, SourceEntry, Told
 from distced.middleware.wire.topics import administration_topic
-from distced.policies.distribution.situation import message_sizes as sizes
+from distced.policies.distribution.situation import message_sizes
 from distced.policies.distribution.situation.readers import AT_DIRECTORY, Stream
 from distced.policies.topology.errors import TopologyError
 from distced.policies.topology.topology import Topology
 from distced.simulations.placement.history_figures.counting import Counting, frame_size
-from distced.simulations.placement.history_figures.counts import Counts, DetectorCount
-from distced.simulations.placement.optimum.search_space import Space
-from distced.simulations.placement.problem import Instance, home_of
+from distced.simulations.placement.history_figures.counts import DetectorCount, HistoryCounts
+from distced.simulations.placement.optimum.search_space import SearchSpace
+from distced.simulations.placement.problem import PlacementProblem, home_of
 
-Tell: TypeAlias = Callable[[str, int, int], None]
+OnProgress: TypeAlias = Callable[[str, int, int], None]
 
 UNCOUNTED: Final = SECOND
-"""ns: a history without any length is taken to be this long."""
+"""Length assumed of a history without any length, ns."""
 
 
 def measured(
     history: History,
-    space: Space,
+    space: SearchSpace,
     sources: Mapping[str, SourceEntry],
     *,
     engine: EngineName = "stepwise",
-    tell: Tell = lambda *_: None,
-) -> Counts:
-    """Count a history day by day, each going on where the one before has ended.
+    on_progress: OnProgress = lambda *_: None,
+) -> HistoryCounts:
+    """Count a history day by day, each continuing the state of the day before.
 
     Args:
         sources: as `located`.
-        tell: how far it is, in days.
+        tell: called with the progress, in days.
     """
     types = wanted_types(space)
     begin, last = span_of(history, types)
@@ -54,11 +56,11 @@ def measured(
     days = days_of(history, types)
     done = begin - 1
     for number, day in enumerate(days):
-        tell("days", number, len(days))
+        on_progress("days", number, len(days))
         until = last if day == days[-1] else (day + 1) * DAY - 1
         counting.take(list(events_of_history(history, types, done + 1, until)), done, until)
         done = until
-    tell("days", len(days), len(days))
+    on_progress("days", len(days), len(days))
     return counting.counts
 
 
@@ -74,7 +76,7 @@ def opened(root: Path) -> History:
 
 
 def span_of(history: History, types: Iterable[str] | None) -> tuple[int, int]:
-    """What is counted: from the first event of a history until as far as was heard of these types, ns."""
+    """Period counted: from the first event of a history until the watermark of these types, ns."""
     first, last = history.first, history.until(types)
     if first is None or last is None:
         raise DistcedError("a history without events", given=str(history.root), advice="record some: distced record")
@@ -82,12 +84,12 @@ def span_of(history: History, types: Iterable[str] | None) -> tuple[int, int]:
 
 
 def days_of(history: History, types: Iterable[str] | None) -> list[int]:
-    """The days on which there is something of these types, counted from 1 January 1970."""
+    """The days with events of these types, counted from 1 January 1970."""
     return sorted({day_number(each.day) for each in history.select(types)})
 
 
-def wanted_types(space: Space) -> tuple[str, ...] | None:
-    """The types of events that any of the patterns reads; None where one reads all."""
+def wanted_types(space: SearchSpace) -> tuple[str, ...] | None:
+    """The types of events that any of the patterns reads; None where a pattern reads all."""
     found: set[str] = set()
     for root in space.roots:
         names = space.whole(root).compiled.automaton.type_names()
@@ -98,7 +100,7 @@ def wanted_types(space: Space) -> tuple[str, ...] | None:
 
 
 def sources_of(history: History, types: Iterable[str] | None) -> dict[str, tuple[str, ...]]:
-    """The types that each source publishes, of those that read ones come from: all, whether they are read or not."""
+    """The types of each source with a type that is read: all of its types, read or not."""
     published: dict[str, set[str]] = {}
     for each in history.files:
         for source in each.note.sources:
@@ -116,12 +118,12 @@ def kinds_of(history: History) -> Kinds:
 
 
 def registry_of(history: History) -> TypeRegistry:
-    """The types of a history, which patterns are checked against."""
+    """The registry of the types of a history, to check patterns against."""
     return TypeRegistry(history.types.values())
 
 
-def foreseen_of(counts: Counts, space: Space) -> dict[str, Foreseen]:
-    """What each detector would do."""
+def foreseen_of(counts: HistoryCounts, space: SearchSpace) -> dict[str, Foreseen]:
+    """Expected figures of each detector."""
     seconds = counts.duration / SECOND or UNCOUNTED / SECOND
     found = {}
     for name in space.ways:
@@ -140,8 +142,8 @@ def foreseen_of(counts: Counts, space: Space) -> dict[str, Foreseen]:
     return found
 
 
-def streams_of(counts: Counts) -> dict[Stream, Told]:
-    """How much there is of each stream of primitive events."""
+def streams_of(counts: HistoryCounts) -> dict[Stream, Told]:
+    """Rate of each stream of primitive events."""
     seconds = counts.duration / SECOND or UNCOUNTED / SECOND
     return {
         Stream("event", type_name, source): Told(each.bytes / seconds, each.events / seconds)
@@ -150,10 +152,12 @@ def streams_of(counts: Counts) -> dict[Stream, Told]:
     }
 
 
-def instance_of(counts: Counts, space: Space, topology: Topology, sources: Mapping[str, SourceEntry]) -> Instance:
+def instance_of(
+    counts: HistoryCounts, space: SearchSpace, topology: Topology, sources: Mapping[str, SourceEntry]
+) -> PlacementProblem:
     """The placement problem of patterns in a network with the figures of a history."""
     wanted = wanted_types(space)
-    # Who has said nothing is not taken to say what is usual.
+    # A silent source does not count with the default rate.
     silent = {
         Stream("event", type_name, source): Told(0.0, 0.0)
         for source, entry in sources.items()
@@ -161,31 +165,31 @@ def instance_of(counts: Counts, space: Space, topology: Topology, sources: Mappi
         if wanted is None or type_name in wanted
     }
     streams = {**heartbeats_of(sources), **silent, **streams_of(counts)}
-    return Instance(topology, space, foreseen_of(counts, space), streams, sources)
+    return PlacementProblem(topology, space, foreseen_of(counts, space), streams, sources)
 
 
 def heartbeats_of(sources: Mapping[str, SourceEntry]) -> dict[Stream, Told]:
-    """The same of heartbeats, which are as long as the names in them."""
+    """Rate of the heartbeats of each source; their size depends on the names in them."""
     found: dict[Stream, Told] = {}
     for source, entry in sources.items():
         publisher = entry.publisher or source
         # A client is called as it is in the simulator; an instant of the present has 19 digits.
         topic = administration_topic("heartbeat", f"publisher-{publisher}")
         size = len(encode(Heartbeat((source,), 2**62))) + len(topic.encode())
-        # At the server of the directory those of everybody are heard.
+        # At the server of the directory those of all publishers arrive.
         stream = Stream("heartbeat", entry.home, publisher) if entry.home else AT_DIRECTORY
         known = found.get(stream, Told(0.0, 0.0))
-        found[stream] = Told(known.size + size * sizes.HEARTBEATS, known.often + sizes.HEARTBEATS)
+        found[stream] = Told(known.size + size * message_sizes.HEARTBEATS, known.often + message_sizes.HEARTBEATS)
     return found
 
 
 def located(published: Mapping[str, Sequence[str]], topology: Topology) -> dict[str, SourceEntry]:
-    """Where the sources of a history are, and the publishers of the topology of which there is nothing in it.
+    """Places of the sources of a history, and the publishers of the topology that are not in it.
 
     A source is where the publisher of its name is, or the only one of its types.
 
     Raises:
-        TopologyError: for a source of which the topology does not say where it is.
+        TopologyError: for a source without a place in the topology.
     """
     found: dict[str, SourceEntry] = {}
     for source, types in published.items():
@@ -194,7 +198,7 @@ def located(published: Mapping[str, Sequence[str]], topology: Topology) -> dict[
             able = [each for each in topology.publishers.values() if set(types) <= set(each.types)]
             if len(able) != 1:
                 raise TopologyError(
-                    "nobody in the topology is this source of the history",
+                    "no publisher of the topology is this source of the history",
                     given=source,
                     allowed=", ".join(sorted(topology.publishers)) or "there is none",
                     where="publishers",
@@ -211,5 +215,5 @@ def located(published: Mapping[str, Sequence[str]], topology: Topology) -> dict[
 
 
 def types_of(sources: Mapping[str, SourceEntry]) -> dict[str, tuple[str, ...]]:
-    """What each source publishes."""
+    """The types of each source."""
     return {name: entry.types for name, entry in sources.items()}

@@ -1,4 +1,4 @@
-"""The rows of the programme for the best placement; what they say is said in `optimum`."""
+"""Rows of the programme for the best placement; `optimum` explains them."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from distced.policies.distribution.situation.readers import Stream
 from distced.simulations.placement.evaluation import Metric
 from distced.simulations.placement.optimum.nearness import Beside, Nearness
 from distced.simulations.placement.optimum.programme import Programme, Solved
-from distced.simulations.placement.problem import Instance
+from distced.simulations.placement.problem import PlacementProblem
 
 
 class Model:
     """The programme of an instance and a metric.
 
     Attributes:
-        nodes: those that are looked at.
-        hosts: how many each detector is to have, where it reaches as many.
+        nodes: those considered.
+        hosts: number of hosts of each detector, where it reaches as many.
     """
 
     def __init__(
         self,
-        instance: Instance,
+        instance: PlacementProblem,
         near: Nearness,
         metric: Metric,
         *,
@@ -37,8 +37,8 @@ class Model:
     ) -> None:
         """
         Args:
-            every_node: look at all nodes, where else some stand for all.
-            nearest: have everybody listen to the nearest of several hosts; else it is to the one from where it takes
+            every_node: consider all nodes instead of representatives.
+            nearest: bind listeners to the nearest of several hosts; else to the one from where it takes
                 the fewest bytes, which is hardly ever another.
             apart: have hosts of one detector at sites of their own, where there are enough.
         """
@@ -49,7 +49,7 @@ class Model:
         self.apart = apart
         self.nearest = nearest
         self.programme = Programme()
-        # Of each subscription in what ways it may be heard, and what has to stand where for that.
+        # By subscription the ways to receive it, with the detectors and nodes required.
         self._heard: list[dict[Hashable, Beside]] = []
         self.hosts = min(2, len(near.nodes)) if metric == "reliability" else 1
         self.ways = self._ways()
@@ -67,7 +67,7 @@ class Model:
         if metric != "load" and (every_node or metric == "latency"):
             self._capacities()
 
-    # What is looked at.
+    # Candidates.
 
     def _ways(self) -> dict[str, list[DetectorPlan]]:
         space = self.instance.space
@@ -86,11 +86,11 @@ class Model:
         return near.representatives(self.hosts)
 
     def hosts_of(self, name: str) -> int:
-        """How many a detector is to have."""
+        """Number of hosts a detector is to have."""
         return min(self.hosts, len(self.near.able(name)))
 
     def reaches(self, host: str, node: str) -> bool:
-        """Whether what is found on one node comes to another one."""
+        """Whether composite events of one node reach another one."""
         return self.near.links(self.near.site(host), self.near.site(node)) < inf
 
     def load(self, plan: DetectorPlan) -> float:
@@ -132,7 +132,7 @@ class Model:
                 programme.row([(("u", part), 1.0), (("z", name, way), -1.0)], least=0.0)
 
     def _apart(self, name: str) -> None:
-        """Hosts at sites of their own, as far as there are as many."""
+        """Rows for hosts at different sites, as far as there are as many."""
         sites: dict[str, list[str]] = {}
         for node in self.nodes:
             if node in self.near.able(name):
@@ -160,7 +160,7 @@ class Model:
     # Bytes.
 
     def _reading(self) -> None:
-        """Streams that are always read together are one."""
+        """Rows for streams; streams that are always read together are one."""
         readers: dict[Stream, list[tuple[str, int]]] = {}
         for name, way, plan in self._every():
             for stream in self.near.streams(plan):
@@ -181,7 +181,7 @@ class Model:
                     programme.row([(("r", number, node), 1.0), *terms], least=0.0)
 
     def _composites(self) -> None:
-        """Who reads what other detectors tell, and from where."""
+        """Rows for the readers of composite events, and the hosts they read from."""
         programme, near = self.programme, self.near
         readers: dict[str, list[tuple[str, int]]] = {}
         for name, way, plan in self._every():
@@ -208,7 +208,7 @@ class Model:
                     programme.row([*nearer, *there, (("R", part, node), -1.0)], least=-1.0)
 
     def _listening(self) -> None:
-        """What subscribers hear, and from where."""
+        """Rows for subscribers, and the hosts they receive from."""
         programme, near, space = self.programme, self.near, self.instance.space
         reading: dict[str, list[tuple[str, int]]] = {}
         for name, way, plan in self._every():
@@ -265,21 +265,21 @@ class Model:
             terms = [(("y", name, way, node), self.load(plan)) for name, way, plan in self._every()]
             programme.row([*terms, ("peak", -self.near.capacity(node))], most=0.0)
         for name, way, plan in self._every() if self._is_parted else ():
-            # What it reads stands where it can be heard.
+            # Its inputs are on nodes that it reaches.
             for other in (*plan.parts, *self.instance.space.named(plan)):
                 for node in self.nodes:
                     for host in self.nodes:
                         if not self.reaches(host, node):
                             programme.row([(("y", name, way, node), 1.0), *self._at(other, host)], most=1.0)
 
-    # What comes of it.
+    # Results.
 
     def solve(self, seconds: float, tolerance: float) -> Solved | None:
         """Solve it; None where there is no placement."""
         return self.programme.solve(seconds, tolerance)
 
     def too_much(self) -> DistcedError:
-        """Why there is none."""
+        """The reason why there is no placement."""
         loads = [self.load(self.ways[name][0]) for name in dict.fromkeys(self.instance.space.roots)]
         capacities = [self.near.capacity(node) for node in self.near.nodes]
         advice = "add a node, or raise capacities"
@@ -293,7 +293,7 @@ class Model:
         )
 
     def bound(self, solved: Solved) -> float:
-        """The least figure that any placement may have by the metric."""
+        """Lower bound of the metric over all placements."""
         if self.metric == "reliability":
             # With the only node that reaches it a pattern is lost.
             space, nodes = self.instance.space, self.near.situation.nodes
@@ -304,7 +304,7 @@ class Model:
         return max(solved.bound, 0.0)
 
     def crowded(self, solved: Solved) -> bool:
-        """Whether a node that stands for its site has been given more than it can do."""
+        """Whether a node that represents its site is over capacity."""
         if self.every_node or self.metric not in ("bandwidth", "reliability") or not self.near.limited:
             return False
         loads: dict[str, float] = {}
@@ -317,7 +317,7 @@ class Model:
     def placement(self, solved: Solved) -> dict[str, DetectorEntry]:
         """The entries of the detectors."""
         found, used = {}, set(self.instance.space.roots)
-        # Readers before their parts, of which only those are made that somebody reads.
+        # Readers before their parts, of which only those with readers are made.
         for name in reversed(list(self.ways)):
             if name not in used:
                 continue
@@ -332,17 +332,17 @@ class Model:
     def _hosts(self, solved: Solved, name: str, way: int, node: str) -> bool:
         if self.metric != "latency":
             return solved.chosen(("y", name, way, node))
-        # A copy that serves nobody is not made.
+        # A replica without readers is not made.
         return (name, node) in self._serving(solved)
 
     def _serving(self, solved: Solved) -> Beside:
-        """What has to stand where, so that everybody hears as soon as the programme says."""
+        """The hosts required for the delays of the solution."""
         soonest = (max(each, key=lambda name: solved.values.get(name, 0.0)) for each in self._heard)
         return frozenset().union(*(each[name] for each, name in zip(self._heard, soonest, strict=True)))
 
 
 def _by_name(reading: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
-    """The ways of each detector, of which one at the most is taken."""
+    """The ways of each detector, of which at most one is taken."""
     found: dict[str, list[int]] = {}
     for name, way in reading:
         found.setdefault(name, []).append(way)

@@ -1,4 +1,4 @@
-"""What the optimum asks of a network: how many links are between places, how long ways take, which nodes count."""
+"""Distances in a network for the optimum: links between places, delays of paths, candidate nodes."""
 
 from __future__ import annotations
 
@@ -12,24 +12,26 @@ from distced.detectors.cutting.graph import DetectorPlan
 from distced.middleware.model.errors import DistcedError
 from distced.policies.distribution.estimate.delays import Input, from_source, waited
 from distced.policies.distribution.estimate.detector_estimate import streams_of
-from distced.policies.distribution.situation import message_sizes as sizes
+from distced.policies.distribution.situation import message_sizes
 from distced.policies.distribution.situation.readers import Stream, inputs
 from distced.policies.topology.model import Place
-from distced.simulations.placement.problem import Instance
+from distced.simulations.placement.problem import PlacementProblem
 
 MOST: Final = 20
-"""From so many places a pattern on a node may hear what it reads by its type, where capacities are known."""
+"""Greatest number of places from which a pattern on a node may read a type of composite events, where capacities are
+known.
+"""
 
 Beside: TypeAlias = frozenset[tuple[str, str]]
 """Detectors, and the nodes they are on."""
 
 
 class _Heard(NamedTuple):
-    """When something is heard of what was found.
+    """Delays until composite events are received.
 
     Attributes:
         after: ns after the event.
-        beside: what has to stand where for that.
+        beside: the detectors and nodes required.
     """
 
     after: float
@@ -37,13 +39,13 @@ class _Heard(NamedTuple):
 
 
 class Nearness:
-    """The network of an instance, as far as the optimum looks at it; each figure is reckoned once.
+    """The network of an instance as the optimum sees it; each figure is computed once.
 
     Attributes:
         limited: whether capacities of nodes are known.
     """
 
-    def __init__(self, instance: Instance) -> None:
+    def __init__(self, instance: PlacementProblem) -> None:
         self.instance = instance
         if not instance.empty.nodes:
             raise DistcedError("a topology without broker nodes", allowed="at least one", advice="write [nodes.NAME]")
@@ -58,11 +60,11 @@ class Nearness:
 
     @cached_property
     def nodes(self) -> tuple[str, ...]:
-        """Those that any of the detectors may stand on."""
+        """The nodes that may host any of the detectors."""
         return tuple(sorted(frozenset().union(*(self.able(name) for name in self.instance.space.ways))))
 
     def able(self, name: str) -> frozenset[str]:
-        """The nodes that a detector may stand on: they reach every source that it reads, and every subscriber."""
+        """The nodes that may host a detector: they reach every source that it reads, and every subscriber."""
         if name not in self._able:
             situation = self.situation
             homes = self._homes(name)
@@ -87,7 +89,7 @@ class Nearness:
         return found.union(*(self._homes(other) for other in space.named(space.whole(name))))
 
     def representatives(self, count: int) -> tuple[str, ...]:
-        """So many nodes of each site, those that can do the most."""
+        """The n nodes of each site with the greatest capacity."""
         found: dict[str, list[str]] = {}
         for node in sorted(self.nodes, key=lambda each: (-self.capacity(each), each)):
             at = found.setdefault(self.site(node), [])
@@ -100,16 +102,16 @@ class Nearness:
         return self.situation.site_of_node(node)
 
     def capacity(self, node: str) -> float:
-        """Instances a second."""
+        """Capacity of a node, instances a second."""
         return self.situation.capacity(node)
 
     def links(self, origin: str, target: str) -> float:
-        """How many links are between two sites; inf where there is no way."""
+        """Number of links between two sites; inf where there is no path."""
         way = self.situation.network.way(origin, target)
         return inf if way is None else float(way.hops)
 
     def nearest(self, hosts: Iterable[str], site: str) -> list[str]:
-        """Hosts of a detector in the order in which somebody at a site would listen to them."""
+        """Hosts of a detector in the order of preference of a reader at a site."""
         network, situation = self.situation.network, self.situation
 
         def distance(node: str) -> tuple[float, str]:
@@ -121,7 +123,7 @@ class Nearness:
     # Streams.
 
     def streams(self, plan: DetectorPlan) -> tuple[Stream, ...]:
-        """What a way of a detector reads."""
+        """The streams that a way of a detector reads."""
         key = f"{plan.id} {' '.join(plan.parts)}"
         if key not in self._streams:
             self._streams[key] = streams_of(plan, self.situation)
@@ -132,7 +134,7 @@ class Nearness:
         return self.situation.measures.flow(stream)
 
     def links_to(self, stream: Stream, node: str) -> float:
-        """How many links such a stream crosses on its way to a node; none where there is no way."""
+        """Number of links such a stream crosses to a node; 0 where there is no path."""
         situation, site = self.situation, self.site(node)
         links = (self.links(situation.site_of_home(home), site) for home in situation.homes_of(stream, site))
         return sum(each for each in links if each < inf)
@@ -140,14 +142,15 @@ class Nearness:
     # Delays.
 
     def delays(self, plan: DetectorPlan, node: str, subscriber: Place) -> Iterable[tuple[float, Beside]]:
-        """ns from the last event of a match until a subscriber hears of it, of a whole pattern on a node; for each way
-        in which what it reads by its type may stand."""
+        """Delay, ns, from the last event of a match until a subscriber receives it, of a whole pattern on a node; for
+        each way to place what it reads by its type.
+        """
         way = self.situation.to_place(self.situation.home_of_node(node), subscriber)
         for heard in self._arrivals_of(plan, node):
             yield heard.after + way, heard.beside
 
     def _arrivals_of(self, plan: DetectorPlan, node: str) -> list[_Heard]:
-        """When what a detector on a node finds is at the server of its site."""
+        """Arrival of a detector's composite events, from a node, at the server of its site."""
         key = (plan.id, node)
         if key not in self._arrivals:
             situation, measures = self.situation, self.situation.measures
@@ -155,8 +158,10 @@ class Nearness:
             own = []
             for source, types in sources:
                 rate = sum(measures.rate(source, each) for each in types)
-                own.append(Input(from_source(situation, source, node), rate, sizes.HEARTBEATS + rate))
-            told = [(measures.of(each).rate, measures.told(each, read=True) or sizes.HEARTBEATS) for each in others]
+                own.append(Input(from_source(situation, source, node), rate, message_sizes.HEARTBEATS + rate))
+            told = [
+                (measures.of(each).rate, measures.told(each, read=True) or message_sizes.HEARTBEATS) for each in others
+            ]
             home = situation.to_node(situation.home_of_node(node), node)
             few = max(round(MOST ** (1 / len(others))), 1) if others else 1
             self._arrivals[key] = [
@@ -170,7 +175,7 @@ class Nearness:
         return self._arrivals[key]
 
     def _soonest(self, other: str, node: str, most: int) -> list[_Heard]:
-        """When a detector on a node hears what another one has found, from where that is the soonest.
+        """Earliest arrival of another detector's composite events at a detector on a node, over all hosts.
 
         Where nodes are full, it may have to be from elsewhere; beyond `most` places it is from anywhere, no sooner.
         """

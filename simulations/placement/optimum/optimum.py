@@ -1,4 +1,4 @@
-"""The best placement there is, by one metric: which parts are detected, in what way, where, and who reads what.
+"""Optimal placement by one metric: which parts are detected, in what way, where, and from where each is read.
 
 composite-event-framework-2004, "Distribution Policies": policies are heuristics, which decide about one subscription at
 a time. Here all are decided about at once, as a mixed-integer programme. *d* is a detector, *w* a way to detect it
@@ -11,9 +11,9 @@ a time. Here all are decided about at once, as a mixed-integer programme. *d* is
 
 *Bandwidth*: the bytes a second, summed over links.
 
-    r[s,n] >= y[d,w,n]     n reads the stream s, once, whoever reads it there      flow[s] · links(home of s → n)
+    r[s,n] >= y[d,w,n]     n reads the stream s, once for all its readers          flow[s] · links(home of s → n)
     Σ_m f[p,m,n] = r[p,n]  composite events of p are read by n from m, f <= y[p,·,m]   flow[p] · links(m → n)
-    Σ_m g[d,l,m] = 1       whoever listens at l hears d from m, g <= y[d,·,m]      flow[d] · links(m → l)
+    Σ_m g[d,l,m] = 1       listeners at l read d from m, g <= y[d,·,m]            flow[d] · links(m → l)
     Σ g[d,l,m'] >= y[d,·,m]  from the nearest of its hosts: over all m' as near as m; alike of f, where n reads p. Left
                            out unless what is solved without it breaks it
     e[d,l,m] >= g + u' - 1 a pattern that others read as a part tells more, u' >= z of those   more[d] · links(m → l)
@@ -48,13 +48,13 @@ from distced.simulations.placement.evaluation import Cost, Metric, evaluate
 from distced.simulations.placement.optimum.formulation import Model
 from distced.simulations.placement.optimum.nearness import Nearness
 from distced.simulations.placement.optimum.programme import OutOfTimeError
-from distced.simulations.placement.problem import Instance
+from distced.simulations.placement.problem import PlacementProblem
 
 SECONDS = 60.0
-"""How long the solver may look."""
+"""Time limit of the solver, in seconds."""
 
 TOLERANCE = 1e-4
-"""By what share the best may be better than what is taken for it."""
+"""Relative gap at which a solution counts as optimal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +63,10 @@ class Optimum:
 
     Attributes:
         detectors: the entries.
-        cost: what it means.
+        cost: of the placement.
         bound: no placement has a lesser figure, as far as the programme goes.
         proven: whether that was proven, or time has run out.
-        seconds: how long it took.
+        seconds: time of the solver.
         variables, rows: of the programme.
     """
 
@@ -81,7 +81,7 @@ class Optimum:
 
 
 def optimum(
-    instance: Instance,
+    instance: PlacementProblem,
     metric: Metric,
     *,
     known: Iterable[Mapping[str, DetectorEntry]] = (),
@@ -93,11 +93,11 @@ def optimum(
     Args:
         known: placements that are known already; the best of them counts where time runs out before a better one is
             found, and where patterns fit on nodes cut and not as wholes.
-        seconds: how long the solver may look.
+        seconds: time limit of the solver.
 
     Raises:
         DistcedError: where there is none: no node reaches all that a pattern needs, or together they can do too little.
-        OutOfTimeError: where none was found in time, and none is known.
+        OutOfTimeError: where there was no solution in time, and none is known.
     """
     began = time.perf_counter()
     near = Nearness(instance)
@@ -112,7 +112,7 @@ def optimum(
     try:
         solved = model.solve(seconds, tolerance)
         if solved is not None and model.crowded(solved):
-            # What is at a site does not fit on one node of it.
+            # The detectors of a site do not fit on one node of it.
             model = Model(instance, near, metric, every_node=True)
             solved = model.solve(seconds, tolerance)
         if solved is None and metric == "reliability":
@@ -122,7 +122,7 @@ def optimum(
         if solved is not None and metric == "bandwidth":
             first = model.placement(solved)
             if evaluate(instance, first).bytes > solved.objective * (1 + 10 * tolerance):
-                # Somebody listens to a nearer host than the one from where it takes the fewest bytes.
+                # A listener uses a nearer host than the one from where it takes the fewest bytes.
                 placements.append(first)
                 bound = model.bound(solved)
                 model = Model(instance, near, metric, every_node=model.every_node or near.limited, nearest=True)

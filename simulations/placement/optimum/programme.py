@@ -18,12 +18,12 @@ from distced.middleware.model.errors import DistcedError
 
 
 class OutOfTimeError(DistcedError):
-    """The solver has found nothing in the time it was given."""
+    """No solution within the solver's time limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """What came of a programme.
+    """Solution of a programme.
 
     Attributes:
         values: by the names of the variables; those that are 0 left out.
@@ -43,7 +43,7 @@ class Solved:
 
 
 class Programme:
-    """Variables from 0 to 1 unless it is said, rows that bound their sums, a sum to be the least."""
+    """Variables from 0 to 1 by default, rows that bound their sums, a sum to be minimised."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
@@ -56,11 +56,11 @@ class Programme:
 
     @property
     def size(self) -> tuple[int, int]:
-        """How many variables and rows there are."""
+        """Numbers of variables and rows."""
         return len(self._costs), len(self._least)
 
     def variable(self, name: Hashable, cost: float = 0.0, *, whole: bool = False, upper: float = 1.0) -> None:
-        """A variable, once; what it costs is added up.
+        """A variable, added once; its costs are summed.
 
         Args:
             whole: whether it is 0 or 1 and nothing in between.
@@ -79,7 +79,7 @@ class Programme:
         return name in self._numbers
 
     def row(self, terms: Iterable[tuple[Hashable, float]], least: float = -inf, most: float = inf) -> None:
-        """A sum of variables, each with a factor, lies between two numbers."""
+        """Add a row: a sum of variables, each with a factor, between two bounds."""
         data, rows, columns = self._entries
         for name, factor in terms:
             data.append(factor)
@@ -89,15 +89,15 @@ class Programme:
         self._most.append(most)
 
     def solve(self, seconds: float, tolerance: float) -> Solved | None:
-        """The values with the least cost; None where no values fulfil the rows.
+        """The values with the least cost; None where no values satisfy the rows.
 
         Args:
-            seconds: how long it may look; then the best so far counts.
-            tolerance: by what share of it the best may be better.
+            seconds: time limit; then the best so far counts.
+            tolerance: relative gap to the best that is accepted.
 
         Raises:
             DistcedError: where scipy is missing.
-            OutOfTimeError: where nothing was found in time.
+            OutOfTimeError: without a solution in time.
         """
         try:
             from scipy.optimize import Bounds, LinearConstraint, milp
@@ -131,7 +131,7 @@ class Programme:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Nothing comes to standard output: HiGHS writes there now and then, whatever it is told, and JSON may follow."""
+    """Suppress standard output: HiGHS writes there now and then, whatever its options, and JSON may follow."""
     out = 1
     libc = ctypes.CDLL(None)
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""What there is to choose from: the detectors that patterns may be made of, and the ways to detect each.
+"""Search space: the detectors that patterns may be made of, and the ways to detect each.
 
 composite-event-framework-2004, "Decomposition" and "Distribution Policies". A pattern may stay whole, may be cut
 wherever the rule allows it, or may read what others need anyhow; and so may each of its parts. By the canonical forms
@@ -6,19 +6,19 @@ these are detectors that several patterns have in common. What a detector finds 
 (design, section 2), so everything but its load belongs to the detector, and the load to the detector and its parts.
 
 Every set of cuts that the rule allows was rejected: a pattern of ten atoms has thousands, and policies use none of them
-but these. What a policy uses beyond them is added (`Space.add`), so that no placement that is compared is left out.
+but these. Cuts that a policy uses beyond them are added (`SearchSpace.add`), so that no compared placement is left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from distced.detectors.compiler import Compiled
 from distced.detectors.cutting import decomposition
 from distced.detectors.cutting.catalogue import Catalogue, Entry
-from distced.detectors.cutting.cover import INLINE, Usable, for_reuse
-from distced.detectors.cutting.graph import Choice, Choose, DetectorGraph, DetectorPlan, cut
+from distced.detectors.cutting.graph import Choose, ChosenCut, DetectorGraph, DetectorPlan, cut
+from distced.detectors.cutting.reuse import INLINE, Usable, for_reuse
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.patterns.tree import Publication
 from distced.middleware.wire.directory_entries import parts_key
@@ -26,11 +26,11 @@ from distced.policies.topology.model import Place
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A pattern, and who wants to hear of it.
+class PatternRequest:
+    """A pattern and its subscribers.
 
     Attributes:
-        name: for people.
+        name: for reports.
         subscribers: at least one.
     """
 
@@ -40,7 +40,7 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Space:
+class SearchSpace:
     """The detectors that patterns may be made of.
 
     Attributes:
@@ -50,7 +50,7 @@ class Space:
         compiled: of each detector its pattern, to be cut; and what is read of it outside.
     """
 
-    asked: tuple[Asked, ...]
+    asked: tuple[PatternRequest, ...]
     roots: tuple[str, ...] = ()
     ways: dict[str, dict[str, DetectorPlan]] = field(default_factory=dict)
     compiled: dict[str, tuple[Compiled, frozenset[str]]] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Space:
             yield from self.ways[name].values()
 
     def ordered(self) -> list[str]:
-        """The detectors, each behind all that it may read."""
+        """The detectors, each after all that it may read."""
         found: dict[str, None] = {}
 
         def visit(name: str, above: frozenset[str]) -> None:
@@ -88,7 +88,7 @@ class Space:
                      if self.publishes(root) and self.publishes(root) in names and root != plan.id)  # fmt: skip
 
     def depth(self, name: str) -> int:
-        """How many patterns are read one by the other, by their types, before it is this one's turn."""
+        """Length of the longest chain of patterns, each reading the next by its type, below a detector."""
         return max((1 + self.depth(other) for other in self.named(self.whole(name))), default=0)
 
     def publishes(self, name: str) -> str:
@@ -116,11 +116,11 @@ class Space:
         return frozenset(each for name in self.ways for each in self.named(self.whole(name)))
 
     def add(self, plans: Mapping[str, DetectorPlan]) -> bool:
-        """Take in ways that a policy has made of the patterns; whether any of them is new."""
+        """Add ways that a policy has made of the patterns; returns whether any is new."""
         new = False
         for name, plan in plans.items():
             if name not in self.ways:
-                part = replace(plan.compiled, publication=plan.compiled.plain)
+                part = plan.compiled.written_as(plan.compiled.plain)
                 self._add_detector(part, plan.exports)
                 new = True
             if parts_key(plan.parts) not in self.ways[name]:
@@ -136,28 +136,28 @@ class Space:
         return whole.id
 
     def _fill(self) -> None:
-        """The parts of all patterns, cut as far as the rule allows, and each detector from what others need."""
+        """Add the parts of all patterns, cut as far as the rule allows, and each detector from what others need."""
         waiting = list(self.ways)
         while waiting:
             name = waiting.pop()
             compiled, exports = self.compiled[name]
-            if compiled.automaton.epochs:
+            if compiled.epochs:
                 continue
             graph = cut([compiled], _at_the_top(decomposition.full), exports=exports)
             self._keep(graph)
             for part in _top(graph).parts:
                 if part not in self.ways:
                     plan = graph.plans[part]
-                    self._add_detector(replace(plan.compiled, publication=plan.compiled.plain), plan.exports)
+                    self._add_detector(plan.compiled.written_as(plan.compiled.plain), plan.exports)
                     waiting.append(part)
         catalogue = Catalogue()
         for ways in self.ways.values():
             # What publishes under a name is read by its type, not as a part.
-            if ways[""].compiled.automaton.output is None and not ways[""].compiled.thinnings:
+            if ways[""].compiled.automaton.output is None and not ways[""].compiled.throttlings:
                 catalogue.add(ways[""])
         for name in list(self.ways):
             compiled, exports = self.compiled[name]
-            if not compiled.automaton.epochs:
+            if not compiled.epochs:
                 choose = for_reuse(catalogue, _all_but(name))
                 self._keep(cut([compiled], _at_the_top(choose), running=catalogue.plans, exports=exports))
 
@@ -167,16 +167,16 @@ class Space:
             self.ways[plan.id].setdefault(parts_key(plan.parts), plan)
 
 
-def space_of(asked: Sequence[Asked]) -> Space:
-    """What patterns may be made of.
+def space_of(asked: Sequence[PatternRequest]) -> SearchSpace:
+    """Search space of patterns.
 
     Raises:
-        DistcedError: where nothing is asked for.
+        DistcedError: without any pattern.
     """
     if not asked:
         raise DistcedError("no pattern to place detectors for", allowed="at least one")
-    space = Space(tuple(asked))
-    # A node reads the pattern that is asked for; what is published under a name belongs to it.
+    space = SearchSpace(tuple(asked))
+    # A node reads the requested pattern, with its publication.
     space.roots = tuple(space._add_detector(each.compiled, frozenset()) for each in asked)
     space._fill()
     return space
@@ -190,7 +190,7 @@ def _at_the_top(choose: Choose) -> Choose:
     """Cut the pattern itself and leave its parts whole."""
     left = [choose]
 
-    def at_the_top(publication: Publication, exports: frozenset[str]) -> Iterable[Choice]:
+    def at_the_top(publication: Publication, exports: frozenset[str]) -> Iterable[ChosenCut]:
         return left.pop()(publication, exports) if left else ()
 
     return at_the_top

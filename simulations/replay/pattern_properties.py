@@ -1,0 +1,122 @@
+"""Properties of patterns that a replay is planned by: groups, keys, columns, constituents.
+
+Patterns that read one another are replayed together. They can be replayed key by key where all of them are keyed by an
+attribute, and what one publishes for another carries it: then no instance ever sees events of two values of it.
+
+A composite event without constituents is one event however often it is detected: its id is a digest of its
+constituents' ids and its attributes (design, section 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import fields, is_dataclass
+
+from distced.detectors.compiler import Compiled
+from distced.middleware.patterns.tree import Alternation, Atom, Hidden, Iteration, Timing
+from distced.middleware.sets.describable import TypeSet
+from distced.middleware.sets.expressions import Field
+
+_ALWAYS = ("type", "lo", "hi", "source", "seq", "constituents")
+
+
+def groups_of(patterns: Sequence[Compiled]) -> list[list[int]]:
+    """Indices of the patterns in groups; patterns that depend on one another share a group."""
+    group = list(range(len(patterns)))
+    for reader, one in enumerate(patterns):
+        for writer, other in enumerate(patterns):
+            output = other.automaton.output
+            if output is not None and output.type_name in one.names():
+                joined, kept = group[writer], group[reader]
+                group = [kept if each == joined else each for each in group]
+    return [[place for place, each in enumerate(group) if each == number] for number in dict.fromkeys(group)]
+
+
+def key_of_group(patterns: Sequence[Compiled]) -> tuple[tuple[str, ...], str]:
+    """The attributes by which the events of these patterns can be partitioned; where there are none, the reason."""
+    common = [name for name in patterns[0].automaton.key if all(name in each.automaton.key for each in patterns)]
+    if not common:
+        return (), "the pattern has no key" if len(patterns) == 1 else "the patterns have no key in common"
+    kept = []
+    for name in common:
+        hindrance = _hindrance(patterns, name)
+        if hindrance is None:
+            kept.append(name)
+    return tuple(kept), "" if kept else str(hindrance)
+
+
+def _hindrance(patterns: Sequence[Compiled], name: str) -> str | None:
+    """Why events with two values of an attribute may depend on one another; None if they do not."""
+    # Several patterns may publish one type.
+    outputs = [each.automaton.output for each in patterns if each.automaton.output is not None]
+    for each in patterns:
+        for throttling in each.throttlings:
+            if name not in throttling.by:
+                return f"{throttling.type_name} is throttled, and not by {name}"
+        for output in outputs:
+            value = dict(output.attributes).get(name)
+            carried = isinstance(value, Field) and value.variable is not None and value.attribute == name
+            if output.type_name in each.names() and not carried:
+                return f"{output.type_name} does not carry {name}"
+    return None
+
+
+def names_in(patterns: Sequence[Compiled]) -> frozenset[str]:
+    """All names that occur in patterns: the attributes that they read are among them."""
+    parts = [(each.publication, each.plain, each.throttlings, each.automaton.key) for each in patterns]
+    return frozenset().union(*map(_texts, parts))
+
+
+def columns_read(names: frozenset[str] | None, columns: Iterable[str]) -> list[str]:
+    """Those of the columns that patterns with these names may read; all for None."""
+    from distced.middleware.event_files.native import PREFIX
+    from distced.middleware.event_files.tables import WHOLE
+
+    if names is None:
+        return list(columns)
+    return [name for name in columns if name in _ALWAYS or name.removeprefix(WHOLE).removeprefix(PREFIX) in names]
+
+
+def _texts(value: object) -> set[str]:
+    """All texts inside a tree."""
+    if isinstance(value, str):
+        return {value}
+    if isinstance(value, tuple | list | frozenset):
+        return set().union(*map(_texts, value))
+    if is_dataclass(value) and not isinstance(value, type):
+        return set().union(*(_texts(getattr(value, each.name)) for each in fields(value)))
+    return set()
+
+
+def may_lack_constituents(tree: object, timers: frozenset[str] = frozenset()) -> bool:
+    """Whether a match of a pattern may have no constituents at all."""
+    if isinstance(tree, Hidden):
+        return True
+    if isinstance(tree, Atom):
+        return bool(_names(tree.label) & timers)
+    if isinstance(tree, Alternation):
+        return any(may_lack_constituents(each, timers) for each in tree.parts)
+    if isinstance(tree, Iteration) and tree.least == 0:
+        return True
+    if isinstance(tree, Timing):
+        timers |= {tree.timer}
+    parts = [part for part in _parts(tree) if _is_pattern(part)]
+    return all(may_lack_constituents(each, timers) for each in parts)
+
+
+def _parts(tree: object) -> list[object]:
+    if not is_dataclass(tree) or isinstance(tree, type):
+        return []
+    values = [getattr(tree, each.name) for each in fields(tree)]
+    return [part for value in values for part in (value if isinstance(value, tuple) else (value,))]
+
+
+def _is_pattern(part: object) -> bool:
+    return is_dataclass(part) and type(part).__module__ == Atom.__module__
+
+
+def _names(described: object) -> set[str]:
+    """The types named anywhere in a set."""
+    if isinstance(described, TypeSet):
+        return {described.name}
+    return set().union(*(_names(each) for each in _parts(described)))
