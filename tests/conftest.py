@@ -1,8 +1,11 @@
-"""How much of the properties is run.
+"""Marks, order and groups of the tests, and the share of the properties that is run.
 
-Plain `pytest` runs a small share of them, the same examples every time. `pytest -m properties` (`make properties`) runs
-the tests under `tests/properties` at length, with new examples each time, and nothing else. A test marked `properties`
-itself has no small share and is left out of plain runs.
+Plain `pytest` runs a small share of the properties, the same examples every time. `pytest -m properties` (`make
+properties`) runs the tests under `tests/properties` at length, with new examples each time, and nothing else. A test
+marked `properties` itself has no small share and is left out of plain runs.
+
+Tests run in parallel (`pytest -n 2 --dist loadgroup`): the tests of a file stay together, for they share fixtures and
+compiled functions; slow ones are apart, and first; Spark and Ray run once at a time, for each takes all cores.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ PROPERTIES = Path(__file__).parent / "properties"
 
 _QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.filter_too_much]}
 settings.register_profile("small", max_examples=200, derandomize=True, **_QUIET)
+settings.register_profile("quick", parent=settings.get_profile("small"), max_examples=20)
 settings.register_profile("long", max_examples=20_000, print_blob=True, **_QUIET)
 
 
@@ -28,11 +32,49 @@ def runs_long(config: pytest.Config) -> bool:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    settings.load_profile("long" if runs_long(config) else "small")
+    if not config.getoption("--hypothesis-profile"):
+        settings.load_profile("long" if runs_long(config) else "small")
+
+
+ORDER = ("spark", "ray", "slow", "")
+"""Marks by the length of the groups they make, the longest first, so that no process is left with a long one."""
+
+NEEDS = {
+    "session": "spark",
+    "mosquitto": "mqtt",
+    "start_mosquitto": "mqtt",
+    "amqtt": "mqtt",
+    "any_bus": "mqtt",
+}
+"""Marks that a fixture brings: what the test needs."""
+
+
+def mark_needs(item: pytest.Item) -> None:
+    """Mark a test with what its fixtures need."""
+    for fixture in getattr(item, "fixturenames", ()):
+        if fixture in NEEDS:
+            item.add_marker(getattr(pytest.mark, NEEDS[fixture]))
+
+
+def group_of(item: pytest.Item) -> str:
+    """Tests that run one after another in one process."""
+    for shared in ("spark", "ray"):
+        if item.get_closest_marker(shared):
+            return shared
+    own_fixtures = any(
+        definitions[-1].scope == "module"
+        for definitions in item._fixtureinfo.name2fixturedefs.values()  # type: ignore[attr-defined]
+    )
+    return item.nodeid if item.get_closest_marker("slow") and not own_fixtures else str(item.path)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        mark_needs(item)
+        item.add_marker(pytest.mark.xdist_group(group_of(item)))
+    if config.pluginmanager.hasplugin("xdist"):
+        items.sort(key=lambda item: ORDER.index(next((mark for mark in ORDER if item.get_closest_marker(mark)), "")))
     if runs_long(config):
         for item in items:
             if PROPERTIES in item.path.parents:

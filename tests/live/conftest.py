@@ -1,18 +1,21 @@
 """Real MQTT servers for tests: mosquitto on free loopback ports where it is installed, and the embedded amqtt."""
 
+import asyncio
 import importlib.util
 import socket
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import pytest
 
 from distced.brokers.live.mqtt_server import Server, find_mosquitto, start_server
-from distced.middleware.bus import Bus
+from distced.middleware.bus import AsyncBus, Bus, Handler
+
+R = TypeVar("R")
 
 NO_MOSQUITTO = "mosquitto is neither on the PATH nor in /usr/sbin"
 NO_AMQTT = "amqtt is not installed (extra: broker)"
@@ -61,15 +64,108 @@ def amqtt() -> Iterator[Server]:
         yield server
 
 
+class BusOnEventLoop:
+    """An `AsyncBus` on an event loop of its own thread, with the methods of `Bus`: one test covers both loops."""
+
+    def __init__(self, url: str, **arguments: Any) -> None:
+        self._bus = AsyncBus(url, **arguments)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=f"bus-{self._bus.client_id}", daemon=True)
+        self._stopping: asyncio.Task[None] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        """Properties of the bus."""
+        return getattr(self._bus, name)
+
+    def start(self) -> None:
+        if not self._thread.is_alive() and self._thread.ident is None:
+            self._thread.start()
+        self._call(self._bus.start_nowait)
+
+    def stop(self, timeout: float = 5.0) -> None:
+        if self._here:
+            self._stopping = self._loop.create_task(self._bus.stop(timeout))
+        elif self._thread.is_alive():
+            self._await(self._bus.stop(timeout))
+        else:
+            asyncio.run(self._bus.stop(timeout))
+
+    def close(self) -> None:
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(10)
+        self._loop.close()
+
+    def wait_connected(self, timeout: float = 10.0) -> None:
+        self._await(self._bus.wait_connected(timeout))
+
+    def publish(self, topic: str, payload: bytes, *, timeout: float = 5.0, **arguments: Any) -> None:
+        if self._here:
+            self._bus.publish_nowait(topic, payload, **arguments)
+        else:
+            self._await(self._bus.publish(topic, payload, timeout=timeout, **arguments))
+
+    def flush(self, timeout: float = 5.0) -> bool:
+        return self._await(self._bus.flush(timeout))
+
+    def subscribe(self, topic_filter: str, handler: Handler, *, qos: int = 0, timeout: float | None = None) -> None:
+        if timeout is None:
+            self._call(lambda: self._bus.subscribe_nowait(topic_filter, handler, qos=qos))
+        else:
+            self._await(self._bus.subscribe(topic_filter, handler, qos=qos, timeout=timeout))
+
+    def unsubscribe(self, *arguments: Any) -> None:
+        self._call(lambda: self._bus.unsubscribe(*arguments))
+
+    def acknowledge(self, mark: int) -> None:
+        self._call(lambda: self._bus.acknowledge(mark))
+
+    def call_soon(self, run: Callable[[], Any]) -> None:
+        self._call(lambda: self._bus.call_soon(run))
+
+    def call_later(self, seconds: float, run: Callable[[], Any]) -> Any:
+        return self._call(lambda: self._bus.call_later(seconds, run))
+
+    def every(self, seconds: float, run: Callable[[], Any]) -> Any:
+        return self._call(lambda: self._bus.every(seconds, run))
+
+    @property
+    def _here(self) -> bool:
+        return threading.current_thread() is self._thread
+
+    def _call(self, run: Callable[[], R]) -> R:
+        async def called() -> R:
+            return run()
+
+        return run() if self._here or not self._thread.is_alive() else self._await(called())
+
+    def _await(self, coroutine: Coroutine[Any, Any, R]) -> R:
+        if not self._thread.is_alive():
+            return asyncio.run(coroutine)
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(60)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """The tests of the bus run on both loops."""
+    if "bus_loop" in metafunc.fixturenames and metafunc.module.__name__.rpartition(".")[2].startswith("test_bus"):
+        metafunc.parametrize("bus_loop", ["thread", "asyncio"], indirect=True)
+
+
 @pytest.fixture
-def make_bus() -> Iterator[Callable[..., Bus]]:
+def bus_loop(request: pytest.FixtureRequest) -> str:
+    """What drives the buses of a test: "thread" or "asyncio"."""
+    return getattr(request, "param", "thread")
+
+
+@pytest.fixture
+def make_bus(bus_loop: str) -> Iterator[Callable[..., Bus]]:
     """Makes buses, prepared by `before`, connected unless `wait=False`; stopped with the test."""
-    made: list[Bus] = []
+    made: list[Any] = []
 
     def make(
         url: str, *, wait: bool = True, before: Callable[[Bus], object] = lambda bus: None, **arguments: Any
     ) -> Bus:
-        bus = Bus(url, **arguments)
+        bus: Any = Bus(url, **arguments) if bus_loop == "thread" else BusOnEventLoop(url, **arguments)
         made.append(bus)
         before(bus)
         bus.start()
@@ -80,6 +176,8 @@ def make_bus() -> Iterator[Callable[..., Bus]]:
     yield make
     for bus in made:
         bus.stop(timeout=0.5)
+        if isinstance(bus, BusOnEventLoop):
+            bus.close()
 
 
 class Received(list[Any]):
@@ -124,10 +222,10 @@ def also_received() -> Received:
 
 @pytest.fixture
 def eventually() -> Callable[[Callable[[], bool]], None]:
-    """Waits until something holds, and fails the test where it does not in ten seconds."""
+    """Waits until something holds, and fails the test where it does not in half a minute."""
 
     def wait(holds: Callable[[], bool]) -> None:
-        end = time.monotonic() + 10
+        end = time.monotonic() + 30
         while not holds():
             if time.monotonic() > end:
                 pytest.fail("it did not come about")

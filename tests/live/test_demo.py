@@ -18,9 +18,10 @@ from distced.brokers.live.mqtt_server import Server
 from distced.middleware.client.subscription import Subscription
 from distced.middleware.event_files import read_events
 from distced.middleware.model.errors import DistcedError
-from distced.simulations.cli import demo
+from distced.simulations.demo.cli import demo
+from tests.support.pictures import needs_matplotlib
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.mqtt, pytest.mark.spawn]
 
 Run = Callable[..., tuple[int, dict[str, Any]]]
 
@@ -42,6 +43,8 @@ def composites(folder: Path) -> list[str]:
     return sorted((folder / "composite-events.jsonl").read_text().splitlines())
 
 
+@needs_matplotlib
+@pytest.mark.slow
 def test_live_is_the_same_as_run_and_a_report_can_be_replayed(run: Run, tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     code, figures = run(speed=600.0, minutes=20.0, report=first)
@@ -94,14 +97,14 @@ def test_a_composite_event_that_gets_lost_is_noticed(run: Run, monkeypatch: pyte
 
 
 def test_a_composite_event_too_many_is_noticed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    publish = session.Session._publish
+    publish = session.DemoSession._publish
 
-    def forgetful(self: session.Session, events: Any) -> None:
+    def forgetful(self: session.DemoSession, events: Any) -> None:
         publish(self, events)
         # What was published is not recorded.
         self.events = [event for event in self.events if event.type != "Temp" or event.seq != 8]
 
-    monkeypatch.setattr(session.Session, "_publish", forgetful)
+    monkeypatch.setattr(session.DemoSession, "_publish", forgetful)
     code, figures = run()
     assert code == 1
     assert figures["check"]["only_live"] > 0
@@ -149,6 +152,7 @@ def test_an_empty_recording_is_said(run: Run, tmp_path: Path) -> None:
         run(input_=path)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed (extra: broker)")
 def test_the_command_with_ray() -> None:
     code = "import sys; from distced.middleware.cli.command import main; sys.exit(main())"

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from distced.brokers.core.directory import Directory
-from distced.brokers.inspect.directory_reader import Reading
 from distced.brokers.live.mqtt_server import Server, find_mosquitto, start_server
 from distced.brokers.live.node import LiveNode
+from distced.brokers.live.observers import LiveDirectory
 from distced.middleware.bus import Bus
 from distced.middleware.cli.command import main
 from distced.middleware.client.client import Client
@@ -23,7 +23,7 @@ from distced.middleware.client.quality import QualityOfService
 from distced.middleware.client.subscription import Subscription
 from distced.middleware.model.event_types import event_type
 
-pytestmark = pytest.mark.live
+pytestmark = pytest.mark.mqtt
 
 PATTERN = "[A as x] ; [B where v >= x.v] ; ([C] & [A] ; [B]) by k within 1s -> Out(v = x.v)"
 FULL = QualityOfService(decomposition="full")
@@ -84,7 +84,7 @@ def test_nodes_are_shown_and_looking_leaves_no_trace(system: System, printed: Ca
     totals = [word for word in words[-1] if not word.endswith("/s")]
     assert totals == ["2", "nodes", str(len(hosted)), "0", "0", "0", "0"]
 
-    with Reading(system.url).open() as reading:
+    with LiveDirectory(system.url) as reading:
         clients, _ = reading.look(lambda directory: set(directory.clients))
     assert clients == {"app"}
 
@@ -165,7 +165,7 @@ def test_nodes_at_several_sites(
         client.source("s", ["A"], watermark=0)
         found = client.subscribe("[A] ; [A]", quality=QualityOfService(distribution="max-reliability"))
         eventually(lambda: len(client.detectors[found.detector].copies) == 1)
-        with Reading(here.url).open() as reading:
+        with LiveDirectory(here.url) as reading:
             homes, _ = reading.look(lambda directory: {name: each.home for name, each in directory.nodes.items()})
 
         def printed(*arguments: str) -> str:
@@ -197,6 +197,7 @@ def test_a_server_without_nodes_has_neither(mosquitto: Server, capsys: pytest.Ca
     assert "no detectors" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_server_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["nodes", "--server", "mqtt://127.0.0.1:9"]) == 2
     assert "nothing listens at 127.0.0.1:9" in capsys.readouterr().err
@@ -246,7 +247,7 @@ def test_what_cannot_be_read_is_told_of(
         bus.publish(f"{root}/d/node/good", b'{"since": 1}', qos=1, retain=True)
         bus.publish(topic, b"{", qos=1, retain=True)
         bus.flush()
-        with Reading(server.url, root=root).open() as reading:
+        with LiveDirectory(server.url, root=root) as reading:
             nodes, state = reading.look(names)
             assert nodes == {"good"}
             assert len(state.unreadable) == 1
@@ -264,7 +265,7 @@ def test_after_a_lost_connection_it_is_read_anew(
         bus.wait_connected()
         bus.publish("ced/d/node/old", b'{"since": 1}', qos=1, retain=True)
         bus.flush()
-    with Reading(server.url).open() as reading:
+    with LiveDirectory(server.url) as reading:
         server.stop()
         eventually(lambda: bool(reading.look(names)[1].lost))
         assert reading.look(names)[0] == {"old"}

@@ -20,9 +20,11 @@ from distced.middleware.mapping import parse_mapping
 from distced.middleware.model.errors import BusError, TypeRegistryError
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
-from distced.middleware.wire.directory_entries import DeadLetter, SourceEntry, decode
+from distced.middleware.wire.administration import DeadLetter
+from distced.middleware.wire.codec import decode
+from distced.middleware.wire.directory_entries import SourceEntry
 
-pytestmark = pytest.mark.live
+pytestmark = pytest.mark.mqtt
 
 Eventually = Callable[[Callable[[], bool]], None]
 
@@ -207,6 +209,7 @@ def test_it_comes_back_after_the_server_was_away(
             eventually(lambda: bridge.statistics()["events"] == 2)
 
 
+@pytest.mark.slow
 def test_amqtt_will_do(amqtt: Server, root: str) -> None:
     # The topics of devices stand beside the root: what is below it is distced's own.
     mapping = parse_mapping(PLAIN.replace("home/", f"{root}-home/"))

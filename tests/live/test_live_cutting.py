@@ -16,7 +16,7 @@ from distced.middleware.client.quality import Decomposition, QualityOfService
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.events import Event
 
-pytestmark = pytest.mark.live
+pytestmark = pytest.mark.mqtt
 
 KINDS = [event_type(name, {"k": "number", "v": "number"}) for name in "ABC"]
 PATTERN = "[A as x] ; [B where v >= x.v] ; ([C] & [A] ; [B]) by k within 1s -> Out(v = x.v)"

@@ -17,11 +17,12 @@ from tests.live.test_verbs import Verb, distced
 
 __all__ = ["distced"]
 
-pytestmark = pytest.mark.live
+pytestmark = pytest.mark.mqtt
 
 A = event_type("A", {"k": "number"})
 
 
+@pytest.mark.slow
 def test_it_serves_until_the_other_engine_is_ready_and_goes_on_with_it(distced: Callable[..., Verb]) -> None:
     pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
     broker = distced("broker", "--port", "0", "--no-ray", "--engine", "columnar", "--json")

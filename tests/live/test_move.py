@@ -19,7 +19,7 @@ from distced.middleware.client.client import Client
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.events import Event
 
-pytestmark = pytest.mark.live
+pytestmark = pytest.mark.mqtt
 
 PATTERN = "[A as x] ; [B where v >= x.v] ; [C] -> Out(v = x.v)"
 
@@ -32,6 +32,7 @@ def url() -> Iterator[str]:
         yield server.url
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_while_a_detector_moves_to_and_fro(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     random = Random(5)
     events = [Event(random.choice("ABC"), at, at, "s", at, {"v": random.randrange(3)}) for at in range(1, 1500)]

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from distced.brokers.cli.broker import Wanted, host
-from distced.brokers.cli.hints import publish_hints
-from distced.brokers.inspect.directory_reader import Reading
+from distced.brokers.cli.broker import BrokerOptions, host
+from distced.brokers.cli.node_locations import publish_hints
 from distced.brokers.live.mqtt_server import Server
 from distced.brokers.live.node import LiveNode
+from distced.brokers.live.observers import LiveDirectory
 from distced.detectors.compiler import compile_pattern
 from distced.middleware.client.client import Client
 from distced.middleware.model.errors import DistcedError
@@ -18,7 +18,7 @@ from distced.middleware.model.event_types import event_type
 from distced.middleware.wire.directory_entries import Foreseen, HintEntry, Told
 from distced.policies.distribution.hint_files import read_hint_file, write_hints
 
-pytestmark = pytest.mark.live
+pytestmark = pytest.mark.mqtt
 
 PATTERN = "[Hinted] ; [Hinted where x > 3] within 5s"
 
@@ -29,7 +29,7 @@ def test_hints_in_the_directory(mosquitto: Server, tmp_path: Path) -> None:
     hints = {name: HintEntry(("second",), (), foreseen)}
     write_hints(tmp_path / "hints.json", "bandwidth", {name: PATTERN}, hints)
     publish_hints(mosquitto.url, read_hint_file(tmp_path / "hints.json"))
-    with Reading(mosquitto.url).open() as reading:
+    with LiveDirectory(mosquitto.url) as reading:
         found, _ = reading.look(lambda directory: directory.hints.get(name))
     assert found == hints[name]
     with (
@@ -44,6 +44,6 @@ def test_hints_in_the_directory(mosquitto: Server, tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_none_is_refused_before_anything_is_started(tmp_path: Path) -> None:
-    wanted = Wanted("auto", None, "n", 1, False, (), 0, 0, False, False, hints=tmp_path / "none.json")
+    wanted = BrokerOptions(name="n", ray=False, hints=tmp_path / "none.json")
     with pytest.raises(DistcedError, match="cannot read the hints"):
         host(wanted, None)

@@ -13,10 +13,10 @@ from distced.middleware.history.writer import HistoryWriter
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import DAY, HOUR, MINUTE, SECOND
-from distced.simulations.placement.history_figures.counts import Counts
+from distced.simulations.placement.history_figures.counts import HistoryCounts
 from distced.simulations.placement.history_figures.days import DayTask, count_days, on_spark
 from distced.simulations.placement.history_figures.measuring import located, measured, registry_of, types_of
-from distced.simulations.placement.optimum.search_space import Asked, space_of
+from distced.simulations.placement.optimum.search_space import PatternRequest, space_of
 from tests.simulations.test_placement_counting import HERE, ROOMS
 from tests.support.random_placements import START
 
@@ -89,7 +89,8 @@ def test_a_history_without_events(tmp_path: Path) -> None:
         count_days(DayTask(str(tmp_path / "history"), PATTERN, "", {}))
 
 
-@pytest.mark.live
+@pytest.mark.slow
+@pytest.mark.spark
 @pytest.mark.skipif(shutil.which("java") is None, reason="Java is not installed")
 def test_on_spark(task: DayTask) -> None:
     pytest.importorskip("pyspark")
@@ -97,14 +98,14 @@ def test_on_spark(task: DayTask) -> None:
     assert count_days(task, spread) == count_days(task)
 
 
-def in_a_row(task: DayTask) -> Counts:
+def in_a_row(task: DayTask) -> HistoryCounts:
     history = History(Path(task.root))
     compiled = compile_source(PatternSource(task.patterns, task.name), registry_of(history)).compiled
-    space = space_of([Asked("q", each, (HERE,)) for each in compiled])
+    space = space_of([PatternRequest("q", each, (HERE,)) for each in compiled])
     sources = located({"a": ("A",), "b": ("B",)}, ROOMS)
     assert types_of(sources) == task.sources
     return measured(history, space, sources)
 
 
-def found(counts: Counts) -> dict[str, int]:
+def found(counts: HistoryCounts) -> dict[str, int]:
     return {name: each.found for name, each in counts.detectors.items()}

@@ -10,7 +10,7 @@ import pytest
 import structlog
 import typer
 
-from distced.brokers.cli.policy_verbs import policy
+from distced.brokers.cli.policy import policy
 from distced.brokers.live.mqtt_server import Server, find_mosquitto, start_server
 from distced.brokers.live.node import LiveNode
 from distced.middleware.bus import Bus
@@ -19,7 +19,7 @@ from distced.middleware.model.errors import DistcedError, PatternError
 from distced.middleware.model.event_types import event_type
 from distced.middleware.wire.topics import administration_topic
 
-pytestmark = pytest.mark.live
+pytestmark = pytest.mark.mqtt
 
 Eventually = Callable[[Callable[[], bool]], None]
 
@@ -116,6 +116,7 @@ def test_what_others_have_set_and_nobody_can_read_is_shown(
     assert run("unset", "--detector", "c1")["key"] == "c1"
 
 
+@pytest.mark.slow
 def test_without_a_server_it_says_so() -> None:
     command = typer.main.get_command(policy)
     with pytest.raises(DistcedError, match="nothing listens"):

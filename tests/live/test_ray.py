@@ -19,7 +19,7 @@ from distced.middleware.client.client import Client
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import event_type
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.ray, pytest.mark.mqtt, pytest.mark.spawn]
 
 
 def descendants(process: int) -> list[int]:
@@ -62,6 +62,7 @@ def is_loopback(address: str) -> bool:
     return (mapped or given).is_loopback
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed (extra: broker)")
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="processes are looked at in /proc")
 def test_nodes_run_as_actors_and_come_back_when_they_are_killed(

@@ -21,9 +21,9 @@ from typing import Any
 import pytest
 import structlog
 
-from distced.brokers.cli.node_locations import Seat
+from distced.brokers.core.node_location import NodeLocation
 from distced.brokers.live.mqtt_server import find_mosquitto
-from distced.brokers.ray.local_sites import SitesHere
+from distced.brokers.ray.local_sites import LocalSites
 from distced.brokers.ray.nodes import RayNodes
 from distced.detectors.compiler import Compiled
 from distced.detectors.stepwise.engine import StepwiseEngine
@@ -44,7 +44,9 @@ from tests.support.event_streams import END, messages, spread
 from tests.support.random_patterns import TYPES
 
 pytestmark = [
-    pytest.mark.live,
+    pytest.mark.ray,
+    pytest.mark.mqtt,
+    pytest.mark.spawn,
     pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is neither on the PATH nor in /usr/sbin"),
     pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed (extra: broker)"),
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked at in /proc"),
@@ -53,7 +55,7 @@ pytestmark = [
 SITES = ("a", "b", "c")
 NODES = {"a1": "a", "b1": "b", "c1": "c"}
 SEED = 3
-SECONDS = 30.0
+SECONDS = 75.0
 
 
 @pytest.fixture(autouse=True)
@@ -64,20 +66,20 @@ def logging_as_before() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def sites() -> Iterator[SitesHere]:
-    with SitesHere(SITES, kind="mosquitto") as here:
+def sites() -> Iterator[LocalSites]:
+    with LocalSites(SITES, kind="mosquitto") as here:
         yield here
 
 
 @pytest.fixture(scope="module")
-def nodes(sites: SitesHere) -> Iterator[RayNodes]:
-    seats = {name: sites.seat(site) for name, site in NODES.items()}
-    with RayNodes(sites.url, seats, address=sites.address) as started:
+def nodes(sites: LocalSites) -> Iterator[RayNodes]:
+    locations = {name: sites.location(site) for name, site in NODES.items()}
+    with RayNodes(sites.url, locations, address=sites.address) as started:
         yield started
 
 
 @pytest.fixture
-def client(sites: SitesHere, nodes: RayNodes) -> Iterator[Client]:
+def client(sites: LocalSites, nodes: RayNodes) -> Iterator[Client]:
     """An application at the site of the directory."""
     with Client(sites.url, name="app") as made:
         made.wait_for_nodes(len(NODES))
@@ -99,14 +101,15 @@ def is_running(process: int) -> bool:
         return False
 
 
-def test_all_of_it_is_to_be_reached_from_this_machine_only(sites: SitesHere) -> None:
+@pytest.mark.slow
+def test_all_of_it_is_to_be_reached_from_this_machine_only(sites: LocalSites) -> None:
     addresses = listening(descendants(os.getpid()))
     assert addresses
     assert all(map(is_loopback, addresses)), addresses
 
 
-def test_a_site_that_nobody_offers_is_an_error_and_not_a_wait(sites: SitesHere) -> None:
-    nodes = RayNodes(sites.url, {"x": Seat(site="a"), "y": Seat(site="attic")}, address=sites.address)
+def test_a_site_that_nobody_offers_is_an_error_and_not_a_wait(sites: LocalSites) -> None:
+    nodes = RayNodes(sites.url, {"x": NodeLocation(site="a"), "y": NodeLocation(site="attic")}, address=sites.address)
     with pytest.raises(DistcedError, match=r"no Ray node offers the site: attic .*a, b, c.*--resources") as raised:
         nodes.start()
     assert raised.value.__cause__ is None
@@ -115,7 +118,8 @@ def test_a_site_that_nobody_offers_is_an_error_and_not_a_wait(sites: SitesHere) 
     assert not ray.is_initialized()
 
 
-def test_a_broker_of_another_process_joins_the_cluster(sites: SitesHere, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_broker_of_another_process_joins_the_cluster(sites: LocalSites, tmp_path: Path) -> None:
     topology = tmp_path / "three.toml"
     tables = [f'[sites.{name}]\nurl = "{server.url}"\n' for name, server in sites.servers.items()]
     links = [f'[[links]]\nbetween = ["a", "{name}"]\nlatency = "1ms"\n' for name in "bc"]
@@ -134,7 +138,7 @@ def test_a_broker_of_another_process_joins_the_cluster(sites: SitesHere, tmp_pat
             broker.terminate()
             assert broker.wait(SECONDS) == 0
             wait(lambda: "guest" not in client.nodes)
-            directory = client._presence.directory
+            directory = client._session.entries
             wait(lambda: "overlay" in directory.topologies)
     finally:
         broker.kill()
@@ -153,7 +157,7 @@ def test_a_cluster_that_is_not_there_is_an_error(capsys: pytest.CaptureFixture[s
     assert "a Ray cluster for nodes without Ray" in capsys.readouterr().err
 
 
-def test_each_node_is_at_its_site(sites: SitesHere, nodes: RayNodes, client: Client) -> None:
+def test_each_node_is_at_its_site(sites: LocalSites, nodes: RayNodes, client: Client) -> None:
     import ray
 
     offering = {name: node["NodeID"] for node in ray.nodes() for name in node["Resources"] if name.startswith("site:")}
@@ -170,8 +174,9 @@ def test_each_node_is_at_its_site(sites: SitesHere, nodes: RayNodes, client: Cli
 # What is found.
 
 
+@pytest.mark.slow
 def test_what_is_found_does_not_depend_on_where_it_is_detected(
-    sites: SitesHere, nodes: RayNodes, client: Client, capsys: pytest.CaptureFixture[str]
+    sites: LocalSites, nodes: RayNodes, client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     random = Random(SEED)
     patterns = made_patterns(random)
@@ -275,7 +280,7 @@ def told(events: list[Any]) -> list[object]:
 
 
 @pytest.fixture
-def neighbour(sites: SitesHere, client: Client) -> Iterator[Client]:
+def neighbour(sites: LocalSites, client: Client) -> Iterator[Client]:
     """An application at site b, for which detectors stand at b1."""
     with Client(sites.url, home=sites.servers["b"].url, name="neighbour") as made:
         made.wait_for_nodes(len(NODES))
@@ -305,7 +310,7 @@ def detects(subscription: Subscription, source: Source, at: int) -> bool:
 
 
 def test_a_node_whose_process_is_killed_comes_back_under_its_name_at_its_site(
-    sites: SitesHere, nodes: RayNodes, client: Client, neighbour: Client, source: Source
+    sites: LocalSites, nodes: RayNodes, client: Client, neighbour: Client, source: Source
 ) -> None:
     processes, since = nodes.processes(), client.nodes["b1"].since
     subscription = subscribe(neighbour, "[Up] ; [Down]")
@@ -323,8 +328,9 @@ def test_a_node_whose_process_is_killed_comes_back_under_its_name_at_its_site(
     assert detects(another, source, next(instants))
 
 
+@pytest.mark.slow
 def test_an_isolated_detector_has_a_process_of_its_own_as_long_as_it_is_needed(
-    sites: SitesHere, nodes: RayNodes, client: Client, source: Source
+    sites: LocalSites, nodes: RayNodes, client: Client, source: Source
 ) -> None:
     assert nodes.isolated_processes() == {}
     subscription = subscribe(client, "[Up] ; [Up] ; [Down]", "a1", "b1", isolated=True)
@@ -359,6 +365,7 @@ def test_an_isolated_detector_has_a_process_of_its_own_as_long_as_it_is_needed(
     assert len(client.nodes) == len(NODES)
 
 
+@pytest.mark.slow
 def test_an_isolated_detector_ends_with_the_node_that_has_started_it(
     nodes: RayNodes, client: Client, neighbour: Client, source: Source
 ) -> None:
@@ -379,8 +386,9 @@ def test_an_isolated_detector_ends_with_the_node_that_has_started_it(
     wait(lambda: not nodes.isolated_processes())
 
 
+@pytest.mark.slow
 def test_what_is_to_be_reliable_goes_on_when_a_site_is_lost(
-    sites: SitesHere, nodes: RayNodes, client: Client, source: Source
+    sites: LocalSites, nodes: RayNodes, client: Client, source: Source
 ) -> None:
     patterns = ("[Up] ; [Down]", "[Down] ; [Up]", "[Up] ; [Up]", "[Down] ; [Down]")
     subscriptions = [subscribe(client, each, "a1", distribution="max-reliability") for each in patterns]

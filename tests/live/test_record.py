@@ -24,7 +24,7 @@ from distced.middleware.history import History, events_of_history
 from distced.middleware.model.event_types import derive, event_type
 from tests.support.verbs import load_verbs
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.mqtt, pytest.mark.spawn]
 
 VERB = """
 import sys
@@ -131,7 +131,7 @@ def test_it_ends_by_itself(server: Server, client: Client, tmp_path: Path, capsy
     options = ["--history", str(tmp_path / "h"), "--server", server.url, "--for", "300ms", "--keep", "0s"]
     assert main(["record", "--types", "Motion,Motoin", "--name", "trial", *options]) == 0
     told = capsys.readouterr().err
-    assert "note: nobody has registered or publishes Motoin so far; did you mean Motion?" in told
+    assert "note: Motoin is neither registered nor published so far; did you mean Motion?" in told
     assert f"trial records Motion, Motoin of {server.url}" in told
     assert "0 events written in 0 files" in told
     assert History(tmp_path / "h").recorders["trial"].types == ("Motion", "Motoin")
@@ -163,6 +163,7 @@ def test_what_is_asked_for_wrongly(
     assert not list(tmp_path.glob("h/*/*.parquet"))
 
 
+@pytest.mark.slow
 def test_no_server_and_no_history(tmp_path: Path, capsys: pytest.CaptureFixture[str], server: Server) -> None:
     assert main(["record", "--all", "--history", str(tmp_path / "h"), "--server", "mqtt://127.0.0.1:9"]) == 2
     assert "127.0.0.1:9" in capsys.readouterr().err

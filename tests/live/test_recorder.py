@@ -24,16 +24,17 @@ from distced.brokers.live.recorder_journal import Journal
 from distced.middleware.bus import Bus
 from distced.middleware.client.client import Client
 from distced.middleware.history import History, events_of_history
-from distced.middleware.history.late_events import late_lines
+from distced.middleware.history.late_events import late_files
 from distced.middleware.model.errors import BusError, HistoryError
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import MINUTE, SECOND
-from distced.middleware.wire.directory_entries import RecorderEntry, encode
+from distced.middleware.wire.codec import encode
+from distced.middleware.wire.directory_entries import RecorderEntry
 from distced.middleware.wire.frames import encode as encode_frame
 from distced.middleware.wire.topics import directory_topic, event_topic
 
-pytestmark = pytest.mark.live
+pytestmark = pytest.mark.mqtt
 
 A = event_type("A", {"k": "number"})
 B = event_type("B", {"k": "number"})
@@ -97,7 +98,7 @@ def test_it_records_what_is_stable_and_keeps_what_is_late(
         assert (status["late"], status["duplicates"], status["waiting"]) == (1, 1, 4)
         assert (status["watermark"], status["holding"], status["problem"]) == (40, ["s"], None)
     assert recorded(history) == sorted(said, key=lambda event: event.key)
-    (line,) = late_lines(history)
+    (line,) = (each for path in late_files(history) for each in path.read_bytes().splitlines())
     assert b'"seq": 1' in line and b'"came"' in line
     note = History(history).recorders["r"]
     assert (note.types, note.watermark, note.gaps) == (("A", "B"), 40, ())
@@ -121,6 +122,7 @@ def test_that_time_has_passed_is_noted_without_events(
         assert recorder.status()["files"] == 0
 
 
+@pytest.mark.slow
 def test_killed_again_and_again_it_loses_nothing_and_writes_nothing_twice(
     mosquitto: Server, root: str, client: Client, history: Path, eventually: Eventually
 ) -> None:
@@ -159,7 +161,7 @@ def test_killed_again_and_again_it_loses_nothing_and_writes_nothing_twice(
     assert overlapping(history) == []
     assert not History(history).problems
     assert History(history).recorders["r"].gaps == ()
-    assert list(late_lines(history)) == []
+    assert late_files(history) == []
 
 
 def test_a_server_that_is_started_again_without_a_memory_leaves_a_gap(
@@ -210,7 +212,7 @@ def test_sources_at_other_sites(start_mosquitto: Callable[..., Server], history:
     with Client(one.url, home=other.url) as client:
         with LiveRecorder(one.url, history, "r", types=["A"], flush_every=MINUTE) as recorder:
             assert recorder.wait_announced(10)
-            eventually(lambda: "r" in client._presence.directory.recorders)
+            eventually(lambda: "r" in client._session.entries.recorders)
             client.register(A)
             source = client.source("s", ["A"], watermark=0)
             source.publish(source.create("A", 10, k=1), watermark=20)
@@ -226,7 +228,7 @@ def test_sources_at_other_sites(start_mosquitto: Callable[..., Server], history:
 
 def test_one_recorder_of_a_name_at_a_time(mosquitto: Server, root: str, history: Path) -> None:
     with LiveRecorder(mosquitto.url, history, "r", types=["A"], root=root):
-        with pytest.raises(HistoryError, match="a recorder of this name is at work: r"):
+        with pytest.raises(HistoryError, match="a recorder of this name is running: r"):
             LiveRecorder(mosquitto.url, history, "r", types=["A"], root=root)
         LiveRecorder(mosquitto.url, history, "other", types=["A"], root=root).stop()
     # One that could not be made is none.
@@ -326,7 +328,7 @@ def test_sources_wait_for_recorders(
     bus = make_bus(mosquitto.url)
     topic = directory_topic("recorder", "deaf", root=root)
     bus.publish(topic, encode(RecorderEntry(0)), qos=1, retain=True)
-    eventually(lambda: "deaf" in client._presence.directory.recorders)
+    eventually(lambda: "deaf" in client._session.entries.recorders)
     client.patience = 0.3
     with pytest.raises(Exception, match="have not acknowledged the source 's': recorder:deaf"):
         client.source("s", ["A"])

@@ -28,7 +28,7 @@ from distced.middleware.history import HistoryWriter
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import MINUTE
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.spark, pytest.mark.spawn]
 
 
 def free_port() -> int:
@@ -80,6 +80,7 @@ def distced(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=200, check=False)
 
 
+@pytest.mark.slow
 def test_replay_over_spark_connect(master: str, tmp_path: Path) -> None:
     HistoryWriter(tmp_path / "h", "test").write(
         [Event("ABD"[n % 3], n * MINUTE, n * MINUTE, "s", n, {"k": n % 7}) for n in range(2000)]

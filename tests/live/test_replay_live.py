@@ -21,18 +21,18 @@ from distced.middleware.client.quality import QualityOfService
 from distced.middleware.history import History, events_of_history
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.events import CompositeEvent, Event
-from distced.simulations.replay.plan import Way
+from distced.simulations.replay.plan import CutWay
 from distced.simulations.replay.replay import HistoryReplay
 from distced.simulations.replay.runners import Inline
 from tests.support.replay_runs import seen
 
-pytestmark = pytest.mark.live
+pytestmark = pytest.mark.mqtt
 
 Eventually = Callable[[Callable[[], bool]], None]
 
 KINDS = [event_type(name, {"k": "number", "v": "number"}) for name in "ABC"]
 END = 20_000
-QUESTIONS: dict[str, tuple[Way, ...]] = {
+QUESTIONS: dict[str, tuple[CutWay, ...]] = {
     "[A as x] ; [B as y where v >= x.v] by k within 200ns -> Rise(k = y.k, v = y.v)": ("whole", "key", "time"),
     "[A as x] ; [B where v >= x.v] ; ([C] & [A] ; [B]) by k within 1us -> Out(v = x.v)": ("whole", "key", "parts"),
     "([C as c where v == 2], [T <= {T, A}]) @ T=20ns -> Quiet(k = c.k, v = c.v)": ("whole", "time"),

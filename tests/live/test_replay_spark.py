@@ -27,7 +27,7 @@ from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import HOUR, MINUTE
 from distced.simulations.replay.replay import HistoryReplay
 from distced.simulations.replay.runners import LOG, Inline, Spark, session_of
-from distced.simulations.replay.tasks import Detecting, Done
+from distced.simulations.replay.tasks import DetectTask, TaskResult
 from tests.support.replay_runs import seen
 
 PATTERNS = """
@@ -67,6 +67,7 @@ def replays(history: History, work: Path) -> HistoryReplay:
     return HistoryReplay(patterns, history, work, cores=2, least=300)
 
 
+@pytest.mark.slow
 def test_spark_finds_what_one_process_finds(session: Any, history: History, tmp_path: Path) -> None:
     here, there = replays(history, tmp_path / "here"), replays(history, tmp_path / "there")
     assert {each.way for each in there.plan.groups} == {"key", "time", "whole"}
@@ -82,10 +83,10 @@ def test_spark_finds_what_one_process_finds(session: Any, history: History, tmp_
     assert shares[-1] == 1.0
 
 
-class Deadly(Detecting):
+class Deadly(DetectTask):
     """Its worker dies the first time."""
 
-    def perform(self, clock: Any) -> Done:
+    def perform(self, clock: Any) -> TaskResult:
         mark = Path(self.work) / f"died-{self.number}"
         if not mark.exists():
             mark.touch()
@@ -93,11 +94,12 @@ class Deadly(Detecting):
         return super().perform(clock)
 
 
+@pytest.mark.slow
 def test_a_task_whose_worker_dies_is_said_and_gone_on_with(session: Any, history: History, tmp_path: Path) -> None:
     made = replays(history, tmp_path / "w")
     expected = replays(history, tmp_path / "here")
     expected.perform(Inline())
-    made.detecting[-1] = Deadly(**{name: getattr(made.detecting[-1], name) for name in Detecting.__slots__})
+    made.detecting[-1] = Deadly(**{name: getattr(made.detecting[-1], name) for name in DetectTask.__slots__})
     with pytest.raises(DistcedError, match="a task failed on Spark"):
         made.perform(Spark(session, tmp_path / "w"))
     again = replays(history, tmp_path / "w")
@@ -108,7 +110,7 @@ def test_a_task_whose_worker_dies_is_said_and_gone_on_with(session: Any, history
 
 def test_tasks_travel(history: History, tmp_path: Path) -> None:
     """To workers that share nothing but the folders."""
-    tasks: Sequence[Any] = (*replays(history, tmp_path / "w").dealing, *replays(history, tmp_path / "w").detecting)
+    tasks: Sequence[Any] = (*replays(history, tmp_path / "w").partitioning, *replays(history, tmp_path / "w").detecting)
     assert [pickle.loads(pickle.dumps(each)) for each in tasks] == list(tasks)
 
 
@@ -117,6 +119,7 @@ def distced(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=200)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("master", "said"), (("no-such-cluster://x", "not a master of Spark"), ("local[0]", "Spark did not start"))
 )
@@ -128,6 +131,7 @@ def test_a_master_that_is_not_there(history: History, master: str, said: str) ->
     assert "Traceback" not in failed.stderr
 
 
+@pytest.mark.slow
 def test_the_verb_on_spark(history: History, tmp_path: Path) -> None:
     pattern = "[A] ; [B] within 2h by k -> P()"
     done = distced("replay", pattern, "--history", history.root, "--master", "local[1]", "--to", HOUR, "--json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -24,10 +25,12 @@ from distced.middleware.client.subscription import Subscription
 from distced.middleware.model.errors import BusError, SubscriptionError
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.events import Event
-from distced.middleware.wire.directory_entries import DetectorEntry, Hints, SourceEntry, encode
+from distced.middleware.model.timestamps import MILLISECOND
+from distced.middleware.wire.codec import encode
+from distced.middleware.wire.directory_entries import DetectorEntry, Hints, SourceEntry
 from distced.middleware.wire.topics import composite_topic, directory_topic, event_topic, pointer_topic
 
-pytestmark = pytest.mark.live
+pytestmark = pytest.mark.mqtt
 
 A, B = event_type("A", {"k": "number"}), event_type("B", {"k": "number"})
 NOWHERE = "mqtt://127.0.0.1:9"
@@ -136,7 +139,7 @@ def test_entries_name_homes_and_events_travel_at_home_only(sites: Sites, eventua
         sites.bus(site).subscribe(f"{sites.root}/#", lambda topic, *_, to=topics: to.append(topic), qos=1, timeout=5)
     source = client.source("s", ["A"], watermark=0)
     subscription = client.subscribe("[A]")
-    directory = client._presence.directory
+    directory = client._session.entries
     assert directory.nodes[node.node.name].home == sites.name("north")
     assert directory.nodes[node.node.name].capacity == 250.0
     assert directory.clients[client.name].home == sites.name("south")
@@ -175,12 +178,14 @@ def test_events_of_a_type_are_heard_wherever_sources_come(sites: Sites, eventual
     # The reader may have subscribed before it heard of the source.
     eventually(lambda: {place.home for place in subscription.places} == {"", sites.name("north")})
     # Behind its subscription there, over the same connection: nobody tells it when that is confirmed.
-    reader._connections.to(sites.name("north")).subscribe(f"{sites.root}/mine", lambda *_: None, qos=1, timeout=5)
+    reader._driver.connections.to(sites.name("north")).subscribe(
+        f"{sites.root}/mine", lambda *_: None, qos=1, timeout=5
+    )
     first.publish(first.create("B", 1, k=1), first.create("A", 2, k=1))
     assert his(subscription, 1) == [2]
     other = south.source("s", ["A"], watermark=0)
     eventually(lambda: sites.name("south") in {place.home for place in subscription.places})
-    bus = reader._connections.to(sites.name("south"))
+    bus = reader._driver.connections.to(sites.name("south"))
     # Behind the subscription, over the same connection.
     passed: list[str] = []
     bus.subscribe(f"{sites.root}/mine", lambda topic, *_: passed.append(topic), qos=1, timeout=5)
@@ -239,7 +244,7 @@ def test_a_home_that_cannot_be_reached_is_named_and_stands_in_nobodys_way(
     for name, home in {"ghost": NOWHERE, "fool": "http://no.server"}.items():
         entry = SourceEntry(("A",), 0, 1, "somebody", home)
         raw.publish(directory_topic("source", name, root=sites.root), encode(entry), qos=1, retain=True)
-    eventually(lambda: {"ghost", "fool"} <= client._presence.directory.sources.keys())
+    eventually(lambda: {"ghost", "fool"} <= client._session.entries.sources.keys())
     subscription = client.subscribe("A")
     assert subscription.places[next(place for place in subscription.places if not place.home)]
     assert {place.home: done for place, done in subscription.places.items() if place.home} == {NOWHERE: False}
@@ -254,7 +259,7 @@ def test_a_client_whose_own_server_is_not_there_says_so(sites: Sites) -> None:
         sites.client("nowhere")
     # And is not left in the directory.
     other = sites.client()
-    assert other._presence.directory.clients.keys() == {other.name}
+    assert other._session.entries.clients.keys() == {other.name}
 
 
 def test_a_site_whose_server_was_restarted_goes_on(
@@ -272,7 +277,7 @@ def test_a_site_whose_server_was_restarted_goes_on(
     assert subscription.wait_watermark(1, 10)
     server.stop()
     home = sites.name("island")
-    buses = [each.to(home) for each in (island.connections, client._connections, mainland._connections)]
+    buses = [each.to(home) for each in (island.connections, client._driver.connections, mainland._driver.connections)]
     eventually(lambda: not any(bus.connected for bus in buses))
     # Meanwhile the rest of the world goes on, and what the site publishes waits.
     assert mainland.types.keys() == {"A", "B"}
@@ -291,7 +296,7 @@ def test_a_site_whose_server_was_restarted_goes_on(
 def test_a_node_elsewhere_takes_over_without_the_applications_doing(
     sites: Sites, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("distced.middleware.client.subscription_session.LINGER", 0.2)
+    monkeypatch.setattr("distced.middleware.client.subscription_session.LINGER", 200 * MILLISECOND)
     sites.node("north")
     client = sites.client("south")
     client.wait_for_nodes(1)
@@ -303,7 +308,7 @@ def test_a_node_elsewhere_takes_over_without_the_applications_doing(
     client.wait_for_nodes(2)
     sites.nodes.pop("north").stop()
     eventually(lambda: subscription.homes == (sites.name("south"),))
-    eventually(lambda: any(each.active for each in later.node.hosted.values()))
+    eventually(lambda: any(each.running for each in later.node.hosted.values()))
     source.publish(source.create("A", 1, k=1), source.create("B", 2, k=1), watermark=2)
     assert his(subscription, 1) == [2]
     # It does not listen for ever where nothing is published any more.
@@ -320,7 +325,7 @@ def test_a_subscriber_hears_copies_at_their_sites_and_each_event_once(sites: Sit
     hints = Hints(rates={"A": 2.0}, selectivity=0.5)
     quality = QualityOfService(distribution="max-reliability", hints=hints)
     subscription = client.subscribe("[A] ; [B]", quality=quality)
-    entry = client._presence.directory.subscriptions[subscription.id]
+    entry = client._session.entries.subscriptions[subscription.id]
     assert (entry.distribution, entry.hints) == ("max-reliability", hints)
 
     def hosts() -> DetectorEntry:
@@ -386,7 +391,7 @@ def test_who_knows_its_own_server_alone_finds_the_directory(sites: Sites, eventu
     # Nothing is left of the first look.
     with Client(sites.urls["north"], name=f"{sites.root}-other", root=sites.root, home="") as stubborn:
         assert stubborn.home == ""
-        assert stubborn._presence.directory.clients.keys() == {stubborn.name}
+        assert stubborn._session.entries.clients.keys() == {stubborn.name}
 
 
 def test_a_pointer_to_a_server_that_is_away_is_named(sites: Sites) -> None:
@@ -397,11 +402,54 @@ def test_a_pointer_to_a_server_that_is_away_is_named(sites: Sites) -> None:
         Client(sites.urls["north"], root=sites.root).start(2.0)
 
 
-def test_the_asyncio_client_has_a_home_too(sites: Sites) -> None:
-    import asyncio
+def test_asyncio_client_follows_the_pointer_and_is_at_home_where_it_was_sent(
+    sites: Sites, eventually: Eventually
+) -> None:
+    sites.node("north")
+    topic, seen = pointer_topic(root=sites.root), []
+    sites.bus("north").subscribe(topic, lambda _, payload, retain: seen.append(payload), qos=1)
+    eventually(lambda: bool(seen))
 
-    async def run() -> str:
-        async with AsyncClient(sites.urls["directory"], home=sites.urls["north"], root=sites.root) as client:
-            return client.client.home
+    async def run() -> list[int]:
+        async with AsyncClient(sites.urls["north"], name=f"{sites.root}-lost", root=sites.root) as client:
+            assert client.home == sites.name("north")
+            await client.wait_for_nodes(1)
+            await client.register(A)
+            source = await client.source("s", ["A"], watermark=0)
+            # The events come over another bus than the directory; that one alone is paused.
+            subscription = await client.subscribe("[A]", quality=QualityOfService(queue=1, patience=10.0))
+            await source.publish(*(source.create("A", each, k=1) for each in (1, 2, 3)), watermark=3)
+            buses = client._driver.connections
+            while not client._driver._paused[buses.to(client.home)]:
+                await asyncio.sleep(0.005)
+            assert not client._driver._paused[buses.main]
+            await client.unregister("A")
+            return [event.hi for _ in range(3) if (event := await subscription.get(10.0)) is not None]
 
-    assert asyncio.run(run()) == sites.name("north")
+    assert asyncio.run(run(), debug=True) == [1, 2, 3]
+    # The end of the source is published behind its events, although their server is another.
+    with Client(sites.urls["directory"], root=sites.root) as client:
+        assert not client._session.entries.sources
+        assert client._session.entries.clients.keys() == {client.name}
+
+
+def test_asyncio_client_raises_the_reason_where_a_server_is_away(sites: Sites) -> None:
+    async def run() -> None:
+        for url, home in (("mqtt://127.0.0.1:9", None), (sites.urls["directory"], "mqtt://127.0.0.1:9")):
+            with pytest.raises(BusError, match=r"127.0.0.1:9"):
+                await AsyncClient(url, home=home, root=sites.root).start(2.0)
+        starting = asyncio.create_task(AsyncClient(sites.urls["directory"], root=sites.root).start())
+        await asyncio.sleep(0)
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        stopped = AsyncClient(sites.urls["directory"], root=sites.root)
+        async with stopped:
+            pass
+        with pytest.raises(BusError, match="the client is not running"):
+            await stopped.register(A)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(run())
+    with Client(sites.urls["directory"], root=sites.root) as client:
+        assert client._session.entries.clients.keys() == {client.name}

@@ -22,7 +22,7 @@ from distced.middleware.client.client import Client
 from distced.middleware.model.event_types import event_type
 from distced.policies.topology.topology_file import parse_topology
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.mqtt, pytest.mark.spawn]
 
 TOPOLOGY = """
 [sites.floor-1]
@@ -99,7 +99,7 @@ def test_a_broker_publishes_the_topology_and_takes_its_seat(
         assert third["homes"] == {"cellar": ""}
         seats = {name: (entry.home, entry.capacity) for name, entry in client.nodes.items()}
         assert seats == {"attic": (site, 20.0), "shed": (site, 5.0), "cellar": ("", 0.0)}
-        text = client._presence.directory.topologies["overlay"].text
+        text = client._session.entries.topologies["overlay"].text
         assert "secret" not in text
         published = parse_topology(text)
         assert published.site_of_home(site).name == "floor-2"

@@ -24,7 +24,7 @@ from distced.middleware.client.client import Client
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.timestamps import MILLISECOND
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.mqtt, pytest.mark.spawn]
 
 PLAIN = """
 [[rule]]
@@ -153,6 +153,7 @@ def retained(url: str, wanted: str = "ced/d/#") -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_a_broker_a_bridge_and_both_ends_find_a_composite_event(
     distced: Callable[..., Verb], tmp_path: Path, make_bus: Callable[..., Bus]
 ) -> None:
@@ -224,6 +225,7 @@ def test_an_end_leaves_a_clean_directory(
     assert retained(url) == {"ced/d/type/Temperature"}
 
 
+@pytest.mark.slow
 def test_a_next_life_comes_after_a_sudden_death(
     distced: Callable[..., Verb], start_mosquitto: Callable[..., Server], tmp_path: Path, make_bus: Callable[..., Bus]
 ) -> None:
@@ -246,6 +248,7 @@ def test_a_next_life_comes_after_a_sudden_death(
     assert again.terminate() == 0
 
 
+@pytest.mark.slow
 def test_a_server_that_is_not_there_is_told_of(distced: Callable[..., Verb], tmp_path: Path) -> None:
     recording = tmp_path / "a.jsonl"
     recording.write_text('{"type": "A", "time": 1}\n')

@@ -11,6 +11,7 @@ pytest.importorskip("numba", reason="the columnar engine needs the extra distced
 from tests.support.columnar_engine import differences
 
 
+@pytest.mark.slow
 @given(st.integers(min_value=0, max_value=2**32))
 @settings(phases=(Phase.explicit, Phase.reuse, Phase.generate))
 def test_both_engines_find_the_same(seed: int) -> None:

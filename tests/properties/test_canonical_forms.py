@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from distced.detectors.automata.builder import build
 from distced.detectors.canonical.form import canonical_form, canonical_id
 from distced.detectors.compiler import Compiled
 from distced.detectors.language.parser import parse_publication
@@ -87,6 +87,7 @@ def test_it_is_its_own_canonical_form_and_reads_back(seed: int) -> None:
         assert parse_publication(format_publication(form.publication)) == form.publication, form.text
 
 
+@pytest.mark.slow
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER)
 def test_any_stands_for_the_same(seed: int) -> None:
@@ -100,6 +101,7 @@ def test_any_stands_for_the_same(seed: int) -> None:
             assert again.names() == made.names(), format_publication(publication)
 
 
+@pytest.mark.slow
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER)
 def test_it_detects_the_same(seed: int) -> None:
@@ -115,6 +117,7 @@ def test_it_detects_the_same(seed: int) -> None:
             _hold_alike_to_the_oracle(publication, events, epochs)
 
 
+@pytest.mark.slow
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER)
 def test_other_ways_to_write_it_have_the_same_form(seed: int) -> None:
@@ -132,6 +135,7 @@ def test_other_ways_to_write_it_have_the_same_form(seed: int) -> None:
             assert by_engine(pattern, events) == by_engine(compiled(publication), events), format_publication(other)
 
 
+@pytest.mark.slow
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER)
 def test_a_part_has_the_form_it_has_in_its_place(seed: int) -> None:
@@ -178,7 +182,8 @@ def _both(
         return None
     form = canonical_form(publication).publication
     # Not checked: in canonical form it may show that an atom can never match, and such atoms the check refuses.
-    canonical = replace(given, publication=form, automaton=build(form, epochs=epochs))
+    known = canonical_form(form, epochs=epochs)
+    canonical = replace(given, publication=form, plain=form, cut=form, known_form=known)
     assert given.automaton.canonical_id == canonical.automaton.canonical_id
     assert canonical_id(publication, epochs=epochs) == given.automaton.canonical_id
     return by_engine(given, events), by_engine(canonical, events)

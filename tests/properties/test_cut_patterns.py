@@ -18,8 +18,8 @@ from distced.detectors.canonical.form import canonical_form
 from distced.detectors.compiler import Compiled
 from distced.detectors.cutting.candidates import CONDITIONS, Candidate, candidates
 from distced.detectors.cutting.catalogue import Catalogue
-from distced.detectors.cutting.cover import for_reuse
-from distced.detectors.cutting.graph import Choice, cut
+from distced.detectors.cutting.graph import ChosenCut, cut
+from distced.detectors.cutting.reuse import for_reuse
 from distced.detectors.language.parser import parse_publication
 from distced.middleware.model.errors import PatternError
 from distced.middleware.patterns.tree import (
@@ -57,12 +57,14 @@ def _try(seed: int, features: frozenset[str], *, most: int, span: int = 10, shar
             tried += 1
 
 
+@pytest.mark.slow
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER)
 def test_everything(seed: int) -> None:
     _try(seed, FEATURES, most=7)
 
 
+@pytest.mark.slow
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER, max_examples=settings().max_examples // 2)
 def test_everything_where_much_ties(seed: int) -> None:
@@ -123,6 +125,7 @@ def _is_pattern(publication: Publication) -> bool:
     return True
 
 
+@pytest.mark.slow
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER, max_examples=settings().max_examples // 2)
 def test_several_patterns_share_their_detectors(seed: int) -> None:
@@ -134,6 +137,7 @@ def test_several_patterns_share_their_detectors(seed: int) -> None:
         assert in_parts(graph, events, random.randrange(2**32)) == whole(every, events), told(graph)
 
 
+@pytest.mark.slow
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER, max_examples=settings().max_examples // 2)
 def test_what_is_there_is_reused(seed: int) -> None:
@@ -168,6 +172,7 @@ def _every_cut(size: int) -> Iterator[tuple[Compiled, Candidate]]:
                     yield compiled(publication), candidate
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [3, 4])
 def test_every_cut_of_every_small_pattern(size: int, at_length: bool) -> None:
     """In a long run all cuts of all patterns of three nodes on all inputs of up to three events, and many of four."""
@@ -176,7 +181,7 @@ def test_every_cut_of_every_small_pattern(size: int, at_length: bool) -> None:
     random = Random(size)
     every = [*inputs(1), *inputs(2), *inputs(3)]
     for pattern, candidate in _every_cut(size):
-        chosen_once = iter([[Choice(candidate)]])
+        chosen_once = iter([[ChosenCut(candidate)]])
         graph = cut([pattern], lambda _, __, chosen_once=chosen_once: next(chosen_once, []))
         assert len(graph.plans) == 2
         for events in every if at_length and size == 3 else random.sample(every, 30):

@@ -26,18 +26,21 @@ def _try(seed: int, features: frozenset[str], *, epochs: bool, most: int, span: 
         assert_alike(publication, events, epochs=epochs)
 
 
+@pytest.mark.slow
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER)
 def test_everything_in_order(seed: int) -> None:
     _try(seed, FEATURES, epochs=False, most=6)
 
 
+@pytest.mark.slow
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER)
 def test_everything_by_epochs(seed: int) -> None:
     _try(seed, FEATURES, epochs=True, most=6, span=5)
 
 
+@pytest.mark.slow
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER)
 def test_everything_where_much_ties(seed: int) -> None:

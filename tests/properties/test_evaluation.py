@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -116,12 +117,14 @@ KIND_EVENTS = events(of_kind=True)
 COUNTED = st.tuples(VALUES, VALUES)
 
 
+@pytest.mark.slow
 @given(EXPRESSIONS, ANY_EVENTS, st.tuples(st.one_of(st.none(), ANY_EVENTS), st.one_of(st.none(), ANY_EVENTS)), COUNTED)
 @settings(max_examples=settings().max_examples * 5)
 def test_expressions_where_no_kinds_are_known(expression: Any, event: Event, bindings: Any, registers: Any) -> None:
     _check(expression, Scope(VARIABLES, REGISTERS), event, bindings, registers)
 
 
+@pytest.mark.slow
 @given(
     EXPRESSIONS, KIND_EVENTS, st.tuples(st.one_of(st.none(), KIND_EVENTS), st.one_of(st.none(), KIND_EVENTS)), COUNTED
 )
@@ -169,6 +172,7 @@ def _holds(described: DescribableSet, event: Event) -> bool:
     raise TypeError(described)
 
 
+@pytest.mark.slow
 @given(SETS)
 @settings(max_examples=settings().max_examples * 5)
 def test_an_event_is_in_a_set_if_the_condition_of_its_type_holds(described: Any) -> None:

@@ -13,6 +13,8 @@ from functools import cache
 from itertools import combinations_with_replacement, product
 from random import Random
 
+import pytest
+
 from distced.detectors.canonical.form import canonical_id
 from distced.middleware.model.events import Event
 from distced.middleware.patterns.tree import (
@@ -116,6 +118,7 @@ def test_patterns_of_one_and_two_nodes() -> None:
     assert _hold(2, tried) > 10
 
 
+@pytest.mark.slow
 def test_patterns_of_three_nodes(at_length: bool) -> None:
     tried = [events for length in range(5 if at_length else 3) for events in inputs(length)]
     if not at_length:
@@ -123,11 +126,13 @@ def test_patterns_of_three_nodes(at_length: bool) -> None:
     assert _hold(3, tried) > 100
 
 
+@pytest.mark.slow
 def test_patterns_of_four_nodes(at_length: bool) -> None:
     tried = [*inputs(2), *inputs(3)] if at_length else inputs(2)[::9]
     assert _hold(4, tried) > 1000
 
 
+@pytest.mark.slow
 def test_patterns_of_five_nodes(at_length: bool) -> None:
     """A sample: all inputs of three events for some patterns in the long run, a few for fewer in the short one."""
     random = Random(5)

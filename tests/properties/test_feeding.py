@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -33,6 +34,7 @@ def _made(seed: int) -> list[tuple[Compiled, list[Event], Random]]:
     return made
 
 
+@pytest.mark.slow
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER)
 def test_one_by_one_with_time_passing(seed: int) -> None:
@@ -68,6 +70,7 @@ def test_what_is_found_is_found_in_time(seed: int) -> None:
             assert composites(found) == [each for each in whole if each.hi <= instant], (pattern.text, instant)
 
 
+@pytest.mark.slow
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER)
 def test_events_that_come_twice_count_once(seed: int) -> None:
@@ -90,6 +93,7 @@ def test_of_ids_only_the_order_counts(seed: int) -> None:
         assert sorted(told) == by_engine(pattern, events), (pattern.text, events)
 
 
+@pytest.mark.slow
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER)
 def test_patterns_beside_one_another_find_what_each_finds_alone(seed: int) -> None:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -194,6 +195,7 @@ SEEDS = st.integers(min_value=0, max_value=2**32)
 ONE_AFTER_THE_OTHER = (Phase.explicit, Phase.reuse, Phase.generate)
 
 
+@pytest.mark.slow
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER)
 def test_made_patterns_read_back_and_keep_their_id(seed: int) -> None:
@@ -273,6 +275,7 @@ def _damaged(random: Random, text: str) -> str:
             return text[:start] + text[start:end][::-1] + text[end:]
 
 
+@pytest.mark.slow
 @given(PATTERNS)
 def test_what_is_not_too_deep_reads_back(pattern: Any) -> None:
     """Whatever the limits let through can be printed and read again, also deep inside others."""

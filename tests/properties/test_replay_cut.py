@@ -11,8 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 from distced.middleware.history import layout
-from distced.simulations.replay import sub_patterns as parts
-from distced.simulations.replay import tasks
+from distced.simulations.replay import sub_patterns, tasks
 from tests.conftest import runs_long
 from tests.support.replay_runs import disk_differs, replay_differs
 
@@ -28,10 +27,11 @@ def test_replay_is_a_run(request: pytest.FixtureRequest) -> None:
     assert min(ways[each] for each in "wtk") > 5
 
 
+@pytest.mark.slow
 def test_replay_through_files_is_a_run(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (layout, parts):
+    for module in (layout, sub_patterns):
         monkeypatch.setattr(module, "DAY", 16)
     long = runs_long(request.config)
     found, ways = 0, Counter[str]()

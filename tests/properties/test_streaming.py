@@ -106,6 +106,7 @@ def pairs(constituents: tuple[tuple[str, int], ...]) -> str:
     return "[" + ",".join(f'["{source}",{seq}]' for source, seq in constituents) + "]"
 
 
+@pytest.mark.slow
 @given(st.integers(min_value=0, max_value=2**32))
 @settings(phases=(Phase.explicit, Phase.reuse, Phase.generate))
 def test_a_stream_finds_what_a_run_finds(seed: int) -> None:

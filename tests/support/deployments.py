@@ -12,7 +12,7 @@ from distced.detectors.cutting.catalogue import Catalogue
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.wire.directory import Entries
 from distced.middleware.wire.directory_entries import Hints, NodeEntry, SourceEntry
-from distced.policies.distribution.choose.alternatives import ways
+from distced.policies.distribution.choose.alternatives import alternatives
 from distced.policies.distribution.choose.place_all import catalogue_of, place
 from distced.policies.distribution.choose.suggest import Request
 from distced.policies.distribution.policy import NAMED, Policy
@@ -83,7 +83,9 @@ def request_for(
     """The request for a pattern, with the ways to detect it."""
     hints = hints or Hints()
     known = catalogue_of(situation, TypeRegistry(open=True)) if catalogue is None else catalogue
-    graphs = ways(compile_pattern(pattern), policy, known, situation=situation, subscribers=subscribers, hints=hints)
+    graphs = alternatives(
+        compile_pattern(pattern), policy, known, situation=situation, subscribers=subscribers, hints=hints
+    )
     return Request(graphs[0].roots[0], tuple(graphs), tuple(subscribers), hints)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from distced.detectors.runtime.engine_choice import Figures
+from distced.detectors.runtime.engine_choice import EngineLoad
 from distced.detectors.runtime.engine_switch import Engines
 from distced.detectors.runtime.engines import EngineName
 
@@ -42,7 +42,7 @@ class ByChance:
 
     random: Random
 
-    def told(self, calls: int, events: int, found: int, now: int, figures: Figures) -> EngineName:
+    def choose(self, calls: int, events: int, found: int, now: int, load: EngineLoad) -> EngineName:
         return self.random.choice(("stepwise", "columnar"))
 
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from distced.detectors.language.inlining import rebuild
 from distced.detectors.language.names import all_registers, all_variables, referenced
+from distced.middleware.patterns.rewriting import rebuild
 from distced.middleware.patterns.tree import (
     Alternation,
     Atom,

@@ -14,7 +14,7 @@ from typing import Any
 
 from distced.detectors.automata.due import due_instant
 from distced.detectors.canonical.form import canonical_id
-from distced.detectors.language.names import all_registers, all_variables, referenced, sets_of
+from distced.detectors.language.names import all_registers, all_variables, referenced
 from distced.middleware.model.events import COMPOSITE, PRIMITIVE, TIME, composite_digest
 from distced.middleware.patterns.tree import (
     Alternation,
@@ -33,6 +33,7 @@ from distced.middleware.patterns.tree import (
     Timing,
     Window,
     children,
+    sets_of,
     walk,
 )
 from distced.middleware.sets import values

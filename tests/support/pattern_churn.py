@@ -9,17 +9,17 @@ from typing import Any
 from unittest.mock import patch
 
 from distced.detectors.automata.automaton import Automaton
-from distced.detectors.columnar import state as memory
-from distced.detectors.columnar import word_offsets as layout
+from distced.detectors.columnar import state as engine_state
+from distced.detectors.columnar import word_offsets
 from distced.detectors.columnar.batch.columns import Batch
 from distced.detectors.columnar.batch.merging import together_by_instant
 from distced.detectors.columnar.handover import hand_over, take_over
-from distced.detectors.columnar.kernel import compaction as keeping
-from distced.detectors.columnar.looping import Loop
-from distced.detectors.columnar.program.free_list import Stretches
+from distced.detectors.columnar.loop import Loop
+from distced.detectors.columnar.program.free_list import FreeList
 from distced.detectors.columnar.program.program import Assembler
-from distced.detectors.columnar.program.record_space import Freeing
+from distced.detectors.columnar.program.record_space import RecordRelease
 from distced.detectors.columnar.program.units import supports
+from distced.detectors.columnar.results import store
 from distced.detectors.compiler import Compiled, compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import PatternError
@@ -61,7 +61,7 @@ OTHERS = (
 )
 
 
-class PoisonedStretches(Stretches):
+class PoisonedStretches(FreeList):
     """Spoils what is given back."""
 
     records: Any = None
@@ -88,7 +88,7 @@ def come_and_go(seed: int, *, most: int = 12, steps: int = 25, spoil: bool = Fal
     random = Random(f"come and go {seed}")
     # With little room at first the loop stops for want of it in the middle of everything.
     few, first = random.choice((0, 0, 2, 10)), (4, 64)[seed % 2]
-    with patch.object(keeping, "LEAST_LEFT", few), patch.object(memory, "FIRST", first):
+    with patch.object(store, "LEAST_LEFT", few), patch.object(engine_state, "FIRST", first):
         return _Traffic(random, most, spoil=spoil).run(steps, checked)
 
 
@@ -287,46 +287,46 @@ class _Noted:
 
 def check(assembler: Assembler) -> None:
     """Take all apart without freeing it: there is no word that two records have, and none that is lost."""
-    placed, beginnings = assembler.records, assembler.beginnings
+    placed, beginnings = assembler.records, assembler.start_index
     memory = placed.memory
     room, wides, constants, whens = _Noted(), _Counted(), _Counted(), list[int]()
-    freeing = Freeing(memory, room, wides, constants, whens)  # type: ignore[arg-type]
+    release = RecordRelease(memory, room, wides, constants, whens)  # type: ignore[arg-type]
     constants.counts[placed.nothing] += 1
     records = set[int]()
     states = {state: node.rooms for state, node in assembler.nodes.items()}
     for node in assembler.nodes.values():
         for visit in node.visits.values():
-            moves = memory[visit + layout.V_MOVES]
-            assert memory[visit + layout.V_NEED] == memory[moves] <= len(node.patterns)
+            moves = memory[visit + word_offsets.V_MOVES]
+            assert memory[visit + word_offsets.V_NEED] == memory[moves] <= len(node.patterns)
     for unit in assembler.units.values():
         records.add(unit.address)
-        freeing.code(int(memory[unit.address + layout.U_FILTER]))
+        release.code(int(memory[unit.address + word_offsets.U_FILTER]))
         states |= {state: {} for state in unit.states if state and state not in states}
     records |= {node.maker for node in assembler.nodes.values()}
     for state, rooms in states.items():
-        freeing.visits(state, rooms)
-        value = int(memory[state + layout.S_VALUE])
+        release.visits(state, rooms)
+        value = int(memory[state + word_offsets.S_VALUE])
         if value >= 0 and value != placed.nothing:
             constants.release(value)
     for begun in beginnings.begun.values():
         for visit in {each.visit for each in begun}:
-            freeing.visit(visit)
-    for known in assembler.interests.types.values():
+            release.visit(visit)
+    for known in assembler.type_index.types.values():
         for width, address in zip((2, 3), known.lists, strict=True):
             if address:
                 room.give(address, 1 + width * int(memory[address]))
     for left in (*assembler._left, *assembler._swept):
         assert not records & set(left.units) and not states.keys() & set(left.states)
-        freeing.left(left)
+        release.left(left)
     for state in states:
-        timers = int(memory[state + layout.S_TIMERS])
+        timers = int(memory[state + word_offsets.S_TIMERS])
         if timers:
             room.give(timers - 1, 1 + int(memory[timers - 1]))
-        room.give(state, layout.STATE)
+        room.give(state, word_offsets.STATE)
     for record in records:
-        room.give(record, layout.UNIT)
-        if memory[record + layout.U_WINDOW] >= 0:
-            wides.release(int(memory[record + layout.U_WINDOW]))
+        room.give(record, word_offsets.UNIT)
+        if memory[record + word_offsets.U_WINDOW] >= 0:
+            wides.release(int(memory[record + word_offsets.U_WINDOW]))
     at = 1
     for start, length in sorted([*room.given, *placed.room.free()]):
         assert start == at, "words that are used twice" if start < at else "words that are lost"
@@ -340,9 +340,9 @@ def check(assembler: Assembler) -> None:
 
 def _check_starts(assembler: Assembler) -> None:
     starts = assembler.starts
-    entries = [each for begun in assembler.beginnings.begun.values() for each in begun]
+    entries = [each for begun in assembler.start_index.begun.values() for each in begun]
     assert starts.count == len(entries) == len(starts._places)
-    rows = starts.lookup[starts.lookup[:, layout.I_NAME] != 0].tolist()
+    rows = starts.lookup[starts.lookup[:, word_offsets.I_NAME] != 0].tolist()
     assert starts.names == len(rows)
     placed = {tuple(row[:3]): row for row in rows}
     for each in entries:
@@ -351,7 +351,7 @@ def _check_starts(assembler: Assembler) -> None:
         assert place < length
         assert starts.entries[offset + place, :2].tolist() == [each.visit, each.move]
     at = 0
-    spans = [(row[layout.I_OFFSET], row[layout.I_CAPACITY]) for row in rows if row[layout.I_CAPACITY]]
+    spans = [(row[word_offsets.I_OFFSET], row[word_offsets.I_CAPACITY]) for row in rows if row[word_offsets.I_CAPACITY]]
     for start, length in sorted([*spans, *starts.room.free()]):
         assert start == at
         at = start + length

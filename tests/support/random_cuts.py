@@ -15,7 +15,7 @@ from distced.middleware.model.errors import PatternError
 from distced.middleware.model.events import CompositeEvent, Event, EventId
 from distced.middleware.patterns.tree import Publication
 from distced.policies.cut_cases import spread
-from distced.policies.local_runner import Host, LocalRunner, Message
+from distced.policies.local_runner import LocalHost, LocalMessage, LocalRunner
 from tests.support.comparison import Composite, as_case, compiled, composites
 from tests.support.shrinking import shrink
 
@@ -40,7 +40,7 @@ def whole(patterns: Sequence[Compiled], events: Sequence[Event]) -> dict[str, Ou
 class RestlessRunner(LocalRunner):
     """Puts detectors away now and then, and goes on with fresh ones from their snapshots."""
 
-    def _deliver(self, host: Host, message: Message) -> None:
+    def _deliver(self, host: LocalHost, message: LocalMessage) -> None:
         if self.random.random() < 0.2:
             state = host.detector.snapshot()
             host.detector = self.detector(host.plan)

@@ -16,8 +16,8 @@ from distced.policies.topology.random_topology import RANDOM_KINDS, random_topol
 from distced.policies.topology.topology import Topology
 from distced.simulations.network.scenario.event_streams import streams_by_rates
 from distced.simulations.network.scenario.random_scenario import random_patterns
-from distced.simulations.placement.optimum.search_space import Asked, Space, space_of
-from distced.simulations.placement.problem import Instance, expected_figures
+from distced.simulations.placement.optimum.search_space import PatternRequest, SearchSpace, space_of
+from distced.simulations.placement.problem import PlacementProblem, expected_figures
 
 TYPES = tuple(event_type(name, {"k": "number", "v": "number"}) for name in "ABCDE")
 VALUES = {each.name: {"k": tuple(range(5)), "v": tuple(range(10))} for each in TYPES}
@@ -30,7 +30,7 @@ def kinds(name: str) -> Mapping[str, str] | None:
     return next((each.attributes for each in TYPES if each.name == name), None)
 
 
-def small_instance(seed: int, *, nodes: int = 3, patterns: int = 2, capacity: float | None = None) -> Instance:
+def small_instance(seed: int, *, nodes: int = 3, patterns: int = 2, capacity: float | None = None) -> PlacementProblem:
     """An instance that is small enough for all placements to be looked at."""
     random = Random(seed)
     topology = random_topology(
@@ -47,24 +47,24 @@ def small_instance(seed: int, *, nodes: int = 3, patterns: int = 2, capacity: fl
     return instance_of_texts(texts, topology, random)
 
 
-def instance_of_texts(texts: Sequence[str], topology: Topology, random: Random) -> Instance:
+def instance_of_texts(texts: Sequence[str], topology: Topology, random: Random) -> PlacementProblem:
     """An instance of patterns that somebody at random wants, with what policies expect of them."""
     space = space_of_texts(texts, topology, random)
-    return Instance(topology, space, expected_figures(topology, space), {})
+    return PlacementProblem(topology, space, expected_figures(topology, space), {})
 
 
-def space_of_texts(texts: Sequence[str], topology: Topology, random: Random) -> Space:
+def space_of_texts(texts: Sequence[str], topology: Topology, random: Random) -> SearchSpace:
     """What patterns may be made of that somebody at random wants."""
     subscribers = sorted(topology.subscribers)
     return space_of(
         [
-            Asked(f"q{number}", compile_pattern(text), (Place("subscriber", random.choice(subscribers)),))
+            PatternRequest(f"q{number}", compile_pattern(text), (Place("subscriber", random.choice(subscribers)),))
             for number, text in enumerate(texts, 1)
         ]
     )
 
 
-def all_placements(instance: Instance, hosts: int = 1) -> Iterator[dict[str, DetectorEntry]]:
+def all_placements(instance: PlacementProblem, hosts: int = 1) -> Iterator[dict[str, DetectorEntry]]:
     """Every way to cut the patterns, with every set of so many nodes for each detector that is needed."""
     space, nodes = instance.space, sorted(instance.topology.nodes)
     text = "max-reliability" if hosts > 1 else ""
@@ -78,7 +78,7 @@ def all_placements(instance: Instance, hosts: int = 1) -> Iterator[dict[str, Det
             yield instance.heard(entries)
 
 
-def _cuts(space: Space, waiting: list[str], chosen: dict[str, str]) -> Iterator[dict[str, str]]:
+def _cuts(space: SearchSpace, waiting: list[str], chosen: dict[str, str]) -> Iterator[dict[str, str]]:
     """A way for each detector that is needed."""
     if not waiting:
         yield chosen

@@ -14,15 +14,14 @@ from distced.detectors.batch_run.runner import Replay
 from distced.detectors.compiler import Compiled, types_read
 from distced.detectors.runtime.engines import EngineName
 from distced.middleware.event_files.arrow_form import table_of
-from distced.middleware.event_files.writer import Columns
+from distced.middleware.event_files.writer import TableColumns
 from distced.middleware.history import History, HistoryWriter
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import CompositeEvent, Event
-from distced.simulations.replay.column_names import columns_read, names_in
 from distced.simulations.replay.detection_task import detect
-from distced.simulations.replay.groups import groups_of, key_of_group
 from distced.simulations.replay.partitioning import slots_of
-from distced.simulations.replay.plan import Slice, Way
+from distced.simulations.replay.pattern_properties import columns_read, groups_of, key_of_group, names_in
+from distced.simulations.replay.plan import CutWay, Slice
 from distced.simulations.replay.reach import reach_of
 from distced.simulations.replay.replay import HistoryReplay
 from distced.simulations.replay.runners import Inline
@@ -95,7 +94,7 @@ def _tables(random: Random, events: Sequence[Event], group: Sequence[Compiled]) 
         random.shuffle(mine)
         cut = random.randrange(len(mine) + 1)
         for part in (mine[:cut], mine[cut:]):
-            columns = Columns(part)
+            columns = TableColumns(part)
             table = table_of(part, columns.kinds, columns.types)
             made.append(table.select(columns_read(names_in(group), table.schema.names)))
     random.shuffle(made)
@@ -173,7 +172,7 @@ def disk_differs(seed: int, folder: Path) -> tuple[int, str]:
     events = [_odd(random, each) for each in events] + _recorded(random, patterns, events)
     for part in range(3):
         HistoryWriter(folder / "h", "test").write(events[part::3])
-    way: Way | None = random.choice((None, "parts", "parts", "key", "time"))
+    way: CutWay | None = random.choice((None, "parts", "parts", "key", "time"))
     least = random.choice((1, 5, 100))
     cores = random.randint(1, 3)
     until = random.choice((None, max(each.hi for each in events) - 3))
