@@ -4,15 +4,24 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint types layers properties bench clean mosquitto java
+JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
+
+.PHONY: demo test quick lint types contracts kernel docs properties bench clean mosquitto graphviz java
 
 ## make demo: a server, three broker nodes, the Active Office, and composite events on the screen
-demo: $(VENV)/.demo mosquitto
+demo: $(VENV)/.demo mosquitto graphviz
 	$(BIN)/distced demo $(DEMO)
 
-## make test: lint, types, layers, and all tests but the long ones
-test: lint types layers mosquitto java
-	$(BIN)/pytest
+## make test: lint, types, contracts, and all tests but the long ones, in parallel
+test: $(VENV)/.dev mosquitto graphviz java
+	$(MAKE) --no-print-directory -j2 lint types contracts kernel docs
+	$(BIN)/pytest -n $(JOBS) --dist loadgroup
+
+## make quick: lint, types, contracts, the conformance cases on both engines, and the pure core, in about a minute
+quick: $(VENV)/.dev
+	$(MAKE) --no-print-directory -j2 lint types contracts
+	$(BIN)/pytest -n $(JOBS) --dist loadgroup --hypothesis-profile quick -m 'not (mqtt or ray or spark or spawn or slow)' \
+	  tests/conformance tests/middleware tests/detectors tests/policies tests/brokers
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -21,8 +30,16 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
-layers: $(VENV)/.dev
+contracts: $(VENV)/.dev
 	$(BIN)/lint-imports
+
+## make docs: the documentation site, in build/site
+docs: $(VENV)/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+# Functions of the columnar engine, compiled once for all processes of the tests.
+kernel: $(VENV)/.dev
+	$(BIN)/python -m distced.detectors.warm_start
 
 ## make properties: the long property and exhaustive runs
 properties: $(VENV)/.dev
@@ -52,11 +69,11 @@ $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: pyproject.toml | $(VENV)/bin/pip
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[broker,tables]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[broker,tables,draw]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/pip
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[broker,connect,place,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[broker,connect,place,draw,dev]'
 	@touch $@ $(VENV)/.demo
 
 # mosquitto is used where it is installed. It is installed where that can be done without asking; without it the
@@ -64,6 +81,12 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/bin/pip
 mosquitto:
 	@command -v mosquitto >/dev/null || test -x /usr/sbin/mosquitto || $(call debian,mosquitto) || \
 	  echo "mosquitto is not installed; the embedded server is used"
+
+# Graphviz draws automata, graphs of detectors and topologies. Without it they are drawn as DOT or Mermaid text, and the
+# tests that need it skip.
+graphviz:
+	@command -v dot >/dev/null || $(call debian,graphviz) || \
+	  echo "Graphviz is not installed; --format svg and --format png need it"
 
 # Spark runs on Java. Without it the tests that need Spark skip.
 java:

@@ -12,9 +12,7 @@ import itertools
 import sys
 import time
 
-from distced.middleware.client.client import Client
-from distced.middleware.client.quality import QualityOfService
-from distced.middleware.model.event_types import event_type
+from distced import Client, QualityOfService, event_type
 
 PATTERN = "[Motion as m] ; [Door where room == m.room] within 1min -> Entered(room = m.room)"
 
