@@ -107,7 +107,7 @@ class DetectorReport(msgspec.Struct, frozen=True):
         read_by: those that read its composite events by the name of their type.
         distribution: its distribution policy; empty where none is named.
         at: the home of its topic, which stays when it moves.
-        copies: nodes with replicas of it.
+        replicas: nodes with replicas of it.
         listening: who listens to its topic, by site.
         measured: what its node has seen it do of late; None where that has not been measured yet.
         expected: what it was expected to do when it was placed; None where that is not known, or measured by now.
@@ -131,7 +131,7 @@ class DetectorReport(msgspec.Struct, frozen=True):
     read_by: tuple[Related, ...]
     distribution: str
     at: At
-    copies: tuple[DetectorHost, ...]
+    replicas: tuple[DetectorHost, ...]
     listening: tuple[Listeners, ...]
     measured: Measured | None
     expected: Measured | None
@@ -139,7 +139,7 @@ class DetectorReport(msgspec.Struct, frozen=True):
     @property
     def hosts(self) -> list[str]:
         """Nodes that host it, replicas included."""
-        return [self.node, *(each.node for each in self.copies)]
+        return [self.node, *(each.node for each in self.replicas)]
 
     @property
     def for_clients(self) -> int:
@@ -225,7 +225,7 @@ def _reports(directory: Directory) -> dict[str, DetectorReport]:
             sites.at(entry.home),
             tuple(
                 DetectorHost(node, node in directory.nodes, sites.at(home))
-                for node, home in sorted(entry.copies.items())
+                for node, home in sorted(entry.replicas.items())
             ),
             tuple(Listeners(sites.at(home), count) for home, count in sorted(entry.readers.items()) if count),
             _measured(directory, name, entry.node),
@@ -335,8 +335,8 @@ def _facts(detector: DetectorReport) -> Iterator[tuple[str, Text]]:
     yield "detector", Text(detector.id, "bold cyan")
     yield "pattern", Text(detector.pattern)
     yield "node", _place(detector.node, detector.node_there)
-    if detector.copies:
-        yield "copies", Text(", ".join(_host(each) for each in detector.copies))
+    if detector.replicas:
+        yield "replicas", Text(", ".join(_host(each) for each in detector.replicas))
     if _has_sites(detector):
         yield "home", Text(str(detector.at))
     yield "policy", Text(detector.policy)
@@ -383,7 +383,7 @@ def does_text(does: Measured, *, measured: bool = True) -> str:
 
 def _has_sites(detector: DetectorReport) -> bool:
     """Whether the places of a detector and its listeners are worth showing: one has a home or site."""
-    every = [detector.at, *(each.at for each in detector.copies), *(each.at for each in detector.listening)]
+    every = [detector.at, *(each.at for each in detector.replicas), *(each.at for each in detector.listening)]
     return any(each.home or each.site for each in every)
 
 
@@ -465,8 +465,8 @@ def _described(detector: DetectorReport) -> RenderableType:
         said.append(f"publishes {detector.publishes}")
     said.append(f"serves {_served(detector)}")
     head = Text.assemble((detector.short, "bold cyan"), " on ", _place(detector.node, detector.node_there))
-    for copy in detector.copies:
-        head.append_text(Text.assemble(" and ", _place(copy.node, copy.there)))
+    for replica in detector.replicas:
+        head.append_text(Text.assemble(" and ", _place(replica.node, replica.there)))
     head.append(f", {', '.join(said)}", "dim")
     pattern = Text(detector.pattern)
     for each in (head, pattern):

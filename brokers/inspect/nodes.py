@@ -37,7 +37,7 @@ class NodeReport(msgspec.Struct, frozen=True):
         dead_letters: how many by reason; late events are among them.
         counts: all that it has counted, in its own words.
         at: its site.
-        copies: the ids of detectors of which it hosts a replica.
+        replicas: the ids of detectors of which it hosts a replica.
         load: instances touched a second; None where it has not said so yet.
         capacity: instances it can touch per second; None for unknown.
         latencies: how long a message takes to a server and back, halved, ns, by home.
@@ -55,7 +55,7 @@ class NodeReport(msgspec.Struct, frozen=True):
     dead_letters: dict[str, int]
     counts: dict[str, int]
     at: At
-    copies: tuple[str, ...]
+    replicas: tuple[str, ...]
     load: float | None
     capacity: float | None
     latencies: dict[str, int]
@@ -93,7 +93,7 @@ class Totals(msgspec.Struct, frozen=True):
     composite_events: int
     late: int
     dead_letters: int
-    copies: int
+    replicas: int
     load: float
 
 
@@ -115,11 +115,11 @@ class NodesReport(msgspec.Struct, frozen=True):
 
 def nodes_report(directory: Directory) -> NodesReport:
     """Report on all broker nodes."""
-    hosted, copies = defaultdict(list), defaultdict(list)
+    hosted, replicas = defaultdict(list), defaultdict(list)
     for name, entry in sorted(directory.detectors.items()):
         hosted[entry.node].append(name)
-        for node in entry.copies:
-            copies[node].append(name)
+        for node in entry.replicas:
+            replicas[node].append(name)
     reserved = {entry.reserved for entry in directory.nodes.values() if entry.reserved}
     short, sites = short_ids(directory.detectors.keys() | reserved), Sites(directory)
 
@@ -129,7 +129,7 @@ def nodes_report(directory: Directory) -> NodesReport:
 
     nodes = tuple(
         _report(
-            name, entry, directory.loads.get(name), tuple(hosted.get(name, ())), tuple(copies.get(name, ())),
+            name, entry, directory.loads.get(name), tuple(hosted.get(name, ())), tuple(replicas.get(name, ())),
             sites.at(entry.home), related(entry.reserved) if entry.reserved else None,
         )
         for name, entry in sorted(directory.nodes.items())
@@ -141,7 +141,7 @@ def nodes_report(directory: Directory) -> NodesReport:
         sum(each.composite_events for each in nodes),
         sum(each.late for each in nodes),
         sum(sum(each.dead_letters.values()) for each in nodes),
-        sum(len(each.copies) for each in nodes),
+        sum(len(each.replicas) for each in nodes),
         sum(each.load or 0.0 for each in nodes),
     )
     left_over = tuple(
@@ -155,7 +155,7 @@ def nodes_report(directory: Directory) -> NodesReport:
 
 
 def _report(
-    name: str, entry: NodeEntry, load: LoadEntry | None, detectors: tuple[str, ...], copies: tuple[str, ...], at: At,
+    name: str, entry: NodeEntry, load: LoadEntry | None, detectors: tuple[str, ...], replicas: tuple[str, ...], at: At,
     reserved: Related | None,
 ) -> NodeReport:  # fmt: skip
     counts = entry.counts
@@ -172,7 +172,7 @@ def _report(
         letters,
         dict(counts),
         at,
-        copies,
+        replicas,
         None if load is None else load.load,
         entry.capacity or None,
         {} if load is None else dict(load.latencies),
@@ -237,8 +237,8 @@ def _columns(report: NodesReport, now: int) -> Iterator[_Column]:
     if any(each.reserved for each in nodes):
         yield _Column("only for", [Text(each.reserved.short if each.reserved else "") for each in nodes], "", True)
     yield _numbers("detectors", [len(each.detectors) for each in nodes], totals.detectors)
-    if totals.copies:
-        yield _numbers("copies", [len(each.copies) for each in nodes], totals.copies)
+    if totals.replicas:
+        yield _numbers("replicas", [len(each.replicas) for each in nodes], totals.replicas)
     if any(each.load is not None for each in nodes):
         loads = ["" if each.load is None else f"{show_figure(each.load)}/s" for each in nodes]
         yield _Column("load", list(map(Text, loads)), f"{show_figure(totals.load)}/s")

@@ -39,7 +39,7 @@ class Announcements:
             tuple(hosted.parts),
             hosted.planned.exports,
             hosted.home,
-            dict(hosted.copies),
+            dict(hosted.replicas),
             self._distribution(hosted),
             self._readers(hosted),
             hosted.expected,
@@ -78,11 +78,11 @@ class Announcements:
     def _homes_for(self, name: str, hosted: HostedDetector) -> tuple[str, ...]:
         """Homes for a subscription: that of a replica near it, all where it wants several, or that of the primary."""
         served = hosted.subscriptions.get(name)
-        near = None if served is None else hosted.copies.get(served.near)
+        near = None if served is None else hosted.replicas.get(served.near)
         if near is not None:
             return (near,)
         several = self.policies.replicas(self.directory.subscriptions.get(name), hosted.detector.id) > 1
-        return tuple(sorted({hosted.home, *hosted.copies.values()})) if several else (hosted.home,)
+        return tuple(sorted({hosted.home, *hosted.replicas.values()})) if several else (hosted.home,)
 
     def answer(self, client: str, answer: Answer) -> Publish:
         """Message with an answer to a subscriber."""

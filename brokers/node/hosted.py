@@ -113,7 +113,7 @@ class HostedDetector:
         since: when it began here, ns; may be set back, so that its place is reconsidered at once.
         expected: what it was expected to do when it was placed here; None where that is not known.
         primary: whether it serves subscriptions; the others are replicas of it.
-        copies: of the primary: nodes with replicas, and the homes these publish at; empty otherwise.
+        replicas: of the primary: nodes with replicas, and the homes these publish at; empty otherwise.
         listed: of a replica: whether the directory has named it; before that its entry says nothing of it.
         idle_since: since when no subscription needs it, ns; None while one does.
     """
@@ -121,7 +121,6 @@ class HostedDetector:
     __slots__ = (
         "_happened",
         "constituents",
-        "copies",
         "detector",
         "engine",
         "expected",
@@ -141,6 +140,7 @@ class HostedDetector:
         "published_at",
         "reads",
         "records",
+        "replicas",
         "since",
         "streams",
         "subscriptions",
@@ -179,7 +179,7 @@ class HostedDetector:
         self.since = 0
         self.expected = expected
         self.primary = True
-        self.copies: dict[str, str] = {}
+        self.replicas: dict[str, str] = {}
         self.listed = False
         self.idle_since: int | None = None
 
@@ -218,7 +218,7 @@ class HostedDetector:
         served = self.subscriptions.setdefault(name, ServedSubscription())
         served.ready = False
         if near:
-            served.near, served.awaits = (near, "") if near in self.copies else ("", near)
+            served.near, served.awaits = (near, "") if near in self.replicas else ("", near)
         where = f", at the replica on {served.near or served.awaits}" if served.near or served.awaits else ""
         self._happened("subscription", name, f"served by {self.id}{where}")
         self._happened("detector", self.id, f"serves {name}")
@@ -325,12 +325,12 @@ class HostedDetector:
         self.upstream = upstream
         self.streams = {each: Streams(trusted.get(each, ())) for each in (*self.parts, *sorted(upstream))}
 
-    def arrived(self, state: DetectorState, known: Mapping[str, object], *, copy: bool) -> None:
+    def arrived(self, state: DetectorState, known: Mapping[str, object], *, replica: bool) -> None:
         """End its arrival: it is here, with its state, and runs.
 
         Args:
             known: the subscriptions of the directory; others have ended meanwhile.
-            copy: whether it is a replica, which serves no subscription.
+            replica: whether it is a replica, which serves no subscription.
         """
         self._become(_RUNNING)
         self.parts = dict.fromkeys(self.parts, True)
@@ -339,7 +339,7 @@ class HostedDetector:
             for name, ready in state.subscriptions.items()
             if name in known
         }
-        self.primary, self.copies = not copy, dict(state.copies)
+        self.primary, self.replicas = not replica, dict(state.replicas)
         self.published = None
         self.send_along(constituents=state.constituents, records=state.records)
 
@@ -400,7 +400,7 @@ class HostedDetector:
 
     def add_replica(self, node: str, home: str) -> list[str]:
         """Add the replica on a node; the subscriptions that waited for it, and now read it."""
-        self.copies[node] = home
+        self.replicas[node] = home
         waited = self.stop_waiting(node)
         for name in waited:
             self.subscriptions[name].near = node
@@ -416,22 +416,22 @@ class HostedDetector:
     def remove_replicas(self, nodes: Iterable[str]) -> list[str]:
         """Remove replicas that are lost or given up; the subscriptions that read them."""
         for node in nodes:
-            del self.copies[node]
-        listened = [name for name, each in self.subscriptions.items() if each.near and each.near not in self.copies]
+            del self.replicas[node]
+        listened = [name for name, each in self.subscriptions.items() if each.near and each.near not in self.replicas]
         for name in listened:
             self.subscriptions[name].near = ""
         return listened
 
-    def become_primary(self, copies: Mapping[str, str]) -> None:
+    def become_primary(self, replicas: Mapping[str, str]) -> None:
         """Serve subscriptions from now on, with these replicas elsewhere."""
-        self.primary, self.copies = True, dict(copies)
+        self.primary, self.replicas = True, dict(replicas)
         self._happened("detector", self.id, "primary")
 
     def become_replica(self) -> None:
         """Serve no subscription from now on; the directory names it as a replica."""
         if self.primary or not self.listed:
             self._happened("detector", self.id, "replica")
-        self.primary, self.copies, self.listed = False, {}, True
+        self.primary, self.replicas, self.listed = False, {}, True
         self.serve_none()
 
     # Invariants.
@@ -447,9 +447,9 @@ class HostedDetector:
             or self.streams.keys() >= self.upstream | self.parts.keys(),
             "streams of what it reads alone": self.streams.keys() <= self.upstream | self.parts.keys(),
             "inputs kept before it runs alone": not (self.running and self.kept),
-            "no subscription and no replica of a replica": self.primary or not (served or self.copies),
-            "subscriptions listen to replicas that are there": self.near_nodes() <= self.copies.keys(),
-            "subscriptions wait for replicas that are not": self.awaited_nodes().isdisjoint(self.copies),
+            "no subscription and no replica of a replica": self.primary or not (served or self.replicas),
+            "subscriptions listen to replicas that are there": self.near_nodes() <= self.replicas.keys(),
+            "subscriptions wait for replicas that are not": self.awaited_nodes().isdisjoint(self.replicas),
             "a subscription has a replica or waits for one": not any(
                 each.near and each.awaits for each in served.values()
             ),

@@ -144,16 +144,16 @@ class DetectorHosting:
         self.event_path.moving[planned.id] = hosted
         return hosted, [*self.subscribe_to_parts(hosted), *self.topic_filters.refilter()]
 
-    def arrived(self, hosted: HostedDetector, state: DetectorState, now: int, *, copy: bool) -> list[Effect]:
+    def arrived(self, hosted: HostedDetector, state: DetectorState, now: int, *, replica: bool) -> list[Effect]:
         """It is here, with its state: go on, with its subscriptions; a replica serves none."""
         identity = hosted.id
         del self.event_path.moving[identity]
         self.event_path.hosted[identity] = hosted
-        hosted.arrived(state, self.directory.subscriptions, copy=copy)
+        hosted.arrived(state, self.directory.subscriptions, replica=replica)
         self.by_subscription |= dict.fromkeys(hosted.subscriptions, identity)
-        effects: list[Effect] = [] if copy else [self.announcements.entry(hosted)]
+        effects: list[Effect] = [] if replica else [self.announcements.entry(hosted)]
         effects += [*self._catch_up(hosted, now), *self.topic_filters.refilter(), *self.event_path.begin(hosted, now)]
-        if copy or hosted.subscriptions or self._expected(identity):
+        if replica or hosted.subscriptions or self._expected(identity):
             return effects
         return [*effects, *self._destroyed(identity)]
 
@@ -369,7 +369,7 @@ class DetectorHosting:
         mine = self.event_path.hosted.get(identity)
         if mine is not None:
             effects += self._contested(mine, entry, now)
-        elif entry is not None and self.name in entry.copies and identity not in self.event_path.moving:
+        elif entry is not None and self.name in entry.replicas and identity not in self.event_path.moving:
             # Given up here while the primary was away.
             topic = administration_topic("node", entry.node, "lacking", identity, root=self.root)
             effects.append(Publish(topic, encode(Lacking(self.name))))
@@ -384,7 +384,7 @@ class DetectorHosting:
         if (
             before is None
             or entry is None
-            or (entry.node, entry.home, entry.copies) != (before.node, before.home, before.copies)
+            or (entry.node, entry.home, entry.replicas) != (before.node, before.home, before.replicas)
         ):
             effects += self.upstream.listen_elsewhere(now)
         return effects
@@ -427,9 +427,9 @@ class DetectorHosting:
         if entry.node == self.name:
             if hosted.primary:
                 return []
-            hosted.become_primary(entry.copies)
+            hosted.become_primary(entry.replicas)
             return [Note("info", "replica promoted", {"detector": hosted.id}), self.announcements.entry(hosted)]
-        if self.name in entry.copies:
+        if self.name in entry.replicas:
             if hosted.primary:
                 self.serve_none(hosted)
             hosted.become_replica()
@@ -437,13 +437,13 @@ class DetectorHosting:
         if not hosted.primary and not hosted.listed:
             # Said before the primary knew of this replica.
             return []
-        if not hosted.primary or entry.node in hosted.copies:
+        if not hosted.primary or entry.node in hosted.replicas:
             return self.drop(hosted, f"{entry.node} has it")
         return None
 
     def without_replicas(self, hosted: HostedDetector, nodes: Iterable[str]) -> list[Effect]:
         """Replicas are lost, or given up: their subscriptions are offered the homes that are left."""
-        gone = [node for node in nodes if node in hosted.copies]
+        gone = [node for node in nodes if node in hosted.replicas]
         if not gone:
             return []
         listened = hosted.remove_replicas(gone)
@@ -459,7 +459,7 @@ class DetectorHosting:
         news = hosted.send_along(
             constituents=any(entry.constituents for entry in entries), records=any(entry.records for entry in entries)
         )
-        return self.without_replicas(hosted, hosted.copies) if news else []
+        return self.without_replicas(hosted, hosted.replicas) if news else []
 
     def _leave_parts(self, hosted: HostedDetector) -> list[Effect]:
         names = [_part_subscription(hosted.detector.id, part, self.name) for part in hosted.parts]

@@ -257,7 +257,7 @@ class Node:
             effects += self._report_engines()
             if self._handshake.settled:
                 effects += [*self.migration.tick(now), *self.admission.tick(now), *self.hosting.tick(now)]
-                effects += self.replication.tick(now, self.migration.moving, self.migration.copy)
+                effects += self.replication.tick(now, self.migration.moving, self.migration.replicate)
                 effects += self.rebalancing.tick(now)
         return effects
 

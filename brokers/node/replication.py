@@ -1,7 +1,7 @@
 """Replication of a node's detectors: roles, and maintenance of the number of replicas.
 
 composite-event-framework-2004, "Distribution Policies": several detectors of one pattern for reliability, and detectors
-near their subscribers for latency. A replica has the state of the detector it was copied from
+near their subscribers for latency. A replica has the state of the detector it was replicated from
 (`brokers.node.migration`), so it finds the same, and ids make it harmless that both publish it. One node, the primary,
 serves the subscriptions of a detector and names the replicas in the directory. A replica publishes what it finds, at
 its own site, and serves no subscription; when the directory names its node as that of the detector it is the primary
@@ -46,7 +46,7 @@ class Replication:
 
     # Roles.
 
-    def copied(self, identity: str, node: str) -> list[Effect]:
+    def replicated(self, identity: str, node: str) -> list[Effect]:
         """A node has a replica: offer it to the subscriptions that wait for it, and to those that want several."""
         hosted = self.event_path.hosted.get(identity)
         if hosted is None or node not in self.directory.nodes:
@@ -57,19 +57,19 @@ class Replication:
         ]
         return [self.hosting.announcements.entry(hosted), *self.hosting.offer_again(hosted, [*waiting, *several])]
 
-    def not_copied(self, identity: str, node: str) -> list[Effect]:
+    def not_replicated(self, identity: str, node: str) -> list[Effect]:
         """There is no replica: offer the present topic to the subscriptions that wait for one."""
         hosted = self.event_path.hosted.get(identity)
         return [] if hosted is None else self.hosting.offer_again(hosted, hosted.stop_waiting(node))
 
     def hand_over(self, hosted: HostedDetector, node: str) -> list[Effect]:
         """The directory names the node of a replica as primary, and this one as replica."""
-        home = hosted.copies[node]
+        home = hosted.replicas[node]
         entry = decode(self.hosting.announcements.entry(hosted).payload, DetectorEntry, where="")
-        copies = {**hosted.copies, self.name: hosted.home}
-        del copies[node]
+        replicas = {**hosted.replicas, self.name: hosted.home}
+        del replicas[node]
         note = Note("info", "detector handed over to a replica", {"detector": hosted.id, "node": node})
-        entry = replace(entry, node=node, home=home, copies=copies)
+        entry = replace(entry, node=node, home=home, replicas=replicas)
         return [note, self.hosting.announcements.publish(hosted.id, entry)]
 
     def lost(self, node: str) -> list[Effect]:
@@ -82,9 +82,9 @@ class Replication:
             entry = self.directory.detectors.get(identity)
             if entry is None or entry.node in self.directory.nodes:
                 continue
-            heirs = sorted(each for each in entry.copies if each in self.directory.nodes)
+            heirs = sorted(each for each in entry.replicas if each in self.directory.nodes)
             if heirs[:1] == [self.name]:
-                hosted.become_primary({each: entry.copies[each] for each in heirs[1:]})
+                hosted.become_primary({each: entry.replicas[each] for each in heirs[1:]})
                 note = Note("warning", "replica promoted", {"detector": identity, "lost": node})
                 effects += [note, self.hosting.announcements.entry(hosted)]
         return effects
@@ -94,7 +94,7 @@ class Replication:
         effects: list[Effect] = []
         for identity, hosted in self.event_path.hosted.items():
             if hosted.primary:
-                alive = sorted(node for node in hosted.copies if node in self.directory.nodes)
+                alive = sorted(node for node in hosted.replicas if node in self.directory.nodes)
                 gone = self.hosting.announcements.clear("detector", identity)
                 effects += self.hand_over(hosted, alive[0]) if alive else [gone]
         return effects
@@ -121,12 +121,12 @@ class Replication:
         wanted = max((self._wanted(each, identity) for each in hosted.subscriptions), default=1)
         awaited = min(hosted.awaited_nodes(), default="")
         if awaited:
-            if awaited in self.directory.nodes and awaited not in hosted.copies:
+            if awaited in self.directory.nodes and awaited not in hosted.replicas:
                 return replicate(identity, awaited, now)
-            return self.not_copied(identity, awaited)
-        if 1 + len(hosted.copies) < wanted:
-            missing = self.placement.reconsider(hosted, now, copies_only=True)
-            if missing is not None and missing.kind == "copy":
+            return self.not_replicated(identity, awaited)
+        if 1 + len(hosted.replicas) < wanted:
+            missing = self.placement.reconsider(hosted, now, replicas_only=True)
+            if missing is not None and missing.kind == "replicate":
                 self._lacking.discard(identity)
                 fields: dict[str, object] = {"detector": identity, "node": missing.node, "reason": missing.reason}
                 return [Note("info", "replica begun", fields), *replicate(identity, missing.node, now)]
@@ -135,15 +135,15 @@ class Replication:
                 fields = {
                     "detector": identity,
                     "wanted": wanted,
-                    "there": 1 + len(hosted.copies),
+                    "there": 1 + len(hosted.replicas),
                     "reason": "no node left",
                 }
                 return [Note("warning", "replica deferred", fields)]
             return []
         needed = hosted.near_nodes()
-        idle = sorted(node for node in hosted.copies if node not in needed)
+        idle = sorted(node for node in hosted.replicas if node not in needed)
         # One that is listened to for its nearness counts as well.
-        superfluous = idle[: max(0, 1 + len(hosted.copies) - max(wanted, 1 + len(needed)))]
+        superfluous = idle[: max(0, 1 + len(hosted.replicas) - max(wanted, 1 + len(needed)))]
         return self.hosting.without_replicas(hosted, superfluous)
 
     def _wanted(self, subscription: str, identity: str) -> int:

@@ -112,5 +112,5 @@ class TopicFilters:
         entry = self.directory.detectors.get(detector)
         if entry is None:
             return set()
-        hosts = {entry.node: entry.home, **entry.copies}
+        hosts = {entry.node: entry.home, **entry.replicas}
         return {home for node, home in hosts.items() if node in self.directory.nodes}

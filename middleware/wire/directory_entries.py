@@ -223,7 +223,7 @@ class DetectorEntry(msgspec.Struct, frozen=True):
         parts: the ids of the detectors it reads as parts of its pattern.
         exports: the variables and registers that its records hand on.
         home: the home server of its topic; empty for that of the directory. It stays when the detector moves.
-        copies: further nodes that host the same detector in the same state, and the home servers they publish at.
+        replicas: further nodes that host the same detector in the same state, and the home servers they publish at.
         distribution: its distribution policy.
         readers: how many connections listen to its topic, by the home of who listens.
         expected: what it was expected to do when it was placed, until that is measured.
@@ -239,7 +239,7 @@ class DetectorEntry(msgspec.Struct, frozen=True):
     parts: tuple[str, ...] = ()
     exports: tuple[str, ...] = ()
     home: str = ""
-    copies: dict[str, str] = {}
+    replicas: dict[str, str] = {}
     distribution: str = ""
     readers: dict[str, int] = {}
     expected: Measured | None = None

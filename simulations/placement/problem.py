@@ -84,7 +84,7 @@ class PlacementProblem:
             parts=plan.parts,
             exports=tuple(sorted(plan.exports)),
             home=home(nodes[0]),
-            copies={node: home(node) for node in nodes[1:]},
+            replicas={node: home(node) for node in nodes[1:]},
             distribution=distribution,
         )
 

@@ -317,4 +317,4 @@ def load_of_entry(entry: LoadEntry | None) -> float:
 
 def hosting(entry: DetectorEntry) -> dict[str, str]:
     """The nodes that host a detector, the primary first, and the home servers they publish at."""
-    return {entry.node: entry.home, **entry.copies}
+    return {entry.node: entry.home, **entry.replicas}
