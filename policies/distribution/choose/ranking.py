@@ -240,7 +240,7 @@ class Ranking:
             graph,
             root,
             request.hints,
-            records=request.records,
+            derivations=request.derivations,
             constituents=request.constituents,
             guaranteed=request.detection == "guaranteed",
             assumed=assumed,
@@ -253,7 +253,7 @@ class Ranking:
             if self.situation.hosts(part):
                 continue
             costs = CostEstimate.of_new(
-                self.situation, graph, part, self.request.hints, records=True, constituents=True, guaranteed=True
+                self.situation, graph, part, self.request.hints, derivations=True, constituents=True, guaranteed=True
             )
             # Beside those that were put somewhere before.
             costs.assumed = Assumed(loads=assumed.loads, reads=assumed.reads)
