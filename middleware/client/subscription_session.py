@@ -34,7 +34,7 @@ LINGER: Final = 10 * SECOND
 """How long a subscription listens where its detector has published before, ns."""
 
 READY_AGAIN: Final = SECOND, 32 * SECOND
-"""Least and greatest interval at which a client repeats that it is ready, until the detector is active, ns; doubled each
+"""Least and greatest interval at which a client repeats that it is ready until the detector is active, ns; doubled each
 time. The answer of the node may be lost with a server."""
 
 
