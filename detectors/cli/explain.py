@@ -8,11 +8,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
+import msgspec
 import typer
+from rich.console import RenderableType
 from rich.text import Text
 
 from distced.detectors.cli.pattern_options import (
@@ -28,18 +31,16 @@ from distced.detectors.cutting.cut_report import cuts_of
 from distced.detectors.cutting.decomposition import full, none
 from distced.detectors.cutting.graph import cut
 from distced.detectors.cutting.reuse import catalogue_of, plan_for_reuse
-from distced.detectors.drawing.automaton_diagram import automata_diagram
-from distced.detectors.drawing.automaton_text import pattern_as_text
-from distced.detectors.drawing.automaton_view import view_of
+from distced.detectors.drawing.automaton_drawing import automata_diagram, pattern_as_text
 from distced.detectors.drawing.cuts_text import cuts_as_text
-from distced.detectors.drawing.forms import drawn
-from distced.detectors.drawing.graph_diagram import graph_diagram
-from distced.detectors.drawing.graph_text import graph_as_text
-from distced.detectors.drawing.graph_view import GraphView, graph_view
-from distced.detectors.drawing.json_documents import graph_as_dict, pattern_as_dict
-from distced.detectors.drawing.wording import throttled_names
+from distced.detectors.drawing.diagram import drawn
+from distced.detectors.drawing.graph_drawing import graph_as_text, graph_diagram
+from distced.detectors.explain.automaton_view import view_of
+from distced.detectors.explain.graph_view import GraphView, graph_view
+from distced.detectors.explain.outline import outline
+from distced.detectors.language.derived import throttled_names
 from distced.detectors.pattern_files import Patterns, compile_source, read_source
-from distced.middleware.cli.output import PIPE_WIDTH, AsJson, output, print_json, show_notes
+from distced.middleware.cli.output import PIPE_WIDTH, AsJson, output, plain, print_json, show_notes
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
 
@@ -165,9 +166,17 @@ def _show_automata(patterns: Patterns, options: ExplainOptions) -> None:
     views = [(compiled, view_of(compiled, patterns.derived)) for compiled in patterns.compiled]
     match options.form:
         case "json":
-            write_json({"patterns": [pattern_as_dict(compiled, view) for compiled, view in views]}, options.out)
+            documents = [
+                {
+                    "text": compiled.text,
+                    "tree": msgspec.to_builtins(outline(compiled.publication.pattern)),
+                    "automaton": msgspec.to_builtins(view),
+                }
+                for compiled, view in views
+            ]
+            write_json({"patterns": documents}, options.out)
         case "text":
-            _write_text([list(pattern_as_text(compiled, view)) for compiled, view in views], options.out)
+            _write_blocks((pattern_as_text(compiled, view) for compiled, view in views), options.out)
         case form:
             write(drawn(automata_diagram([(compiled.text, view) for compiled, view in views]), form), options.out)
 
@@ -178,31 +187,35 @@ def _show_cuts(patterns: Patterns, options: ExplainOptions) -> None:
         write_json({"patterns": [each.as_dict() for each in found], "conditions": CONDITIONS}, options.out)
     else:
         width = _width(options.out)
-        _write_text([list(cuts_as_text(each, width, atoms=options.verbose)) for each in found], options.out)
+        _write_blocks((cuts_as_text(each, width, atoms=options.verbose) for each in found), options.out)
 
 
 def _show_graph(view: GraphView, options: ExplainOptions) -> None:
     match options.form:
         case "json":
-            write_json(graph_as_dict(view), options.out)
+            write_json(view.as_dict(), options.out)
         case "text":
-            _write_text([list(graph_as_text(view, _width(options.out)))], options.out)
+            write_text(graph_as_text(view, _width(options.out)), options.out)
         case form:
             write(drawn(graph_diagram(view), form), options.out)
 
 
-def _write_text(blocks: list[list[Text]], out: Path | None) -> None:
-    """Write lines of text, a block for each pattern, to the terminal or a file."""
-    lines: list[Text] = []
+def _write_blocks(blocks: Iterable[Iterable[RenderableType]], out: Path | None) -> None:
+    parts: list[RenderableType] = []
     for block in blocks:
-        lines += [Text(), Text("─" * 72, "dim"), Text()] if lines else []
-        lines += block
-    if out is not None:
-        write("".join(f"{line.plain}\n" for line in lines), out)
-        return
+        parts += [Text(), Text("─" * 72, "dim"), Text()] if parts else []
+        parts += block
+    write_text(parts, out)
+
+
+def write_text(parts: Iterable[RenderableType], out: Path | None) -> None:
+    """Write parts one below another, to the terminal or a file."""
     console = output()
-    for line in lines:
-        console.print(line)
+    if out is not None or not console.is_terminal:
+        write(plain(parts), out)
+        return
+    for part in parts:
+        console.print(part)
 
 
 def _width(out: Path | None) -> int:

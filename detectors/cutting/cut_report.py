@@ -16,12 +16,13 @@ from typing import Any, Final
 from distced.detectors.canonical.form import CanonicalForm
 from distced.detectors.compiler import Compiled
 from distced.detectors.cutting.candidates import Candidate, JointView, views
+from distced.detectors.language.derived import split_mark, without_marks
 from distced.detectors.language.names import all_registers, all_variables
 from distced.middleware.patterns.printer import format_pattern, format_publication
 from distced.middleware.patterns.rewriting import renamed, renamed_output, replace_sets
 from distced.middleware.patterns.tree import Atom, Pattern, Publication, Timing, When, walk
 from distced.middleware.sets.describable import DescribableSet, Difference, Filtered, Intersection, TypeSet, Union
-from distced.middleware.sets.expressions import Binary, Expression, Name, transform
+from distced.middleware.sets.expressions import TRUE
 
 MOST_PARTS: Final = 8
 """Maximum of parts of a joint for a listing of all its runs."""
@@ -187,39 +188,16 @@ def _timers(pattern: Pattern) -> dict[str, When]:
 def _named(described: DescribableSet, throttled: Mapping[str, str]) -> DescribableSet:
     match described:
         case Filtered(base=TypeSet(), condition=condition):
-            for mark, name in throttled.items():
-                if condition == Name(mark):
-                    return TypeSet(name)
-                rest = _without(condition, Name(mark))
-                if rest is not None:
-                    return Filtered(TypeSet(name), _words(rest, throttled))
-            return replace(described, condition=_words(condition, throttled))
+            split = split_mark(condition, throttled)
+            if split is not None:
+                name, rest = split
+                return TypeSet(name) if rest == TRUE else Filtered(TypeSet(name), rest)
+            return replace(described, condition=without_marks(condition, throttled))
         case Filtered(base=base, condition=condition):
-            return Filtered(_named(base, throttled), _words(condition, throttled))
+            return Filtered(_named(base, throttled), without_marks(condition, throttled))
         case Union(members=members):
             return replace(described, members=tuple(_named(each, throttled) for each in members))
         case Intersection(left=left, right=right) | Difference(left=left, right=right):
             return replace(described, left=_named(left, throttled), right=_named(right, throttled))
         case _:
             return described
-
-
-def _without(condition: Expression, conjunct: Expression) -> Expression | None:
-    """A conjunction without one of its members; None for a non-member."""
-    if not isinstance(condition, Binary) or condition.operator != "and":
-        return None
-    for one, other in ((condition.left, condition.right), (condition.right, condition.left)):
-        if one == conjunct:
-            return other
-    left = _without(condition.left, conjunct)
-    if left is not None:
-        return Binary("and", left, condition.right)
-    right = _without(condition.right, conjunct)
-    return None if right is None else Binary("and", condition.left, right)
-
-
-def _words(expression: Expression, throttled: Mapping[str, str]) -> Expression:
-    def named(node: Expression) -> Expression:
-        return Name(throttled.get(node.name, node.name)) if isinstance(node, Name) else node
-
-    return transform(expression, named)

@@ -1,1 +1,1 @@
-"""Views of patterns and their automata as text, SVG, DOT and JSON, all from one view (`view.py`)."""
+"""Diagrams and text for a terminal, from the views of `detectors.explain`."""

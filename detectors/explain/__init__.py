@@ -1,1 +1,1 @@
-"""Facts and pictures of a pattern: the output of `distced check` and `distced explain`."""
+"""Patterns, automata and detector graphs in words: the views that drawings show and `--json` prints."""

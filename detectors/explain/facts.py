@@ -8,7 +8,7 @@ from typing import Any
 
 from distced.detectors.automata.automaton import Automaton, AutomatonTimer
 from distced.detectors.compiler import Compiled
-from distced.detectors.drawing.wording import throttled_names
+from distced.detectors.language.derived import throttled_names
 from distced.middleware.patterns.printer import format_when
 
 

@@ -8,11 +8,13 @@ run before the automata, in the order of consumption, and marks the events that 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from distced.detectors.language.parser import parse_expression
 from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.model.timestamps import format_duration
 from distced.middleware.patterns.rewriting import replace_sets
 from distced.middleware.patterns.tree import Pattern
 from distced.middleware.sets.describable import (
@@ -24,7 +26,15 @@ from distced.middleware.sets.describable import (
     TypeSet,
     Union,
 )
-from distced.middleware.sets.expressions import TRUE, Expression, Name, conjunction, format_expression
+from distced.middleware.sets.expressions import (
+    TRUE,
+    Binary,
+    Expression,
+    Name,
+    conjunction,
+    format_expression,
+    transform,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,3 +99,46 @@ def _written_out(name: str, registry: TypeRegistry, throttlings: dict[str, Throt
 
 def _condition(described: DescribableSet) -> Expression:
     return conjunction(_condition(described.base), described.condition) if isinstance(described, Filtered) else TRUE
+
+
+def throttled_names(throttlings: Iterable[Throttling], derived: Mapping[str, str]) -> dict[str, str]:
+    """Names of throttled events by mark: the derived type's if known, else a description of the throttling."""
+    names = {}
+    for each in throttlings:
+        by = f" by ({', '.join(each.by)})" if each.by else ""
+        condition = "" if each.condition == TRUE else f" where {format_expression(each.condition)}"
+        described = f"{each.type_name}{condition} every {format_duration(each.every)}{by}"
+        names[each.mark] = derived.get(each.mark, described)
+    return names
+
+
+def without_marks(expression: Expression, throttled: Mapping[str, str]) -> Expression:
+    """An expression with the names of throttled events in place of their marks."""
+
+    def named(node: Expression) -> Expression:
+        return Name(throttled.get(node.name, node.name)) if isinstance(node, Name) else node
+
+    return transform(expression, named)
+
+
+def split_mark(condition: Expression, throttled: Mapping[str, str]) -> tuple[str, Expression] | None:
+    """The name of the throttled events that a condition asks for, and the rest of it; None if it asks for none."""
+    for mark, name in throttled.items():
+        rest = TRUE if condition == Name(mark) else _without(condition, Name(mark))
+        if rest is not None:
+            return name, without_marks(rest, throttled)
+    return None
+
+
+def _without(condition: Expression, conjunct: Expression) -> Expression | None:
+    """A conjunction without one of its members; None for a non-member."""
+    if not isinstance(condition, Binary) or condition.operator != "and":
+        return None
+    for one, other in ((condition.left, condition.right), (condition.right, condition.left)):
+        if one == conjunct:
+            return other
+    left = _without(condition.left, conjunct)
+    if left is not None:
+        return Binary("and", left, condition.right)
+    right = _without(condition.right, conjunct)
+    return None if right is None else Binary("and", condition.left, right)

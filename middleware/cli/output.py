@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from io import StringIO
 from typing import Annotated, Any, Final, TypeAlias
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from distced.middleware.model.errors import DistcedError, PatternError
@@ -47,6 +49,26 @@ def _console(*, stderr: bool) -> Console:
     if not console.is_terminal:
         console.width = PIPE_WIDTH
     return console
+
+
+def plain(parts: Iterable[RenderableType], width: int = PIPE_WIDTH) -> str:
+    """Parts of an output, one below another, without colours and trailing blanks; width in characters."""
+    console = Console(file=StringIO(), width=width, color_system=None, highlight=False, markup=False, soft_wrap=True)
+    for part in parts:
+        console.print(part)
+    assert isinstance(console.file, StringIO)
+    return "".join(f"{line.rstrip()}\n" for line in console.file.getvalue().splitlines())
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[Text]], right: Collection[str] = ()) -> Table:
+    """A table without the columns that are empty throughout, numbers and the like aligned to the right."""
+    shown = [place for place in range(len(headings)) if any(row[place] for row in rows)]
+    made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for heading in (headings[place] for place in shown):
+        made.add_column(heading, overflow="fold", justify="right" if heading in right else "left")
+    for row in rows:
+        made.add_row(*(row[place] for place in shown))
+    return made
 
 
 def print_json(value: object, *, indent: int | None = 2) -> None:

@@ -21,7 +21,7 @@ from distced.detectors.cli.explain import (
     write_json,
 )
 from distced.detectors.cli.pattern_options import registry_of
-from distced.detectors.drawing.forms import drawn
+from distced.detectors.drawing.diagram import drawn
 from distced.detectors.pattern_files import compile_source, read_source
 from distced.middleware.cli.options import verb
 from distced.middleware.cli.output import PIPE_WIDTH, output, show_notes
@@ -129,7 +129,7 @@ def explain_placement(options: PlacementOptions, policy: str) -> None:
             _write_text(list(_texts(options, tried)), options.out)
         case form:
             from distced.policies.explaining.placement_overlay import overlay_of
-            from distced.policies.topology.drawing.topology_diagram import topology_diagram
+            from distced.policies.topology.topology_drawing import topology_diagram
 
             write(drawn(topology_diagram(topology, overlay_of(done[0])), form), options.out)
     show_notes(notes)

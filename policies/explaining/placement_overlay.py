@@ -5,7 +5,7 @@ from __future__ import annotations
 from distced.policies.distribution.choose.reasons import show_rate
 from distced.policies.explaining.explained import Explained
 from distced.policies.explaining.placement_text import SHORT
-from distced.policies.topology.drawing.topology_view import Hosted, Overlay
+from distced.policies.topology.topology_drawing import Hosted, Overlay
 
 
 def overlay_of(explained: Explained) -> Overlay:

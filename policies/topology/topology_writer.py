@@ -1,14 +1,17 @@
-"""Topologies written as the TOML text that `files.parse_topology` reads back as the same.
+"""Topologies written as JSON, and as the TOML text that `topology_file.parse_topology` reads back as the same.
 
-By hand, since it takes so little: the standard library reads TOML and does not write it.
+TOML is written by hand: the standard library reads it and does not write it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
+from msgspec import to_builtins
+
+from distced.middleware.model.server_address import parse_address
 from distced.policies.topology.model import LOCAL_LATENCY, BrokerNode, Link, Publisher, Site, Subscriber
 from distced.policies.topology.quantities import show_bandwidth, show_duration, show_number
 from distced.policies.topology.topology import Topology
@@ -88,3 +91,33 @@ def _key(name: str) -> str:
 def _text(text: str) -> str:
     # Names and URLs hold nothing that does not print, so nothing else needs escaping.
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def topology_as_dict(topology: Topology) -> dict[str, Any]:
+    """The JSON document of `distced topology FILE --format json`; servers are named without user and password."""
+    return {
+        "sites": [
+            {
+                "name": each.name,
+                "server": str(parse_address(each.url)) if each.url else None,
+                "local_latency_ns": each.local_latency,
+                "nodes": [node.name for node in topology.nodes_at(each.name)],
+                "publishers": [publisher.name for publisher in topology.publishers_at(each.name)],
+                "subscribers": [subscriber.name for subscriber in topology.subscribers_at(each.name)],
+            }
+            for each in topology.sites.values()
+        ],
+        "nodes": to_builtins(list(topology.nodes.values())),
+        "publishers": [_in_ns(to_builtins(each), "uncertainty") for each in topology.publishers.values()],
+        "subscribers": to_builtins(list(topology.subscribers.values())),
+        "links": [
+            _in_ns({"between": None, "one_way": None, **to_builtins(each)}, "latency", "jitter")
+            for each in topology.links
+        ],
+        "directory": topology.directory,
+        "allow_partitions": topology.allow_partitions,
+    }
+
+
+def _in_ns(part: dict[str, Any], *durations: str) -> dict[str, Any]:
+    return {f"{key}_ns" if key in durations else key: value for key, value in part.items()}

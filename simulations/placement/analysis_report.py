@@ -15,7 +15,7 @@ from distced.middleware.wire.directory_entries import DetectorEntry
 from distced.policies.distribution.choose.reasons import show_figure, show_rate, show_time
 from distced.policies.distribution.situation.rates import hosting
 from distced.policies.explaining.placement_text import SHORT
-from distced.policies.topology.drawing.topology_view import Hosted, Overlay
+from distced.policies.topology.topology_drawing import Hosted, Overlay
 from distced.simulations.placement.analysis import Advice, Analysis, Option
 from distced.simulations.placement.evaluation import Metric
 from distced.simulations.placement.figures import counted_as_dict, show_counted

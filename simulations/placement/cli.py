@@ -139,8 +139,8 @@ def place(
         write_hints(out, metric.value, texts, found.hints())
     if picture is not None:
         from distced.detectors.cli.explain import write
-        from distced.detectors.drawing.forms import drawn, form_of
-        from distced.policies.topology.drawing.topology_diagram import topology_diagram
+        from distced.detectors.drawing.diagram import drawn, form_of
+        from distced.policies.topology.topology_drawing import topology_diagram
 
         write(drawn(topology_diagram(network, overlay_of(found)), form_of(picture)), picture)
     show_notes([*compiled.notes, *(f"{each.where}: {each.error}" for each in recorded.problems)])

@@ -1,4 +1,4 @@
-"""Graphs of detectors made visible: the view says what there is, and every drawing shows all of it."""
+"""Drawings of detector graphs: the view holds all of the graph, and every drawing shows all of the view."""
 
 from __future__ import annotations
 
@@ -15,15 +15,13 @@ from distced.detectors.compiler import Compiled, Consumption, compile_file, comp
 from distced.detectors.cutting import decomposition
 from distced.detectors.cutting.graph import cut
 from distced.detectors.cutting.reuse import catalogue_of, plan_for_reuse
-from distced.detectors.drawing.diagram import Colour
+from distced.detectors.drawing.diagram import Colour, DiagramForm, drawn
 from distced.detectors.drawing.folding import fold
-from distced.detectors.drawing.forms import DiagramForm, drawn
-from distced.detectors.drawing.graph_diagram import graph_diagram
-from distced.detectors.drawing.graph_text import graph_as_text
-from distced.detectors.drawing.graph_view import ANY, GraphView, graph_view
-from distced.detectors.drawing.json_documents import graph_as_dict
+from distced.detectors.drawing.graph_drawing import graph_as_text, graph_diagram
+from distced.detectors.explain.graph_view import ANY, GraphView, graph_view
 from distced.detectors.pattern_files import compile_source, read_source
 from distced.middleware.cli.command import main
+from distced.middleware.cli.output import plain
 from distced.middleware.model.errors import PatternError
 from tests.support.pictures import needs_dot, overlapping, svg_texts
 from tests.support.random_patterns import PatternMaker
@@ -89,7 +87,7 @@ def short(view: GraphView, id_: str) -> str:
 
 def flows(view: GraphView) -> list[tuple[str, str, str, str]]:
     """The flows, with the texts of detectors in the place of their ids."""
-    return [(flow.kind, short(view, flow.source), short(view, flow.target), "; ".join(flow.label))
+    return [(flow.kind, short(view, flow.source), short(view, flow.target), "; ".join(flow.carries))
             for flow in view.flows]  # fmt: skip
 
 
@@ -99,7 +97,7 @@ def flows(view: GraphView) -> list[tuple[str, str, str, str]]:
 def test_shared_prefixes() -> None:
     view = viewed(THREE)
     assert view.summary() == "3 patterns, 4 detectors, 1 shared"
-    assert [(each.body, each.serves, each.root) for each in view.detectors] == [
+    assert [(each.body, each.serves if each.shared else 0, each.root) for each in view.detectors] == [
         ("[A] ; [B]", 3, False),
         ("[A] ; [B] ; [C]", 0, True),
         ("[A] ; [B] ; [D]", 0, True),
@@ -141,10 +139,10 @@ def test_composite_events_read_by_their_name(tmp_path: Path) -> None:
     ]
     part = next(each for each in view.detectors if not each.root)
     assert part.body == "[Seen as x0] ; [Temp where room == x0.room and temp < 15]"
-    assert (part.key, part.window, part.remarks()) == ((), 300_000_000_000, ("within 5min",))
+    assert (part.key, part.window_ns, part.remarks()) == ((), 300_000_000_000, ("within 5min",))
     assert ("events", "Pers", part.body, "Pers; throttled: Seen") in flows(view)
     (cold,) = (each for each in view.detectors if each.patterns == (0,))
-    assert cold.output == "Cold(room = x0.room)"
+    assert cold.publishes == "Cold(room = x0.room)"
 
 
 def test_nothing_is_cut() -> None:
@@ -189,11 +187,11 @@ def words(view: GraphView) -> set[str]:
 def test_every_form_shows_all_of_a_graph(name: str, how: str) -> None:
     view = viewed(PATTERNS[name], how)
     shown = {
-        "text": "\n".join(line.plain for line in graph_as_text(view, 100)),
+        "text": plain(graph_as_text(view, 100)),
         "svg": " ".join(svg_texts(picture(view, "svg"))),
         "dot": picture(view, "dot"),
         "mermaid": picture(view, "mermaid"),
-        "json": json.dumps(graph_as_dict(view)),
+        "json": json.dumps(view.as_dict()),
     }
     for form, drawing in shown.items():
         assert not {word for word in words(view) if word not in drawing}, form
@@ -211,7 +209,7 @@ def test_diagram_holds_every_detector_and_every_flow(name: str) -> None:
     for flow, edge in zip(view.flows, group.edges, strict=True):
         assert (edge.source.removeprefix("event "), edge.target) == (flow.source, flow.target)
         assert {edge.source, edge.target} <= ids
-        assert {line.text for line in edge.lines} <= set(flow.label)
+        assert {line.text for line in edge.lines} <= set(flow.carries)
 
 
 def test_labels_say_what_boxes_do_not() -> None:
@@ -225,7 +223,7 @@ def test_labels_say_what_boxes_do_not() -> None:
 def test_every_form_tells_what_runs_already(name: str) -> None:
     view = reusing(*REUSED[name])
     there = {each.id for each in view.detectors if each.running}
-    rows = [line.plain for line in graph_as_text(view, 100)]
+    rows = plain(graph_as_text(view, 100)).splitlines()
     (group,) = graph_diagram(view).groups
     nodes = {each.id: each for each in group.nodes}
     for each in view.detectors:
@@ -233,7 +231,7 @@ def test_every_form_tells_what_runs_already(name: str) -> None:
         assert any(row.partition(each.short)[2].strip().startswith(state) for row in rows)
         node = nodes[each.id]
         assert (node.look.dashed, "runs already" in node.lines[0].text) == (each.id in there,) * 2
-    assert {each["id"] for each in graph_as_dict(view)["detectors"] if each["running"]} == there
+    assert {each["id"] for each in view.as_dict()["detectors"] if each["running"]} == there
     # Beside each, and in the legend; the title counts them.
     for shown in ("\n".join(svg_texts(picture(view, "svg"))), picture(view, "mermaid")):
         assert len(re.findall(r"(?<!\d )runs already", shown)) == len(there) + bool(there)
@@ -274,32 +272,32 @@ def test_diagrams_of_random_patterns() -> None:
         for choose in (decomposition.full, decomposition.none):
             view = graph_view(compiled, cut(compiled, choose), "full")
             assert all(each.short in picture(view, "dot") for each in view.detectors)
-            assert len(list(graph_as_text(view, 80))) > 3
+            assert len(plain(graph_as_text(view, 80)).splitlines()) > 3
             made += 1
     assert made > 100
 
 
 def test_the_tree_in_a_terminal() -> None:
-    lines = [line.plain.rstrip() for line in graph_as_text(viewed(THREE), 100)]
+    lines = plain(graph_as_text(viewed(THREE), 100)).splitlines()
     ids = [each.short for each in viewed(THREE).detectors]
     assert lines == [
         "decomposition full: 3 patterns, 4 detectors, 1 shared",
         "",
         "detector       serves  reads  detects",
-        "pattern 1: X()",
+        "pattern 1                     X()",
         f"└─ {ids[1]}             C      [A] ; [B] ; [C]",
         f"   └─ {ids[0]}  3       A, B   [A] ; [B]",
-        "pattern 2: Y()",
+        "pattern 2                     Y()",
         f"└─ {ids[2]}             D      [A] ; [B] ; [D]",
         f"   └─ {ids[0]}  3              as above",
-        "pattern 3: Z()",
+        "pattern 3                     Z()",
         f"└─ {ids[3]}                    [A] ; [B]",
         f"   └─ {ids[0]}  3              as above",
     ]
 
 
 def test_long_patterns_are_wrapped_in_their_column() -> None:
-    lines = [line.plain for line in graph_as_text(viewed(SIX), 90)]
+    lines = plain(graph_as_text(viewed(SIX), 90)).splitlines()
     column = lines[2].index("detects")
     wrapped = [line for line in lines[4:] if line[:column].strip(" │└─") == ""]
     assert wrapped
@@ -313,8 +311,8 @@ def test_long_patterns_are_wrapped_in_their_column() -> None:
         ("[A] ; [B]", 20, ["[A] ; [B]"]),
         ("[A] ; [B] ; [C]", 10, ["[A] ; [B]", "; [C]"]),
         ("[A where x == 1 and y == 2]*", 14, ["[A", "  where x == 1", "  and y == 2]*"]),
-        ("([A] [B], [T <= {T, B}]) @ T = 5s", 20, ["([A] [B],", "  [T <= {T, B}])", "@ T = 5s"]),
-        ("[A where x == 'a ; b ; c'] ; [B]", 28, ["[A where x == 'a ; b ; c']", "; [B]"]),
+        ("([A] [B], [T <= {T, B}]) @ T = 5s", 20, ["([A] [B],", "  [T <= {T, B}])", "  @ T = 5s"]),
+        ("[A where x == 'a ; b ; c'] ; [B]", 28, ["[A where x == 'a ; b ; c']", "  ; [B]"]),
         ("x" * 25, 10, ["x" * 10, "x" * 10, "x" * 5]),
     ],
 )

@@ -17,7 +17,7 @@ from distced.detectors.conformance.event_text import parse_event
 from distced.detectors.cutting.candidates import CONDITIONS, Candidate, candidates
 from distced.detectors.cutting.cut_report import MOST_PARTS, NOT_CUT, cuts_of, with_throttled_names
 from distced.detectors.cutting.graph import ChosenCut, cut
-from distced.detectors.drawing.wording import throttled_names
+from distced.detectors.language.derived import throttled_names
 from distced.detectors.pattern_files import compile_source, read_source
 from distced.middleware.cli.command import main
 from distced.middleware.model.errors import PatternError

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from distced.policies.topology.drawing.topology_diagram import topology_diagram
-from distced.policies.topology.drawing.topology_json import topology_as_dict
-from distced.policies.topology.drawing.topology_text import topology_as_text
 from distced.policies.topology.errors import TopologyError
 from distced.policies.topology.model import Site
 from distced.policies.topology.topology import Topology
+from distced.policies.topology.topology_drawing import topology_as_text, topology_diagram
 from distced.policies.topology.topology_file import parse_topology
-from distced.policies.topology.topology_writer import topology_as_toml
+from distced.policies.topology.topology_writer import topology_as_dict, topology_as_toml
 
 SITES = """
 [sites.milan]

@@ -1,23 +1,23 @@
-"""View of a graph of detectors, in words and independent of the form of drawing.
+"""Views of detector graphs: detectors, their inputs and publications, for drawings and as JSON.
 
-Text, diagrams and JSON are made from this view, so they show the same. The graph is that of `detectors.cutting.graph`;
-here come to it what flows into it and out of it: primitive events on the left, published composite events on the right,
-and which of these the patterns of the file read again by their names. Of a decomposition for reuse it is the graph of
-the new patterns, with the detectors that run already and are used by them.
+Text, diagrams and JSON are made from this view, so they show the same. The graph is that of `detectors.cutting.graph`,
+with primitive events on its left, published composite events on its right, and those read again by their names. For
+reuse it is the graph of the new patterns, with the detectors that run already and are used by them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
 
 from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton
 from distced.detectors.compiler import Compiled
 from distced.detectors.cutting.catalogue import core_of
 from distced.detectors.cutting.cut_report import with_throttled_names
 from distced.detectors.cutting.graph import DetectorGraph, DetectorPlan
-from distced.detectors.drawing.wording import throttled_names
+from distced.detectors.language.derived import throttled_names
 from distced.middleware.model.timestamps import format_duration
 from distced.middleware.patterns.printer import format_output, format_pattern, format_publication
 from distced.middleware.sets.expressions import FALSE, names, quote_name
@@ -38,139 +38,103 @@ ANY: Final = "any event"
 _LEAST_SHORT: Final = 7
 
 
-@dataclass(frozen=True, slots=True)
-class DetectorView:
+class PatternView(msgspec.Struct, frozen=True):
+    """A pattern of the file as it was written, and the id of its detector."""
+
+    text: str
+    detector: str
+
+
+class DetectorView(msgspec.Struct, frozen=True):
     """A detector.
 
     Attributes:
-        id: its name.
-        short: the beginning of it that tells it apart.
         text: its pattern in canonical form, with its output.
-        body: the pattern without its outermost keys and windows, and without its output.
-        key: the attributes of the keys around the whole.
-        window: the length of the shortest window around the whole, ns; None for none.
-        output: its output in pattern notation; empty where that has no name or where it is part of others only.
+        body: that without its outermost keys and windows, and without its output; not in JSON, nor is `short`, the
+            prefix of the id that tells it apart.
+        window_ns: the length of the shortest window around the whole.
         patterns: which patterns of the file it is the detector of, by place.
+        publishes: its output in pattern notation; None where it has no name or is part of others only.
         parts: the ids of the detectors it reads.
         reads: the types of events it reads itself, by name, `any event` among them.
         exports: the variables and registers that its records hand on.
-        serves: how many it serves, readers and itself as a pattern's; 0 where it is not shared.
-        epochs: whether it consumes by epochs.
-        running: whether it runs already.
+        serves: number of readers, itself as a pattern's detector included.
     """
 
     id: str
-    short: str
     text: str
-    body: str
     key: tuple[str, ...]
-    window: int | None
-    output: str
+    window_ns: int | None
+    consumption: Literal["epoch", "ordered"]
     patterns: tuple[int, ...]
+    publishes: str | None
     parts: tuple[str, ...]
     reads: tuple[str, ...]
     exports: tuple[str, ...]
     serves: int
-    epochs: bool
+    shared: bool
     running: bool
+    short: str
+    body: str
 
     @property
     def root(self) -> bool:
         """Whether this is the detector of a pattern: one of the file, or a running one that publishes."""
-        return bool(self.patterns or self.output)
-
-    def notes(self) -> tuple[str, ...]:
-        """Notes beside the name."""
-        return (
-            *((RUNS_ALREADY,) if self.running else ()),
-            *((f"shared by {self.serves}",) if self.serves else ()),
-        )
+        return bool(self.patterns or self.publishes)
 
     def remarks(self) -> tuple[str, ...]:
         """Remarks on the whole detector."""
         remarks = [f"by {', '.join(map(quote_name, self.key))}"] if self.key else []
-        remarks += [f"within {format_duration(self.window)}"] if self.window is not None else []
-        return (*remarks, *(["by epochs: not cut"] if self.epochs else []))
+        remarks += [f"within {format_duration(self.window_ns)}"] if self.window_ns is not None else []
+        return (*remarks, *(["by epochs: not cut"] if self.consumption == "epoch" else []))
 
 
-@dataclass(frozen=True, slots=True)
-class PublicationView:
-    """Composite events that leave the graph.
-
-    Attributes:
-        id: its name in flows.
-        type_name: their type; empty for composite events without a name.
-    """
+class PublicationView(msgspec.Struct, frozen=True):
+    """Composite events that leave the graph, under their id in flows; without a type where they have no name."""
 
     id: str
-    type_name: str
+    type: str | None
 
     @property
     def text(self) -> str:
         """The text of the publication."""
-        return quote_name(self.type_name) if self.type_name else "composite events"
+        return quote_name(self.type) if self.type else "composite events"
 
 
-@dataclass(frozen=True, slots=True)
-class Flow:
-    """A flow between two nodes.
-
-    Attributes:
-        source, target: an input, by its type; a detector, by its id; or a publication, by its id.
-        label: the events, in one or two lines.
-    """
+class Flow(msgspec.Struct, frozen=True, rename={"source": "from", "target": "to"}):
+    """A flow between an input, by its type, a detector and a publication, by their ids."""
 
     kind: FlowKind
     source: str
     target: str
-    label: tuple[str, ...]
+    carries: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class GraphView:
-    """A graph of detectors.
-
-    Attributes:
-        decomposition: the name of the decomposition it comes from.
-        patterns: the patterns of the file as they were written.
-        roots: for each of them the id of its detector.
-        inputs: the types of primitive events it reads, and `any event`.
-        detectors: each behind those it reads.
-        publications: its outputs.
-        flows: from where to where.
-    """
+class GraphView(msgspec.Struct, frozen=True):
+    """A graph of detectors, each behind those it reads."""
 
     decomposition: str
-    patterns: tuple[str, ...]
-    roots: tuple[str, ...]
+    patterns: tuple[PatternView, ...]
     inputs: tuple[str, ...]
     detectors: tuple[DetectorView, ...]
     publications: tuple[PublicationView, ...]
     flows: tuple[Flow, ...]
 
-    @property
-    def shared(self) -> int:
-        """Number of detectors with several readers."""
-        return sum(each.serves > 0 for each in self.detectors)
-
-    @property
-    def running(self) -> int:
-        """Number of running detectors."""
-        return sum(each.running for each in self.detectors)
-
-    @property
-    def for_reuse(self) -> bool:
-        """Whether running detectors are distinguished from new ones."""
-        return self.decomposition == FOR_REUSE
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON document of `distced explain --decomposition ... --format json`."""
+        document: dict[str, Any] = msgspec.to_builtins(self)
+        for detector in document["detectors"]:
+            del detector["short"], detector["body"]
+        return document
 
     def summary(self) -> str:
         """Summary in numbers."""
+        shared = sum(each.shared for each in self.detectors)
         counted = f"{_count(len(self.patterns), 'pattern')}, {_count(len(self.detectors), 'detector')}"
-        if self.for_reuse:
-            new = len(self.detectors) - self.running
-            counted += f": {self.running} {'runs' if self.running == 1 else 'run'} already, {new} new"
-        separator = ";" if self.for_reuse else ","
-        return f"{counted}{separator} {self.shared} shared" if self.shared else counted
+        if self.decomposition == FOR_REUSE:
+            running = sum(each.running for each in self.detectors)
+            counted += f": {running} run{'s' * (running == 1)} already, {len(self.detectors) - running} new"
+        return f"{counted}{';' if self.decomposition == FOR_REUSE else ','} {shared} shared" if shared else counted
 
     def detector(self, id_: str) -> DetectorView:
         """The detector of this id."""
@@ -193,34 +157,35 @@ def graph_view(
     throttled: dict[str, str] = {}
     for plan in plans:
         throttled |= throttled_names(plan.compiled.throttlings, derived or {})
-    published = {name: _publication_id(name) for plan in plans if (name := _published(plan.compiled))}
-    short = _short_ids(graph.plans)
+    published = {name for plan in plans if (name := _published(plan))}
+    length = _LEAST_SHORT
+    while len({each[:length] for each in graph.plans}) < len(graph.plans):
+        length += 1
     detectors: list[DetectorView] = []
     publications: dict[str, PublicationView] = {}
     flows: list[Flow] = []
     for plan in plans:
         reads = _reads(plan.compiled.automaton, published)
-        detectors.append(_detector(plan, graph, short[plan.id], tuple(reads), throttled))
+        detectors.append(_detector(plan, graph, plan.id[:length], tuple(reads), throttled))
         for name, marks in reads.items():
             if name in published:
-                flows.append(Flow("read", published[name], plan.id, (quote_name(name),)))
+                flows.append(Flow("read", _publication_id(name), plan.id, (quote_name(name),)))
             else:
-                seen = [throttled[mark] for mark in sorted(marks) if mark in throttled]
-                label = (_input(name), *([f"throttled: {', '.join(seen)}"] if seen else []))
-                flows.append(Flow("events", name, plan.id, label))
+                seen = ", ".join(throttled[mark] for mark in sorted(marks) if mark in throttled)
+                label = name if name == ANY else quote_name(name)
+                flows.append(Flow("events", name, plan.id, (label, f"throttled: {seen}") if seen else (label,)))
         for part in plan.parts:
-            handed_on = ", ".join(map(quote_name, sorted(graph.plans[part].exports)))
-            label = ("composite events", f"with records: {handed_on}" if handed_on else "with records")
-            flows.append(Flow("records", part, plan.id, label))
-        name = _published(plan.compiled)
+            exports = ", ".join(map(quote_name, sorted(graph.plans[part].exports)))
+            carried = ("composite events", f"with records: {exports}" if exports else "with records")
+            flows.append(Flow("records", part, plan.id, carried))
+        name = _published(plan)
         if name or plan.id in graph.roots:
-            id_ = published[name] if name else _publication_id(plan.id)
-            publications[id_] = PublicationView(id_, name)
+            id_ = _publication_id(name or plan.id)
+            publications[id_] = PublicationView(id_, name or None)
             flows.append(Flow("published", plan.id, id_, ("composite events",)))
     return GraphView(
         decomposition,
-        tuple(compiled.text for compiled in patterns),
-        tuple(graph.roots),
+        tuple(PatternView(compiled.text, root) for compiled, root in zip(patterns, graph.roots, strict=True)),
         tuple(sorted({flow.source for flow in flows if flow.kind == "events"})),
         tuple(detectors),
         tuple(publications.values()),
@@ -233,27 +198,28 @@ def _detector(
 ) -> DetectorView:
     publication = with_throttled_names(plan.compiled.plain, throttled)
     core = core_of(publication.pattern)
-    output = publication.output
+    shared = plan.id in graph.shared
     return DetectorView(
         id=plan.id,
-        short=short,
         text=format_publication(publication),
-        body=format_pattern(core.pattern),
         key=core.key,
-        window=core.window,
-        output="" if output is None else format_output(output),
+        window_ns=core.window,
+        consumption="epoch" if plan.compiled.epochs else "ordered",
         patterns=tuple(place for place, root in enumerate(graph.roots) if root == plan.id),
+        publishes=None if publication.output is None else format_output(publication.output) or None,
         parts=plan.parts,
         reads=reads,
         exports=tuple(sorted(plan.exports)),
-        serves=len(graph.readers(plan.id)) + (plan.id in graph.roots) if plan.id in graph.shared else 0,
-        epochs=plan.compiled.epochs,
+        serves=len(graph.readers(plan.id)) + (plan.id in graph.roots) if shared else 1,
+        shared=shared,
         running=plan.id in graph.reused,
+        short=short,
+        body=format_pattern(core.pattern),
     )
 
 
-def _published(compiled: Compiled) -> str:
-    output = compiled.publication.output
+def _published(plan: DetectorPlan) -> str:
+    output = plan.compiled.publication.output
     return "" if output is None else output.type_name
 
 
@@ -283,18 +249,5 @@ def _reads(automaton: Automaton, published: Iterable[str]) -> dict[str, frozense
     return {name: frozenset(found[name]) for name in sorted(found)}
 
 
-def _input(name: str) -> str:
-    return name if name == ANY else quote_name(name)
-
-
-def _short_ids(ids: Iterable[str]) -> dict[str, str]:
-    """The shortest prefixes that distinguish ids, all of one length."""
-    every = list(ids)
-    length = _LEAST_SHORT
-    while len({each[:length] for each in every}) < len(every):
-        length += 1
-    return {each: each[:length] for each in every}
-
-
 def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number} {noun}{'s' * (number != 1)}"

@@ -1,0 +1,149 @@
+"""Detector graphs as diagrams and as text for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from distced.detectors.drawing.diagram import Colour, Diagram, Edge, Group, Line, Look, Node, signs
+from distced.detectors.drawing.folding import fold
+from distced.detectors.explain.graph_view import FOR_REUSE, RUNS_ALREADY, DetectorView, FlowKind, GraphView
+from distced.middleware.cli.output import table
+from distced.middleware.model.timestamps import format_duration
+from distced.middleware.sets.expressions import quote_name
+
+READ_AGAIN: Final = "⇢"
+"""Sign of a type whose events a pattern of the file publishes."""
+
+_TITLE: Final = 110
+_COLUMNS: Final = 40
+_MOST_LINES: Final = 14
+_FLOWS: Final[dict[FlowKind, tuple[Look, str, str]]] = {
+    "events": (Look(Colour.GREEN), "─▶", "primitive events"),
+    "records": (Look(Colour.BLUE, 2.2), "━▶", "composite events with records, into what they are part of"),
+    "published": (Look(Colour.BROWN, 1.6), "─▶", "published composite events"),
+    "read": (Look(Colour.PURPLE, 1.6, dashed=True), "╌▶", "read again by their name"),
+}
+_ABOVE: Final = "as above"
+_NARROWEST: Final = 40
+_HEADS: Final = ("detector", "state", "serves", "reads", "hands on", "by", "within", "detects")
+_STYLES: Final = ("", "magenta", "yellow", "green", "cyan", "", "", "")
+
+
+def graph_diagram(view: GraphView) -> Diagram:
+    """Inputs on the left, detectors, and publications on the right, with the flows between them."""
+    texts = {each.id: each.text for each in view.publications} | {name: name for name in view.inputs}
+    nodes = [
+        Node(f"event {name}", [Line(name, Colour.GREEN, 12)], Look(Colour.GREEN, fill=Colour.WHITE))
+        for name in view.inputs
+    ]
+    for each in view.detectors:
+        fill = Colour.YELLOW if each.shared else Colour.PALE
+        look = Look(width=2.6 if each.root else 1.3, dashed=each.running, fill=fill)
+        nodes.append(Node(each.id, list(_detector(each)), look, f"{each.id}: {each.text}"))
+    nodes += [
+        Node(each.id, [Line(each.text, Colour.BROWN, 12, bold=True)], Look(Colour.BROWN, 1.6, fill=Colour.WHITE))
+        for each in view.publications
+    ]
+    edges = []
+    for flow in view.flows:
+        look = _FLOWS[flow.kind][0]
+        # What stands in the box at its beginning, or in the legend, is not said again.
+        known = (texts.get(flow.source, ""), "composite events")
+        lines = [Line(line, look.colour, 10) for line in flow.carries if line not in known]
+        edges.append(Edge(f"event {flow.source}" if flow.kind == "events" else flow.source, flow.target, lines, look))
+    title = [Line(f"decomposition {view.decomposition}: {view.summary()}", size=13, bold=True)]
+    for place, pattern in enumerate(view.patterns, 1):
+        for number, line in enumerate(fold(pattern.text, _TITLE, 4)):
+            title.append(Line(f"   {line}" if number else f"{place}  {line}"))
+    kinds = {flow.kind for flow in view.flows}
+    legend = signs([
+        *((kind in kinds, sign, look.colour, meaning) for kind, (look, sign, meaning) in _FLOWS.items()),
+        (True, "thick frame", Colour.INK, "detector of a pattern"),
+        (any(not each.root for each in view.detectors), "thin frame", Colour.INK, "detector of a part"),
+        (any(each.shared for each in view.detectors), "yellow", Colour.BROWN, "shared"),
+        (any(each.running for each in view.detectors), "dashed frame", Colour.INK, RUNS_ALREADY),
+    ])  # fmt: skip
+    return Diagram(title, legend, [Group(nodes, edges)])
+
+
+def _detector(detector: DetectorView) -> Iterator[Line]:
+    notes = [detector.short, *([RUNS_ALREADY] if detector.running else [])]
+    notes += [f"shared by {detector.serves}"] if detector.shared else []
+    yield Line("   ".join(notes), bold=True, size=12)
+    yield from Line(detector.body).folded(_COLUMNS, _MOST_LINES)
+    if detector.remarks():
+        yield from Line(" · ".join(detector.remarks()), Colour.GREY, 10).folded(_COLUMNS)
+    if detector.patterns:
+        places = ", ".join(str(place + 1) for place in detector.patterns)
+        number = f"pattern{'s' if len(detector.patterns) > 1 else ''} {places}: "
+        published = f"{number}publishes {detector.publishes or 'composite events'}"
+        yield from Line(published, Colour.BROWN).folded(_COLUMNS)
+    elif detector.publishes:
+        yield from Line(f"publishes {detector.publishes}", Colour.BROWN).folded(_COLUMNS)
+
+
+def graph_as_text(view: GraphView, width: int) -> Iterator[RenderableType]:
+    """A graph for a terminal: below each pattern its detector, and below that its inputs.
+
+    The new patterns are followed by the running ones whose composite events are read by name.
+
+    Args:
+        width: the width of the terminal, in characters.
+    """
+    told: set[str] = set()
+    rows: list[list[Text]] = []
+    heads = [
+        (each.detector, f"pattern {place}", "composite events without a name")
+        for place, each in enumerate(view.patterns, 1)
+    ]
+    heads += [(each.id, RUNS_ALREADY, "") for each in view.detectors if each.publishes and each.running]
+    for id_, title, unnamed in heads:
+        if unnamed or id_ not in told:
+            named = view.detector(id_).publishes or unnamed
+            rows.append([Text(title, "bold"), *(Text() for _ in _HEADS[2:]), Text(named, "bold")])
+            rows += _below(view, id_, "", True, told)
+    used = [max(len(row[place]) for row in rows) for place in range(len(_HEADS) - 1)]
+    left = sum(max(each, len(head)) + 2 for each, head in zip(used, _HEADS, strict=False) if each)
+    for row in rows:
+        branches, _, below = row[0].plain.partition("\n")
+        lines = fold(row[-1].plain, max(width - left, _NARROWEST))
+        row[0] = Text("\n".join([branches, *[below] * (len(lines) - 1)]), row[0].style)
+        row[-1] = Text("\n".join(lines), row[-1].style)
+    yield Text.assemble((f"decomposition {view.decomposition}", "bold"), f": {view.summary()}")
+    yield Text()
+    yield table(_HEADS, rows)
+    if any(flow.kind == "read" for flow in view.flows):
+        yield Text()
+        yield Text(f"{READ_AGAIN} composite events that a pattern here publishes, read by their name", "dim")
+
+
+def _below(view: GraphView, id_: str, indent: str, last: bool, told: set[str]) -> Iterator[list[Text]]:
+    """Rows for a detector and its inputs; behind a line break the branches before further lines of a row."""
+    detector = view.detector(id_)
+    again = id_ in told
+    told.add(id_)
+    parts = () if again else detector.parts
+    deeper = indent + ("   " if last else "│  ")
+    flows = [flow for flow in view.flows if flow.target == id_]
+    reads = [
+        flow.carries[0] + "".join(f" ({each})" for each in flow.carries[1:]) for flow in flows if flow.kind == "events"
+    ]
+    reads += [f"{READ_AGAIN} {flow.carries[0]}" for flow in flows if flow.kind == "read"]
+    cells = (
+        f"{indent}{'└─ ' if last else '├─ '}{detector.short}\n{deeper}{'│' if parts else ''}",
+        (RUNS_ALREADY if detector.running else "new") if view.decomposition == FOR_REUSE else "",
+        str(detector.serves) if detector.shared else "",
+        "" if again else ", ".join(reads),
+        "" if again else ", ".join(map(quote_name, detector.exports)),
+        ", ".join(map(quote_name, detector.key)),
+        "" if detector.window_ns is None else format_duration(detector.window_ns),
+        _ABOVE if again else detector.body + (" (by epochs: not cut)" if detector.consumption == "epoch" else ""),
+    )
+    styles = ("bold yellow" if detector.shared else "bold" if detector.root else "", *_STYLES[1:-1], "dim" * again)
+    yield list(map(Text, cells, styles))
+    for place, part in enumerate(parts):
+        yield from _below(view, part, deeper, place == len(parts) - 1, told)

@@ -1,0 +1,271 @@
+"""Views of automata: states and transitions in the pattern's notation, for drawings and as JSON.
+
+Text, diagrams and JSON are made from this view, so they show the same. States are called q0, q1, ... as in
+composite-event-framework-2004, Appendix B; a move there is a transition with its label. An automaton knows time events,
+the sides of a `&` and throttled types under internal names; the view has those of the pattern.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from distced.detectors.automata.automaton import (
+    PART_PREFIX,
+    TIMER_PREFIX,
+    Automaton,
+    AutomatonMove,
+    AutomatonState,
+)
+from distced.detectors.compiler import Compiled
+from distced.detectors.language.derived import split_mark, throttled_names, without_marks
+from distced.middleware.model.timestamps import format_duration
+from distced.middleware.patterns.printer import format_when
+from distced.middleware.sets.describable import EMPTY, ConditionByType, union
+from distced.middleware.sets.expressions import (
+    FALSE,
+    SUM_LEVEL,
+    TRUE,
+    Binary,
+    Expression,
+    format_expression,
+    quote_name,
+)
+
+
+class MoveView(msgspec.Struct, frozen=True):
+    """A transition out of a state.
+
+    Attributes:
+        label: the described set it matches.
+        strong: whether it has to follow strongly.
+        to: the states it leads to; several where an instance forks.
+        hidden: whether its match is no constituent.
+        binds: the variable the event is bound to.
+        sets: the registers it changes.
+        opens: the windows that begin with it and the keys whose value it settles.
+    """
+
+    label: str
+    strong: bool
+    to: tuple[str, ...]
+    forks: bool
+    hidden: bool
+    binds: str | None
+    sets: tuple[str, ...]
+    opens: tuple[str, ...]
+
+    def notes(self) -> list[str]:
+        """Actions besides matching."""
+        return [*([f"as {self.binds}"] if self.binds else []), *(f"set {each}" for each in self.sets), *self.opens]
+
+
+class StateView(msgspec.Struct, frozen=True):
+    """A state.
+
+    Attributes:
+        start: whether it is a start state, which is always active.
+        generative: whether arrival has an effect: a composite event, or a time event.
+        emits: the output on arrival.
+        sets_off: the time events started on arrival.
+        domain: the described set it looks at; None for a state without moves, where instances end.
+        fails: the events of its domain that no move matches, which end an instance.
+        timers, windows, keys: the time events that may be running in it, the windows that may be open, the inner keys
+            that have a value.
+    """
+
+    name: str
+    start: bool
+    generative: bool
+    emits: str | None
+    sets_off: tuple[str, ...]
+    domain: str | None
+    fails: str | None
+    timers: tuple[str, ...]
+    windows: tuple[str, ...]
+    keys: tuple[str, ...]
+    moves: tuple[MoveView, ...]
+
+
+class AutomatonView(msgspec.Struct, frozen=True):
+    """An automaton.
+
+    Attributes:
+        title: its published type, or its side of a `&`.
+        key, within: the attributes the whole is keyed by; the window around it.
+        registers: with their initial values.
+        sides: the automata of the sides of `&`, which are detected on their own.
+    """
+
+    title: str
+    canonical_id: str
+    key: tuple[str, ...]
+    within: str | None
+    registers: tuple[str, ...]
+    starts: tuple[str, ...]
+    states: tuple[StateView, ...]
+    sides: tuple[AutomatonView, ...]
+
+    def every(self) -> Iterator[AutomatonView]:
+        """This automaton, and those of all sides."""
+        yield self
+        for side in self.sides:
+            yield from side.every()
+
+    def remarks(self) -> Iterator[str]:
+        """Remarks on the whole automaton."""
+        if self.key:
+            yield f"by {', '.join(self.key)}: independent instances for each value"
+        if self.within:
+            yield f"within {self.within}: an instance fails by an event beyond it"
+        if self.registers:
+            yield f"registers: {', '.join(self.registers)}"
+
+
+def view_of(compiled: Compiled, derived: Mapping[str, str] | None = None) -> AutomatonView:
+    """The view of a compiled pattern.
+
+    Args:
+        derived: the names of derived types by the marks of their throttlings, where they are known.
+    """
+    output = compiled.automaton.output
+    throttled = throttled_names(compiled.throttlings, derived or {})
+    if output is None:
+        return _Viewer(compiled.automaton, "pattern", "composite event", "", throttled).view()
+    emits = f"{quote_name(output.type_name)}({', '.join(quote_name(name) for name, _ in output.attributes)})"
+    return _Viewer(compiled.automaton, output.type_name, emits, "", throttled).view()
+
+
+class _Viewer:
+    """Makes the view of one automaton, whose sides are numbered after a prefix."""
+
+    def __init__(self, automaton: Automaton, title: str, emits: str, prefix: str, throttled: Mapping[str, str]) -> None:
+        self.automaton = automaton
+        self.title = title
+        self.emits = emits
+        self.numbers = [f"{prefix}{place + 1}" for place in range(len(automaton.parts))]
+        self.throttled = throttled
+
+    def view(self) -> AutomatonView:
+        automaton = self.automaton
+        return AutomatonView(
+            title=self.title,
+            canonical_id=automaton.canonical_id,
+            key=automaton.key,
+            within=None if automaton.whole_window is None else format_duration(automaton.whole_window),
+            registers=tuple(
+                f"{each.name} = {self._expression(initial)}"
+                for each in automaton.registers
+                for initial in dict.fromkeys(initial for _, initial in each.initials)
+            ),
+            starts=tuple(f"q{place}" for place in automaton.starts),
+            states=tuple(self._state(place, state) for place, state in enumerate(automaton.states)),
+            sides=tuple(
+                _Viewer(part, f"side {number}", f"side {number}", f"{number}.", self.throttled).view()
+                for part, number in zip(automaton.parts, self.numbers, strict=True)
+                if isinstance(part, Automaton)
+            ),
+        )
+
+    def _state(self, place: int, state: AutomatonState) -> StateView:
+        timers = self.automaton.timers
+        domain = self._members(self.automaton.domain(state))
+        return StateView(
+            name=f"q{place}",
+            start=place in self.automaton.starts,
+            generative=state.accepting or bool(state.arms),
+            emits=self.emits if state.accepting else None,
+            sets_off=tuple(f"{timers[each].name} = {format_when(timers[each].when)}" for each in sorted(state.arms)),
+            domain=(f"{{{', '.join(domain)}}}" if len(domain) > 1 else "".join(domain)) or None,
+            fails=self._failing(state) or None,
+            timers=tuple(timers[each].name for each in sorted(state.timers)),
+            windows=self._windows(state.windows),
+            keys=self._keys(state.keys),
+            moves=tuple(map(self._move, state.moves)),
+        )
+
+    def _move(self, move: AutomatonMove) -> MoveView:
+        automaton = self.automaton
+        position, to = automaton.positions[move.position], automaton.arrivals[move.position]
+        return MoveView(
+            label=", ".join(self._members(position.label)) or "nothing",
+            strong=move.strong,
+            to=tuple(f"q{each}" for each in to),
+            forks=len(to) > 1,
+            hidden=position.hidden,
+            binds=None if position.variable is None else automaton.variables[position.variable],
+            sets=tuple(
+                f"{automaton.registers[place].name} = {self._expression(value, SUM_LEVEL)}"
+                for place, value in position.updates
+            ),
+            opens=tuple(f"{each} begins" for each in (*self._windows(move.windows), *self._keys(move.keys))),
+        )
+
+    def _windows(self, indices: frozenset[int]) -> tuple[str, ...]:
+        return tuple(f"within {format_duration(self.automaton.windows[each])}" for each in sorted(indices))
+
+    def _keys(self, indices: frozenset[int]) -> tuple[str, ...]:
+        return tuple(f"by {', '.join(self.automaton.inner_keys[each])}" for each in sorted(indices))
+
+    def _members(self, form: ConditionByType) -> list[str]:
+        """The members of a describable set in pattern notation."""
+        members, taken = [], []
+        for name, condition in form.by_type.items():
+            # `any` is every event that is published: time events are named, or not meant.
+            if condition == form.others and not name.startswith(TIMER_PREFIX):
+                continue
+            if condition != FALSE:
+                members.append(self._member(name, condition))
+            elif not name.startswith(TIMER_PREFIX):
+                taken.append(self._name(name))
+        if form.others != FALSE:
+            less = f" - {{{', '.join(taken)}}}" if len(taken) > 1 else "".join(f" - {name}" for name in taken)
+            members.insert(0, _filtered("any", self._expression(form.others), form.others) + less)
+        return members
+
+    def _failing(self, state: AutomatonState) -> str:
+        """The events a state reads without a move for them, which end an instance."""
+        labels = EMPTY
+        for move in state.moves:
+            labels = union(labels, self.automaton.positions[move.position].label)
+        domain = self.automaton.domain(state)
+        members: list[str] = []
+        for name in dict.fromkeys((*domain.by_type, *labels.by_type)):
+            looked_at, matched = domain.condition(name), labels.condition(name)
+            if looked_at != FALSE and not _covers(matched, looked_at):
+                other = f"any other {self._name(name)}"
+                members.append(self._member(name, looked_at) if matched == FALSE else other)
+        if not _covers(labels.others, domain.others):
+            members.append("any other event")
+        return ", ".join(dict.fromkeys(members))
+
+    def _name(self, type_name: str) -> str:
+        """A type, a time event or a side of a `&` by its name in the pattern."""
+        if type_name.startswith(TIMER_PREFIX):
+            return self.automaton.timers[int(type_name.removeprefix(TIMER_PREFIX))].name
+        if type_name.startswith(PART_PREFIX):
+            return f"side {self.numbers[int(type_name.removeprefix(PART_PREFIX))]}"
+        return quote_name(type_name)
+
+    def _member(self, name: str, condition: Expression) -> str:
+        throttled, rest = split_mark(condition, self.throttled) or (self._name(name), condition)
+        return _filtered(throttled, self._expression(rest), rest)
+
+    def _expression(self, expression: Expression, level: int = 0) -> str:
+        return format_expression(without_marks(expression, self.throttled), level)
+
+
+def _filtered(name: str, text: str, condition: Expression) -> str:
+    return name if condition == TRUE else f"{name} where {text}"
+
+
+def _covers(matched: Expression, looked_at: Expression) -> bool:
+    """Whether everything in a domain is also in a label, as far as their conditions show."""
+    return matched == TRUE or set(_alternatives(looked_at)) <= {*_alternatives(matched), FALSE}
+
+
+def _alternatives(condition: Expression) -> list[Expression]:
+    if isinstance(condition, Binary) and condition.operator == "or":
+        return [*_alternatives(condition.left), *_alternatives(condition.right)]
+    return [condition]

@@ -1,0 +1,101 @@
+"""Tree of a pattern in words: a line for each node of the syntax tree."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from distced.middleware.model.timestamps import format_duration
+from distced.middleware.patterns.printer import format_pattern, format_when
+from distced.middleware.patterns.tree import (
+    Alternation,
+    Concatenation,
+    Delegated,
+    Hidden,
+    Init,
+    Iteration,
+    Keyed,
+    Parallel,
+    Pattern,
+    Reference,
+    Relative,
+    Scope,
+    Sequence,
+    Timing,
+    Window,
+    children,
+)
+from distced.middleware.sets.describable import format_set
+from distced.middleware.sets.expressions import format_expression, quote_name
+
+_KINDS: Final[dict[type, str]] = {Keyed: "key", Init: "registers"}
+_WORDS: Final[dict[type, str]] = {
+    Concatenation: "one after the other, weakly: they may overlap",
+    Sequence: "one after the other, strongly ( ; )",
+    Alternation: "either ( | ), an instance for each branch",
+    Parallel: "both, in any order ( & )",
+    Hidden: "hidden ( ~ ): what it matches is no constituent",
+}
+
+
+class Outline(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A node of the tree, in JSON as here.
+
+    Attributes:
+        role: its role in the node above; empty where implied by its place.
+        kind: which row of the language's table it is: `atom`, `sequence`, ...
+        text: it in words; of an atom its text.
+        parts: the nodes inside.
+    """
+
+    role: str = ""
+    kind: str
+    text: str
+    parts: tuple[Outline, ...] = ()
+
+
+def outline(pattern: Pattern, role: str = "") -> Outline:
+    """The outline of a pattern."""
+    kind = _KINDS.get(type(pattern), type(pattern).__name__.lower())
+    roles = ("first", f"then, with {pattern.timer}") if isinstance(pattern, Timing) else ("",) * len(children(pattern))
+    return Outline(role=role, kind=kind, text=_text(pattern), parts=tuple(map(outline, children(pattern), roles)))
+
+
+def _text(pattern: Pattern) -> str:
+    match pattern:
+        case Reference(name=name):
+            return name
+        case Delegated(detector=detector):
+            return f"detected by {detector}"
+        case Iteration(least=least, most=most):
+            return _times(least, most)
+        case Timing(timer=timer, when=when):
+            after = " after the end of the first" if isinstance(when, Relative) else ""
+            return f"the time event {timer} comes {format_when(when)}{after}"
+        case Scope(domain=domain):
+            return f"every state inside also looks at {format_set(domain)}"
+        case Window(length=length):
+            return f"within {format_duration(length)}"
+        case Keyed(attributes=attributes):
+            return f"by {', '.join(attributes)}: for each value on its own"
+        case Init(registers=registers):
+            values = ", ".join(f"{quote_name(name)} = {format_expression(value)}" for name, value in registers)
+            return f"registers: {values}"
+        case _:
+            return _WORDS.get(type(pattern)) or format_pattern(pattern)
+
+
+def _times(least: int, most: int | None) -> str:
+    match least, most:
+        case (0, None):
+            return "any number of times ( * )"
+        case (1, None):
+            return "once or more ( + )"
+        case (_, None):
+            return f"{least} times or more"
+        case (0, 1):
+            return "once or not at all"
+        case _ if least == most:
+            return "once" if least == 1 else f"{least} times"
+    return f"{least} to {most} times"

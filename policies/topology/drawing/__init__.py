@@ -1,1 +1,0 @@
-"""Topologies shown: as text, as a picture, for Graphviz, as JSON."""
