@@ -37,39 +37,9 @@ from distced.detectors.canonical.form import canonical_id
 from distced.detectors.language.inlining import undelegated
 from distced.detectors.language.names import all_registers, all_variables, referenced, updated
 from distced.middleware.model.errors import PatternError
+from distced.middleware.patterns import tree
 from distced.middleware.patterns.printer import format_pattern
-from distced.middleware.patterns.tree import (
-    Alternation,
-    Atom,
-    Concatenation,
-    Delegated,
-    Hidden,
-    Init,
-    Iteration,
-    Keyed,
-    Output,
-    Parallel,
-    Pattern,
-    Publication,
-    Reference,
-    Scope,
-    Sequence,
-    Timing,
-    Window,
-)
-from distced.middleware.sets.describable import (
-    EMPTY,
-    AnySet,
-    ConditionByType,
-    DescribableSet,
-    Difference,
-    Filtered,
-    Intersection,
-    TypeSet,
-    Union,
-    normal_form,
-    union,
-)
+from distced.middleware.sets import describable
 from distced.middleware.sets.expressions import TRUE
 
 # Iterations are written out and may multiply; what is larger than this was hardly meant.
@@ -81,7 +51,7 @@ Onward: TypeAlias = Callable[[], Entry]
 
 
 def build(
-    publication: Publication,
+    publication: tree.Publication,
     name: str,
     *,
     epochs: bool = False,
@@ -110,7 +80,7 @@ class _Surroundings:
         hidden, windows, keys: as in `Position`.
     """
 
-    scope: ConditionByType = EMPTY
+    scope: describable.ConditionByType = describable.EMPTY
     timers: Mapping[str, int] = field(default_factory=dict)
     hidden: bool = False
     windows: tuple[int, ...] = ()
@@ -133,8 +103,8 @@ class _EntryNode:
 class _Builder:
     def __init__(
         self,
-        pattern: Pattern,
-        output: Output | None,
+        pattern: tree.Pattern,
+        output: tree.Output | None,
         wanted: frozenset[str],
         exports: frozenset[str],
         epochs: bool,
@@ -154,7 +124,7 @@ class _Builder:
         self.windows: list[int] = []
         self.timers: list[AutomatonTimer] = []
         self.inner_keys: list[tuple[str, ...]] = []
-        self.parts: list[Automaton | Delegated] = []
+        self.parts: list[Automaton | tree.Delegated] = []
         self.joints = 0
         self.inits = 0
         self.key = outer_key
@@ -163,8 +133,8 @@ class _Builder:
     def automaton(self) -> Automaton:
         pattern, whole_window = self.pattern, None
         # A key or a window around the whole pattern gets a place of its own: engines index and expire by them.
-        while isinstance(pattern, Keyed | Window):
-            if isinstance(pattern, Keyed):
+        while isinstance(pattern, tree.Keyed | tree.Window):
+            if isinstance(pattern, tree.Keyed):
                 self.key = (*self.key, *(name for name in pattern.attributes if name not in self.key))
             else:
                 whole_window = pattern.length if whole_window is None else min(whole_window, pattern.length)
@@ -228,46 +198,46 @@ class _Builder:
 
     # The construction, node by node.
 
-    def _node(self, pattern: Pattern, around: _Surroundings, onward: Onward) -> _EntryNode:
+    def _node(self, pattern: tree.Pattern, around: _Surroundings, onward: Onward) -> _EntryNode:
         match pattern:
-            case Atom():
+            case tree.Atom():
                 return self._atom(pattern, around, onward)
-            case Concatenation(parts=parts):
+            case tree.Concatenation(parts=parts):
                 return self._joined(parts, around, onward, strong=False)
-            case Sequence(parts=parts):
+            case tree.Sequence(parts=parts):
                 return self._joined(parts, around, onward, strong=True)
-            case Alternation(parts=parts):
+            case tree.Alternation(parts=parts):
                 nodes = [self._node(part, around, onward) for part in parts]
                 return _EntryNode(lambda: either(node.entry() for node in nodes))
-            case Iteration():
+            case tree.Iteration():
                 return self._iteration(pattern, around, onward)
-            case Timing():
+            case tree.Timing():
                 return self._timing(pattern, around, onward)
-            case Parallel():
+            case tree.Parallel():
                 return self._parallel(pattern, around, onward)
-            case Scope(body=body, domain=domain):
-                added = union(around.scope, self._form(domain, around))
+            case tree.Scope(body=body, domain=domain):
+                added = describable.union(around.scope, self._form(domain, around))
                 return self._node(body, replace(around, scope=added), onward)
-            case Hidden(body=body):
+            case tree.Hidden(body=body):
                 return self._node(body, replace(around, hidden=True), onward)
-            case Window(body=body, length=length):
+            case tree.Window(body=body, length=length):
                 self.windows.append(length)
                 window = len(self.windows) - 1
                 node = self._node(body, replace(around, windows=(*around.windows, window)), onward)
                 return _EntryNode(lambda: marked(node.entry(), lambda i: replace(i, windows=i.windows | {window})))
-            case Keyed(body=body, attributes=attributes):
+            case tree.Keyed(body=body, attributes=attributes):
                 self.inner_keys.append(attributes)
                 key = len(self.inner_keys) - 1
                 node = self._node(body, replace(around, keys=(*around.keys, key)), onward)
                 return _EntryNode(lambda: marked(node.entry(), lambda i: replace(i, keys=i.keys | {key})))
-            case Init():
+            case tree.Init():
                 return self._init(pattern, around, onward)
-            case Delegated():
+            case tree.Delegated():
                 return self._delegated(pattern, around, onward)
-            case Reference(name=name):
+            case tree.Reference(name=name):
                 raise TypeError(f"{name} was not inlined")
 
-    def _delegated(self, part: Delegated, around: _Surroundings, onward: Onward) -> _EntryNode:
+    def _delegated(self, part: tree.Delegated, around: _Surroundings, onward: Onward) -> _EntryNode:
         """One position for the whole sub-pattern; scopes and time events belong to the sub-pattern's own states."""
         index = self._part(part)
         position = Position(
@@ -281,13 +251,13 @@ class _Builder:
         )
         return self._position(position, onward)
 
-    def _part(self, part: Delegated) -> int:
+    def _part(self, part: tree.Delegated) -> int:
         for _, register in part.counted:
             self._register(register)
         self.parts.append(part)
         return len(self.parts) - 1
 
-    def _atom(self, atom: Atom, around: _Surroundings, onward: Onward) -> _EntryNode:
+    def _atom(self, atom: tree.Atom, around: _Surroundings, onward: Onward) -> _EntryNode:
         label = self._form(atom.label, around)
         domain = label if atom.domain is None else self._form(atom.domain, around)
         variable = self.variables.index(atom.variable) if atom.variable in self.variables else None
@@ -304,7 +274,9 @@ class _Builder:
         )
         return self._position(position, onward)
 
-    def _joined(self, parts: tuple[Pattern, ...], around: _Surroundings, onward: Onward, *, strong: bool) -> _EntryNode:
+    def _joined(
+        self, parts: tuple[tree.Pattern, ...], around: _Surroundings, onward: Onward, *, strong: bool
+    ) -> _EntryNode:
         nodes: list[_EntryNode] = []
 
         def behind(index: int) -> Onward:
@@ -331,7 +303,7 @@ class _Builder:
 
         return _EntryNode(entry)
 
-    def _iteration(self, pattern: Iteration, around: _Surroundings, onward: Onward) -> _EntryNode:
+    def _iteration(self, pattern: tree.Iteration, around: _Surroundings, onward: Onward) -> _EntryNode:
         """`C{m,n}` as n copies of C, the last n-m of them optional; without an n the last copy leads back to itself."""
         least, most = pattern.least, pattern.most
         copies: list[_EntryNode] = []
@@ -357,7 +329,7 @@ class _Builder:
         copies += [self._node(pattern.body, around, behind(done + 1)) for done in range(needed)]
         return _EntryNode(lambda: way(0))
 
-    def _timing(self, pattern: Timing, around: _Surroundings, onward: Onward) -> _EntryNode:
+    def _timing(self, pattern: tree.Timing, around: _Surroundings, onward: Onward) -> _EntryNode:
         self.timers.append(AutomatonTimer(pattern.timer, pattern.when))
         timer = len(self.timers) - 1
         second: _EntryNode
@@ -371,7 +343,7 @@ class _Builder:
         second = self._node(pattern.second, inside, onward)
         return first
 
-    def _init(self, pattern: Init, around: _Surroundings, onward: Onward) -> _EntryNode:
+    def _init(self, pattern: tree.Init, around: _Surroundings, onward: Onward) -> _EntryNode:
         init = self.inits
         self.inits += 1
         for name, initial in pattern.registers:
@@ -388,12 +360,12 @@ class _Builder:
             self.registers.append(Register(name, ()))
         return self.register_places[name]
 
-    def _parallel(self, pattern: Parallel, around: _Surroundings, onward: Onward) -> _EntryNode:
+    def _parallel(self, pattern: tree.Parallel, around: _Surroundings, onward: Onward) -> _EntryNode:
         """Fig. 14g: either side first, then the other; each side is detected separately."""
         joint = self.joints
         self.joints += 1
         left, right = (self._side(side, around) for side in (pattern.left, pattern.right))
-        both = ConditionByType({part_type(left): TRUE, part_type(right): TRUE}, EMPTY.others)
+        both = describable.ConditionByType({part_type(left): TRUE, part_type(right): TRUE}, describable.EMPTY.others)
         second = [
             self._joint(side, self._of_part(side), around, onward, joint, after_first=True) for side in (right, left)
         ]
@@ -407,7 +379,7 @@ class _Builder:
     def _joint(
         self,
         side: int,
-        domain: ConditionByType,
+        domain: describable.ConditionByType,
         around: _Surroundings,
         onward: Onward,
         joint: int,
@@ -428,15 +400,15 @@ class _Builder:
         )
         return self._position(position, onward)
 
-    def _side(self, side: Pattern, around: _Surroundings) -> int:
-        if isinstance(side, Delegated):
+    def _side(self, side: tree.Pattern, around: _Surroundings) -> int:
+        if isinstance(side, tree.Delegated):
             return self._part(side)
         made = frozenset((*all_variables(side), *all_registers(side)))
         outside = referenced(self.pattern, self.output, without=side) | updated(self.pattern, without=side)
         exports = made & (outside | self.exports)
         key = tuple(dict.fromkeys((*self.key, *(name for key in around.keys for name in self.inner_keys[key]))))
         # Its composite events sort under the name of its own canonical form.
-        name = canonical_id(Publication(undelegated(side)), key=key, epochs=self.epochs)
+        name = canonical_id(tree.Publication(undelegated(side)), key=key, epochs=self.epochs)
         automaton = _Builder(side, None, referenced(side, None) | exports, exports, self.epochs, name, key).automaton()
         self.parts.append(automaton)
         # A register set inside a side is readable behind the `&`: it gets a place here, filled when the side is taken.
@@ -445,8 +417,8 @@ class _Builder:
                 self._register(register.name)
         return len(self.parts) - 1
 
-    def _of_part(self, side: int) -> ConditionByType:
-        return ConditionByType({part_type(side): TRUE}, EMPTY.others)
+    def _of_part(self, side: int) -> describable.ConditionByType:
+        return describable.ConditionByType({part_type(side): TRUE}, describable.EMPTY.others)
 
     def _position(self, position: Position, onward: Onward) -> _EntryNode:
         if len(self.positions) >= MOST_POSITIONS:
@@ -458,13 +430,15 @@ class _Builder:
 
     # Sets.
 
-    def _form(self, described: DescribableSet, around: _Surroundings) -> ConditionByType:
+    def _form(self, described: describable.DescribableSet, around: _Surroundings) -> describable.ConditionByType:
         names = {name: timer_type(index) for name, index in around.timers.items()}
-        return normal_form(_with_timers(described, names), names.values())
+        return describable.normal_form(_with_timers(described, names), names.values())
 
-    def _widened(self, domain: ConditionByType, around: _Surroundings) -> ConditionByType:
-        timers = ConditionByType({timer_type(index): TRUE for index in around.timers.values()}, EMPTY.others)
-        return union(union(domain, around.scope), timers)
+    def _widened(self, domain: describable.ConditionByType, around: _Surroundings) -> describable.ConditionByType:
+        timers = describable.ConditionByType(
+            {timer_type(index): TRUE for index in around.timers.values()}, describable.EMPTY.others
+        )
+        return describable.union(describable.union(domain, around.scope), timers)
 
 
 def _too_large(limit: str) -> PatternError:
@@ -475,18 +449,18 @@ def _too_large(limit: str) -> PatternError:
     )
 
 
-def _with_timers(described: DescribableSet, names: Mapping[str, str]) -> DescribableSet:
+def _with_timers(described: describable.DescribableSet, names: Mapping[str, str]) -> describable.DescribableSet:
     """The set with the time events in scope, under their types inside the automaton."""
     match described:
-        case TypeSet(name=name):
-            return TypeSet(names[name]) if name in names else described
-        case AnySet():
+        case describable.TypeSet(name=name):
+            return describable.TypeSet(names[name]) if name in names else described
+        case describable.AnySet():
             return described
-        case Union(members=members):
-            return Union(tuple(_with_timers(member, names) for member in members))
-        case Intersection(left=left, right=right):
-            return Intersection(_with_timers(left, names), _with_timers(right, names))
-        case Difference(left=left, right=right):
-            return Difference(_with_timers(left, names), _with_timers(right, names))
-        case Filtered(base=base, condition=condition):
-            return Filtered(_with_timers(base, names), condition)
+        case describable.Union(members=members):
+            return describable.Union(tuple(_with_timers(member, names) for member in members))
+        case describable.Intersection(left=left, right=right):
+            return describable.Intersection(_with_timers(left, names), _with_timers(right, names))
+        case describable.Difference(left=left, right=right):
+            return describable.Difference(_with_timers(left, names), _with_timers(right, names))
+        case describable.Filtered(base=base, condition=condition):
+            return describable.Filtered(_with_timers(base, names), condition)

@@ -96,8 +96,7 @@ def strengthened(entry: Entry) -> Entry:
     """The same way behind a `;`."""
     return tuple(
         Alternative(
-            frozenset(replace(item, strong=STRONG) for item in each.items),
-            frozenset(STRONG for _ in each.holes),
+            frozenset(replace(item, strong=STRONG) for item in each.items), frozenset(STRONG for _ in each.holes)
         )
         for each in entry
     )

@@ -86,11 +86,7 @@ class Summary:
     def found(self) -> list[tuple[str, str, int]]:
         """Per pattern: published type, canonical id, number of composite events detected."""
         return [
-            (
-                each.publishes.name or "composite events",
-                each.canonical_id,
-                self.replay.counts.found[place],
-            )
+            (each.publishes.name or "composite events", each.canonical_id, self.replay.counts.found[place])
             for place, each in enumerate(self.replay.patterns)
         ]
 

@@ -53,11 +53,7 @@ class CanonicalForm:
 
 
 def canonical_form(
-    publication: Publication,
-    *,
-    key: tuple[str, ...] = (),
-    exports: frozenset[str] = frozenset(),
-    epochs: bool = False,
+    publication: Publication, *, key: tuple[str, ...] = (), exports: frozenset[str] = frozenset(), epochs: bool = False
 ) -> CanonicalForm:
     """The canonical form of a pattern with inlined definitions.
 
@@ -89,11 +85,7 @@ def canonical_form(
 
 
 def canonical_id(
-    publication: Publication,
-    *,
-    key: tuple[str, ...] = (),
-    exports: frozenset[str] = frozenset(),
-    epochs: bool = False,
+    publication: Publication, *, key: tuple[str, ...] = (), exports: frozenset[str] = frozenset(), epochs: bool = False
 ) -> str:
     """The canonical id of a pattern with its output, key, externally read variables and consumption."""
     return canonical_form(publication, key=key, exports=exports, epochs=epochs).id

@@ -12,16 +12,7 @@ from dataclasses import dataclass, field
 
 from distced.detectors.canonical.conditions import REGISTER, VARIABLE
 from distced.detectors.canonical.pieces import NameSlot
-from distced.middleware.patterns.tree import (
-    Atom,
-    Init,
-    Parallel,
-    Pattern,
-    Publication,
-    children,
-    expressions_of,
-    output_expressions,
-)
+from distced.middleware.patterns import tree
 from distced.middleware.sets.expressions import Expression, names, variables
 
 
@@ -73,9 +64,9 @@ class _Found:
     made_registers: dict[str, None] = field(default_factory=dict)
     sides: list[_Found] = field(default_factory=list)
 
-    def collect(self, pattern: Pattern) -> None:
+    def collect(self, pattern: tree.Pattern) -> None:
         match pattern:
-            case Parallel(left=left, right=right):
+            case tree.Parallel(left=left, right=right):
                 for side in (left, right):
                     found = _Found()
                     found.collect(side)
@@ -83,25 +74,25 @@ class _Found:
                     self.made_variables |= found.made_variables
                     self.made_registers |= found.made_registers
                 return
-            case Atom(variable=variable, updates=updates):
+            case tree.Atom(variable=variable, updates=updates):
                 if variable:
                     self.made_variables[variable] = None
                 if updates:
                     self.atom(pattern)
                     return
-            case Init(registers=registers):
+            case tree.Init(registers=registers):
                 self.made_registers |= {name: None for name, _ in registers}
             case _:
                 pass
-        for expression in expressions_of(pattern):
+        for expression in tree.expressions_of(pattern):
             self.read(expression)
-        for child in children(pattern):
+        for child in tree.children(pattern):
             self.collect(child)
 
-    def atom(self, atom: Atom) -> None:
+    def atom(self, atom: tree.Atom) -> None:
         """Visit an atom with updates, in which its own variable is the current event and not a read."""
         own = {atom.variable}
-        for expression in expressions_of(Atom(atom.label, atom.domain)):
+        for expression in tree.expressions_of(tree.Atom(atom.label, atom.domain)):
             self.read(expression)
         for name, value in atom.updates:
             self.made_registers[name] = None
@@ -113,11 +104,11 @@ class _Found:
         self.registers |= names(expression)
 
 
-def resolve(publication: Publication, exports: Collection[str]) -> tuple[Space, Places]:
+def resolve(publication: tree.Publication, exports: Collection[str]) -> tuple[Space, Places]:
     """Resolve the names of a pattern; names in `exports` are read from outside."""
     found = _Found()
     found.collect(publication.pattern)
-    for expression in output_expressions(publication.output):
+    for expression in tree.output_expressions(publication.output):
         found.read(expression)
     found.variables |= found.made_variables.keys() & set(exports)
     found.registers |= set(exports)

@@ -23,24 +23,8 @@ from distced.detectors.canonical.conditions import REGISTER, TIMER, VARIABLE, Ex
 from distced.detectors.canonical.names import Places, Space
 from distced.detectors.canonical.pieces import NameSlot, Piece, arranged, changed, combined, named
 from distced.detectors.canonical.sets import NOTHING, canonical_set
+from distced.middleware.patterns import tree
 from distced.middleware.patterns.printer import format_when
-from distced.middleware.patterns.tree import (
-    Alternation,
-    Atom,
-    Concatenation,
-    Delegated,
-    Hidden,
-    Init,
-    Iteration,
-    Keyed,
-    Output,
-    Parallel,
-    Pattern,
-    Reference,
-    Scope,
-    Timing,
-    Window,
-)
 from distced.middleware.patterns.tree import Sequence as Joint
 from distced.middleware.sets.describable import EMPTY, ConditionByType, DescribableSet, normal_form, union
 from distced.middleware.sets.expressions import TRUE, Expression, Name, quote_name, transform
@@ -64,13 +48,13 @@ class Trees:
         self.given: set[str] = set()
         self.root = _Frame(self, space, _expressions(space, self.given), EMPTY, {})
 
-    def pattern(self, pattern: Pattern, key: Sequence[str]) -> Piece:
+    def pattern(self, pattern: tree.Pattern, key: Sequence[str]) -> Piece:
         """The whole pattern, with these attributes as its outer key."""
         self.given.update(key)
         piece = self.root.pattern(pattern)
         return bounded(key, None, piece) if key else piece
 
-    def output(self, output: Output) -> Piece:
+    def output(self, output: tree.Output) -> Piece:
         """The published output: its node is an `Output`."""
         expressions = self.root.expressions
         self.given.add(output.type_name)
@@ -85,13 +69,13 @@ class Trees:
                 pieces = [*values, condition]
                 text = f"{text} where {condition.text}"
 
-        def build(nodes: list[Any]) -> Output:
+        def build(nodes: list[Any]) -> tree.Output:
             pairs = tuple((name, node) for (name, _), node in zip(attributes, nodes, strict=False))
-            return Output(output.type_name, pairs, nodes[-1] if len(nodes) > len(pairs) else None)
+            return tree.Output(output.type_name, pairs, nodes[-1] if len(nodes) > len(pairs) else None)
 
         return combined(text, [pieces], build)
 
-    def _without_shown(self, output: Output) -> Expression:
+    def _without_shown(self, output: tree.Output) -> Expression:
         """The final filter with registers in place of attributes that only show them."""
         registers = self.root.space.registers
         shown = {
@@ -132,7 +116,7 @@ class _Frame:
         self.expressions = expressions
         self.scope = scope
         self.timers = timers
-        self._atoms: dict[Atom, Piece] = {}
+        self._atoms: dict[tree.Atom, Piece] = {}
         self._labels: dict[DescribableSet, tuple[Piece, Piece]] = {}
         self._domains: dict[tuple[DescribableSet, DescribableSet], Piece] = {}
 
@@ -140,50 +124,53 @@ class _Frame:
         """The same surroundings with another layer around."""
         return _Frame(self.trees, self.space, self.expressions, scope, timers, self.sides)
 
-    def pattern(self, pattern: Pattern) -> Piece:
+    def pattern(self, pattern: tree.Pattern) -> Piece:
         """The canonical piece of a part."""
         match pattern:
-            case Atom():
+            case tree.Atom():
                 if pattern not in self._atoms:
                     self._atoms[pattern] = self.atom(pattern)
                 return self._atoms[pattern]
-            case Concatenation(parts=parts):
+            case tree.Concatenation(parts=parts):
                 return joint([self.pattern(part) for part in parts], strong=False)
             case Joint(parts=parts):
                 return joint([self.pattern(part) for part in parts], strong=True)
-            case Alternation(parts=parts):
+            case tree.Alternation(parts=parts):
                 return self.alternation([self.pattern(part) for part in parts])
-            case Parallel(left=left, right=right):
+            case tree.Parallel(left=left, right=right):
                 return self.parallel(left, right)
-            case Iteration(body=body, least=1, most=1):
+            case tree.Iteration(body=body, least=1, most=1):
                 return self.pattern(body)
-            case Iteration(body=body, least=least, most=most):
+            case tree.Iteration(body=body, least=least, most=most):
                 piece = self.pattern(body)
                 return changed(
-                    piece, f"{piece.text}{{{least},{most}}}", lambda node: Iteration(node, least, most), "iteration"
+                    piece,
+                    f"{piece.text}{{{least},{most}}}",
+                    lambda node: tree.Iteration(node, least, most),
+                    "iteration",
                 )
-            case Timing():
+            case tree.Timing():
                 return self.timing(pattern)
-            case Scope(body=body, domain=domain):
+            case tree.Scope(body=body, domain=domain):
                 return self.inside(union(self.scope, normal_form(domain, self.timers)), self.timers).pattern(body)
-            case Hidden(body=body):
+            case tree.Hidden(body=body):
                 piece = self.pattern(body)
-                return piece if piece.kind == _HIDDEN else changed(piece, f"~{piece.text}", Hidden, _HIDDEN)
-            case Window(body=body, length=length):
+                return piece if piece.kind == _HIDDEN else changed(piece, f"~{piece.text}", tree.Hidden, _HIDDEN)
+            case tree.Window(body=body, length=length):
                 return bounded((), length, self.pattern(body))
-            case Keyed(body=body, attributes=attributes):
+            case tree.Keyed(body=body, attributes=attributes):
                 self.trees.given.update(attributes)
                 return bounded(attributes, None, self.pattern(body))
-            case Init(registers=registers, body=body):
+            case tree.Init(registers=registers, body=body):
                 return self.init(registers, body)
-            case Reference(name=name):
+            case tree.Reference(name=name):
                 raise TypeError(f"{name} was not inlined")
-            case Delegated(detector=detector):
+            case tree.Delegated(detector=detector):
                 raise TypeError(f"the part of the detector {detector} was not put back")
 
     # Atoms.
 
-    def atom(self, atom: Atom) -> Piece:
+    def atom(self, atom: tree.Atom) -> Piece:
         label, bare = self.label(atom.label)
         pieces = [label]
         text = label.text
@@ -202,11 +189,11 @@ class _Frame:
             pieces.append(domain)
             text += f" <= {domain.text}"
 
-        def build(nodes: list[Any]) -> Atom:
+        def build(nodes: list[Any]) -> tree.Atom:
             rest = iter(nodes[1:])
             variable = next(rest) if bound else ""
             updates = tuple((next(rest), next(rest)) for _ in atom.updates)
-            return Atom(nodes[0], next(rest) if wider else None, variable, updates)
+            return tree.Atom(nodes[0], next(rest) if wider else None, variable, updates)
 
         return combined(f"[{text}]", [pieces], build)
 
@@ -241,7 +228,7 @@ class _Frame:
             return flat[0]
         orders = arranged(found.values())
         text = f"({' | '.join(part.text for part in orders[0])})"
-        return combined(text, orders, lambda nodes: Alternation(tuple(nodes)), _ALTERNATION, orders[0])
+        return combined(text, orders, lambda nodes: tree.Alternation(tuple(nodes)), _ALTERNATION, orders[0])
 
     def _but_for_inner_names(self, piece: Piece) -> object:
         """The identity of a piece, except for names local to it: time events, those in a side of `&`."""
@@ -254,7 +241,7 @@ class _Frame:
             )
         return piece.text, min(found)
 
-    def parallel(self, left: Pattern, right: Pattern) -> Piece:
+    def parallel(self, left: tree.Pattern, right: tree.Pattern) -> Piece:
         pieces = []
         for side in (left, right):
             space = next(self.sides)
@@ -262,13 +249,13 @@ class _Frame:
             pieces.append(frame.pattern(side))
         orders = arranged(pieces)
         text = f"({' & '.join(piece.text for piece in orders[0])})"
-        both = combined(text, orders, lambda nodes: Parallel(*nodes), "parallel")
+        both = combined(text, orders, lambda nodes: tree.Parallel(*nodes), "parallel")
         scope = canonical_set(self.scope, self.expressions, self.timers, bare=True)
         if scope.text == NOTHING:
             return both
-        return combined(f"[{both.text} <= {scope.text}]", [[both, scope]], lambda nodes: Scope(*nodes), "scope")
+        return combined(f"[{both.text} <= {scope.text}]", [[both, scope]], lambda nodes: tree.Scope(*nodes), "scope")
 
-    def timing(self, timing: Timing) -> Piece:
+    def timing(self, timing: tree.Timing) -> Piece:
         first = self.pattern(timing.first)
         place = self.trees.places.new(TIMER)
         second = self.inside(self.scope, {**self.timers, timing.timer: place}).pattern(timing.second)
@@ -276,11 +263,11 @@ class _Frame:
         return combined(
             f"({first.text}, {second.text}) @ {TIMER} = {format_when(when)}",
             [[first, second, named(TIMER, place)]],
-            lambda nodes: Timing(nodes[0], nodes[1], nodes[2], when),
+            lambda nodes: tree.Timing(nodes[0], nodes[1], nodes[2], when),
             "timing",
         )
 
-    def init(self, registers: Sequence[tuple[str, Expression]], body: Pattern) -> Piece:
+    def init(self, registers: Sequence[tuple[str, Expression]], body: tree.Pattern) -> Piece:
         pieces: list[Piece] = []
         values = [self.expressions.value(value) for _, value in registers]
         for (name, _), value in zip(registers, values, strict=True):
@@ -288,8 +275,8 @@ class _Frame:
         pieces.append(self.pattern(body))
         begun = ", ".join(f"{REGISTER} = {value.text}" for value in values)
 
-        def build(nodes: list[Any]) -> Init:
-            return Init(tuple(zip(nodes[:-1:2], nodes[1:-1:2], strict=True)), nodes[-1])
+        def build(nodes: list[Any]) -> tree.Init:
+            return tree.Init(tuple(zip(nodes[:-1:2], nodes[1:-1:2], strict=True)), nodes[-1])
 
         return combined(f"(init {begun} : {pieces[-1].text})", [pieces], build, "init")
 
@@ -339,18 +326,18 @@ def bounded(attributes: Sequence[str], length: int | None, body: Piece) -> Piece
     if names:
         text = f"({text} by {', '.join(map(quote_name, names))})"
 
-    def build(node: Pattern) -> Pattern:
-        inside = node if least is None else Window(node, least)
-        return Keyed(inside, names) if names else inside
+    def build(node: tree.Pattern) -> tree.Pattern:
+        inside = node if least is None else tree.Window(node, least)
+        return tree.Keyed(inside, names) if names else inside
 
     return changed(body, text, build, _BOUNDED, (names, least))
 
 
-def _concatenation(nodes: Sequence[Pattern]) -> Pattern:
-    return Concatenation(tuple(nodes))
+def _concatenation(nodes: Sequence[tree.Pattern]) -> tree.Pattern:
+    return tree.Concatenation(tuple(nodes))
 
 
-def _sequence(nodes: Sequence[Pattern]) -> Pattern:
+def _sequence(nodes: Sequence[tree.Pattern]) -> tree.Pattern:
     return Joint(tuple(nodes))
 
 

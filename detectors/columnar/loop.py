@@ -281,16 +281,7 @@ class Loop:
     # What comes from elsewhere.
 
     def put(
-        self,
-        unit: Unit,
-        place: int,
-        link: int,
-        lo: int,
-        hi: int,
-        last: int,
-        key: int,
-        tag: int,
-        words: Words,
+        self, unit: Unit, place: int, link: int, lo: int, hi: int, last: int, key: int, tag: int, words: Words
     ) -> None:
         """Add an instance; `settle` puts it into its bucket."""
         counters = self.state.counters

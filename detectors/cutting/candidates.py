@@ -17,26 +17,8 @@ from typing import Final, Literal, TypeAlias
 
 from distced.detectors.cutting.joints import Joint, ends_open, joint_of, opens_parallel, opens_strong
 from distced.detectors.cutting.uses import Uses, uses_of, uses_of_output
+from distced.middleware.patterns import tree
 from distced.middleware.patterns.printer import format_pattern
-from distced.middleware.patterns.tree import (
-    Alternation,
-    Atom,
-    Concatenation,
-    Delegated,
-    Hidden,
-    Init,
-    Iteration,
-    Keyed,
-    Parallel,
-    Pattern,
-    Publication,
-    Scope,
-    Sequence,
-    Timing,
-    Window,
-    nullable,
-    walk,
-)
 
 Path: TypeAlias = tuple[int, ...]
 """Child indexes from the root; a joint is one node, however it is nested, and its children are its parts."""
@@ -85,7 +67,7 @@ class Candidate:
 
     path: Path
     run: tuple[int, int] | None
-    pattern: Pattern
+    pattern: tree.Pattern
     stand: Stand
     failures: tuple[Failure, ...]
     key: tuple[str, ...]
@@ -123,9 +105,9 @@ class Context:
     uses: Uses
     nowhere: str = ""
     inside: str = ""
-    before: Pattern | None = None
+    before: tree.Pattern | None = None
     waiting: bool = False
-    followed: Pattern | None = None
+    followed: tree.Pattern | None = None
     timers: tuple[str, ...] = ()
     key: tuple[str, ...] = ()
     window: int | None = None
@@ -152,7 +134,7 @@ class JointView:
     _needed: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._nullable = [nullable(part) for part in self.joint.parts]
+        self._nullable = [tree.nullable(part) for part in self.joint.parts]
         self._needed = list(accumulate((not empty for empty in self._nullable), initial=0))
         self._open = [empty or ends_open(part) for part, empty in zip(self.joint.parts, self._nullable, strict=True)]
         if not self.context.uses.nothing:
@@ -258,7 +240,7 @@ class JointView:
         return [] if self.uses is None else self._uses(start, stop).foreign(self.context.uses)
 
 
-def views(publication: Publication, *, exports: frozenset[str] = frozenset()) -> Iterator[JointView]:
+def views(publication: tree.Publication, *, exports: frozenset[str] = frozenset()) -> Iterator[JointView]:
     """Every joint of a pattern, and every other node as a joint of one part, outermost first.
 
     Args:
@@ -268,7 +250,7 @@ def views(publication: Publication, *, exports: frozenset[str] = frozenset()) ->
     yield from _views(publication.pattern, (), outermost(publication, exports))
 
 
-def outermost(publication: Publication, exports: frozenset[str]) -> Context:
+def outermost(publication: tree.Publication, exports: frozenset[str]) -> Context:
     """Surroundings of a pattern as a whole."""
     uses = uses_of(publication.pattern)
     uses.add(uses_of_output(publication.output))
@@ -277,7 +259,7 @@ def outermost(publication: Publication, exports: frozenset[str]) -> Context:
 
 
 def candidates(
-    publication: Publication, *, exports: frozenset[str] = frozenset(), without: frozenset[str] = frozenset()
+    publication: tree.Publication, *, exports: frozenset[str] = frozenset(), without: frozenset[str] = frozenset()
 ) -> Iterator[Candidate]:
     """All sub-patterns: each node, and each run of a joint, cuttable or not.
 
@@ -295,15 +277,15 @@ def candidates(
                     yield view.candidate(start, stop, without)
 
 
-def size_of(pattern: Pattern) -> int:
+def size_of(pattern: tree.Pattern) -> int:
     """Number of atoms of a pattern."""
-    return sum(isinstance(node, Atom | Delegated) for node in walk(pattern))
+    return sum(isinstance(node, tree.Atom | tree.Delegated) for node in tree.walk(pattern))
 
 
-def _views(pattern: Pattern, path: Path, context: Context) -> Iterator[JointView]:
+def _views(pattern: tree.Pattern, path: Path, context: Context) -> Iterator[JointView]:
     view = JointView(path, joint_of(pattern), context)
     yield view
-    if isinstance(pattern, Concatenation | Sequence):
+    if isinstance(pattern, tree.Concatenation | tree.Sequence):
         for place, part in enumerate(view.joint.parts):
             yield from _views(part, (*path, place), view.context_at(place, place + 1))
         return
@@ -311,20 +293,20 @@ def _views(pattern: Pattern, path: Path, context: Context) -> Iterator[JointView
         yield from _views(child, (*path, place), around)
 
 
-def inside(pattern: Pattern, context: Context) -> list[tuple[Pattern, Context]]:
+def inside(pattern: tree.Pattern, context: Context) -> list[tuple[tree.Pattern, Context]]:
     """The nodes directly inside a node that is no joint, with their surroundings."""
     match pattern:
-        case Alternation(parts=parts):
+        case tree.Alternation(parts=parts):
             branch = replace(context, stand="branch")
             if context.waiting:
                 branch = replace(context, stand="nowhere", nowhere="an operand of | that is not at the start")
             return [(part, branch) for part in parts]
-        case Parallel(left=left, right=right):
+        case tree.Parallel(left=left, right=right):
             return [(side, _side_context(side, pattern, context)) for side in (left, right)]
-        case Scope(body=Parallel() as body):
+        case tree.Scope(body=tree.Parallel() as body):
             # The scope belongs to the `&`; what can be cut is both together.
             return [(body, replace(context, stand="nowhere", nowhere="its scope belongs to it"))]
-        case Timing(first=first, second=second, timer=timer):
+        case tree.Timing(first=first, second=second, timer=timer):
             timed = replace(context, followed=second)
             if timed.stand in ("whole", "prefix", "branch"):
                 timed = replace(timed, stand="timed")
@@ -333,20 +315,20 @@ def inside(pattern: Pattern, context: Context) -> list[tuple[Pattern, Context]]:
                 context, stand="right-hand side", before=before, waiting=True, timers=(*context.timers, timer)
             )
             return [(first, timed), (second, rest)]
-        case Iteration(body=body):
+        case tree.Iteration(body=body):
             return [(body, replace(context, stand="nowhere", inside="inside an iteration"))]
-        case Window(body=body, length=length):
+        case tree.Window(body=body, length=length):
             window = length if context.window is None else min(length, context.window)
             return [(body, replace(context, window=window))]
-        case Keyed(body=body, attributes=attributes):
+        case tree.Keyed(body=body, attributes=attributes):
             return [(body, replace(context, key=tuple(sorted({*context.key, *attributes}))))]
-        case Hidden(body=body) | Scope(body=body) | Init(body=body):
+        case tree.Hidden(body=body) | tree.Scope(body=body) | tree.Init(body=body):
             return [(body, context)]
         case _:
             return []
 
 
-def _side_context(side: Pattern, parallel: Parallel, context: Context) -> Context:
+def _side_context(side: tree.Pattern, parallel: tree.Parallel, context: Context) -> Context:
     """The context of a side of `&`: a side is detected separately, from a fresh start; only the keys of its
     surroundings apply.
     """
@@ -356,7 +338,7 @@ def _side_context(side: Pattern, parallel: Parallel, context: Context) -> Contex
     return Context("side", uses, key=context.key)
 
 
-def _short(pattern: Pattern) -> str:
+def _short(pattern: tree.Pattern) -> str:
     text = format_pattern(pattern)
     return text if len(text) <= 40 else f"{text[:37]}..."
 

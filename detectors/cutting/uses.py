@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from distced.middleware.patterns.tree import (
-    Atom,
-    Delegated,
-    Init,
-    Output,
-    Pattern,
-    Timing,
-    expressions_of,
-    output_expressions,
-    sets_of,
-    walk,
-)
+from distced.middleware.patterns import tree
 from distced.middleware.sets.describable import AnySet, TypeSet, walk_set
 from distced.middleware.sets.expressions import Expression, names, variables
 
@@ -81,37 +70,37 @@ class Uses:
         )
 
 
-def uses_of(pattern: Pattern) -> Uses:
+def uses_of(pattern: tree.Pattern) -> Uses:
     """The uses in a pattern."""
     uses = Uses()
-    for node in walk(pattern):
+    for node in tree.walk(pattern):
         match node:
-            case Atom(variable=variable, updates=updates):
+            case tree.Atom(variable=variable, updates=updates):
                 if variable:
                     uses.bound[variable] += 1
                 uses.updated.update(name for name, _ in updates)
-            case Init(registers=registers):
+            case tree.Init(registers=registers):
                 uses.begun.update(name for name, _ in registers)
-            case Delegated(bound=bound, counted=counted):
+            case tree.Delegated(bound=bound, counted=counted):
                 uses.bound.update(name for _, name in bound)
                 uses.begun.update(name for _, name in counted)
             case _:
                 pass
-        for expression in expressions_of(node):
+        for expression in tree.expressions_of(node):
             uses.read.update(_read(expression))
-        for described in sets_of(node):
+        for described in tree.sets_of(node):
             for each in walk_set(described):
                 if isinstance(each, TypeSet):
                     uses.types.add(each.name)
                 uses.anything = uses.anything or isinstance(each, AnySet)
-    uses.types -= {node.timer for node in walk(pattern) if isinstance(node, Timing)}
+    uses.types -= {node.timer for node in tree.walk(pattern) if isinstance(node, tree.Timing)}
     return uses
 
 
-def uses_of_output(output: Output | None) -> Uses:
+def uses_of_output(output: tree.Output | None) -> Uses:
     """The names an output reads."""
     uses = Uses()
-    for expression in output_expressions(output):
+    for expression in tree.output_expressions(output):
         uses.read.update(_read(expression))
     return uses
 

@@ -11,27 +11,13 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from distced.detectors.automata.automaton import (
-    PART_PREFIX,
-    TIMER_PREFIX,
-    Automaton,
-    AutomatonMove,
-    AutomatonState,
-)
+from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton, AutomatonMove, AutomatonState
 from distced.detectors.compiler import Compiled
 from distced.detectors.language.derived import split_mark, throttled_names, without_marks
 from distced.middleware.model.timestamps import format_duration
 from distced.middleware.patterns.printer import format_when
+from distced.middleware.sets import expressions
 from distced.middleware.sets.describable import EMPTY, ConditionByType, union
-from distced.middleware.sets.expressions import (
-    FALSE,
-    SUM_LEVEL,
-    TRUE,
-    Binary,
-    Expression,
-    format_expression,
-    quote_name,
-)
 
 
 class MoveView(msgspec.Struct, frozen=True):
@@ -133,7 +119,8 @@ def view_of(compiled: Compiled, derived: Mapping[str, str] | None = None) -> Aut
     throttled = throttled_names(compiled.throttlings, derived or {})
     if output is None:
         return _Viewer(compiled.automaton, "pattern", "composite event", "", throttled).view()
-    emits = f"{quote_name(output.type_name)}({', '.join(quote_name(name) for name, _ in output.attributes)})"
+    type_name, *attributes = map(expressions.quote_name, (output.type_name, *(name for name, _ in output.attributes)))
+    emits = f"{type_name}({', '.join(attributes)})"
     return _Viewer(compiled.automaton, output.type_name, emits, "", throttled).view()
 
 
@@ -196,7 +183,7 @@ class _Viewer:
             hidden=position.hidden,
             binds=None if position.variable is None else automaton.variables[position.variable],
             sets=tuple(
-                f"{automaton.registers[place].name} = {self._expression(value, SUM_LEVEL)}"
+                f"{automaton.registers[place].name} = {self._expression(value, expressions.SUM_LEVEL)}"
                 for place, value in position.updates
             ),
             opens=tuple(f"{each} begins" for each in (*self._windows(move.windows), *self._keys(move.keys))),
@@ -215,11 +202,11 @@ class _Viewer:
             # `any` is every event that is published: time events are named, or not meant.
             if condition == form.others and not name.startswith(TIMER_PREFIX):
                 continue
-            if condition != FALSE:
+            if condition != expressions.FALSE:
                 members.append(self._member(name, condition))
             elif not name.startswith(TIMER_PREFIX):
                 taken.append(self._name(name))
-        if form.others != FALSE:
+        if form.others != expressions.FALSE:
             less = f" - {{{', '.join(taken)}}}" if len(taken) > 1 else "".join(f" - {name}" for name in taken)
             members.insert(0, _filtered("any", self._expression(form.others), form.others) + less)
         return members
@@ -233,9 +220,9 @@ class _Viewer:
         members: list[str] = []
         for name in dict.fromkeys((*domain.by_type, *labels.by_type)):
             looked_at, matched = domain.condition(name), labels.condition(name)
-            if looked_at != FALSE and not _covers(matched, looked_at):
+            if looked_at != expressions.FALSE and not _covers(matched, looked_at):
                 other = f"any other {self._name(name)}"
-                members.append(self._member(name, looked_at) if matched == FALSE else other)
+                members.append(self._member(name, looked_at) if matched == expressions.FALSE else other)
         if not _covers(labels.others, domain.others):
             members.append("any other event")
         return ", ".join(dict.fromkeys(members))
@@ -246,26 +233,26 @@ class _Viewer:
             return self.automaton.timers[int(type_name.removeprefix(TIMER_PREFIX))].name
         if type_name.startswith(PART_PREFIX):
             return f"side {self.numbers[int(type_name.removeprefix(PART_PREFIX))]}"
-        return quote_name(type_name)
+        return expressions.quote_name(type_name)
 
-    def _member(self, name: str, condition: Expression) -> str:
+    def _member(self, name: str, condition: expressions.Expression) -> str:
         throttled, rest = split_mark(condition, self.throttled) or (self._name(name), condition)
         return _filtered(throttled, self._expression(rest), rest)
 
-    def _expression(self, expression: Expression, level: int = 0) -> str:
-        return format_expression(without_marks(expression, self.throttled), level)
+    def _expression(self, expression: expressions.Expression, level: int = 0) -> str:
+        return expressions.format_expression(without_marks(expression, self.throttled), level)
 
 
-def _filtered(name: str, text: str, condition: Expression) -> str:
-    return name if condition == TRUE else f"{name} where {text}"
+def _filtered(name: str, text: str, condition: expressions.Expression) -> str:
+    return name if condition == expressions.TRUE else f"{name} where {text}"
 
 
-def _covers(matched: Expression, looked_at: Expression) -> bool:
+def _covers(matched: expressions.Expression, looked_at: expressions.Expression) -> bool:
     """Whether everything in a domain is also in a label, as far as their conditions show."""
-    return matched == TRUE or set(_alternatives(looked_at)) <= {*_alternatives(matched), FALSE}
+    return matched == expressions.TRUE or set(_alternatives(looked_at)) <= {*_alternatives(matched), expressions.FALSE}
 
 
-def _alternatives(condition: Expression) -> list[Expression]:
-    if isinstance(condition, Binary) and condition.operator == "or":
+def _alternatives(condition: expressions.Expression) -> list[expressions.Expression]:
+    if isinstance(condition, expressions.Binary) and condition.operator == "or":
         return [*_alternatives(condition.left), *_alternatives(condition.right)]
     return [condition]

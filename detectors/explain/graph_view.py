@@ -142,10 +142,7 @@ class GraphView(msgspec.Struct, frozen=True):
 
 
 def graph_view(
-    patterns: Sequence[Compiled],
-    graph: DetectorGraph,
-    decomposition: str,
-    derived: Mapping[str, str] | None = None,
+    patterns: Sequence[Compiled], graph: DetectorGraph, decomposition: str, derived: Mapping[str, str] | None = None
 ) -> GraphView:
     """The view of a graph.
 

@@ -7,35 +7,18 @@ from typing import Final
 import msgspec
 
 from distced.middleware.model.timestamps import format_duration
+from distced.middleware.patterns import tree
 from distced.middleware.patterns.printer import format_pattern, format_when
-from distced.middleware.patterns.tree import (
-    Alternation,
-    Concatenation,
-    Delegated,
-    Hidden,
-    Init,
-    Iteration,
-    Keyed,
-    Parallel,
-    Pattern,
-    Reference,
-    Relative,
-    Scope,
-    Sequence,
-    Timing,
-    Window,
-    children,
-)
 from distced.middleware.sets.describable import format_set
 from distced.middleware.sets.expressions import format_expression, quote_name
 
-_KINDS: Final[dict[type, str]] = {Keyed: "key", Init: "registers"}
+_KINDS: Final[dict[type, str]] = {tree.Keyed: "key", tree.Init: "registers"}
 _WORDS: Final[dict[type, str]] = {
-    Concatenation: "one after the other, weakly: they may overlap",
-    Sequence: "one after the other, strongly ( ; )",
-    Alternation: "either ( | ), an instance for each branch",
-    Parallel: "both, in any order ( & )",
-    Hidden: "hidden ( ~ ): what it matches is no constituent",
+    tree.Concatenation: "one after the other, weakly: they may overlap",
+    tree.Sequence: "one after the other, strongly ( ; )",
+    tree.Alternation: "either ( | ), an instance for each branch",
+    tree.Parallel: "both, in any order ( & )",
+    tree.Hidden: "hidden ( ~ ): what it matches is no constituent",
 }
 
 
@@ -55,31 +38,35 @@ class Outline(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     parts: tuple[Outline, ...] = ()
 
 
-def outline(pattern: Pattern, role: str = "") -> Outline:
+def outline(pattern: tree.Pattern, role: str = "") -> Outline:
     """The outline of a pattern."""
     kind = _KINDS.get(type(pattern), type(pattern).__name__.lower())
-    roles = ("first", f"then, with {pattern.timer}") if isinstance(pattern, Timing) else ("",) * len(children(pattern))
-    return Outline(role=role, kind=kind, text=_text(pattern), parts=tuple(map(outline, children(pattern), roles)))
+    roles = (
+        ("first", f"then, with {pattern.timer}")
+        if isinstance(pattern, tree.Timing)
+        else ("",) * len(tree.children(pattern))
+    )
+    return Outline(role=role, kind=kind, text=_text(pattern), parts=tuple(map(outline, tree.children(pattern), roles)))
 
 
-def _text(pattern: Pattern) -> str:
+def _text(pattern: tree.Pattern) -> str:
     match pattern:
-        case Reference(name=name):
+        case tree.Reference(name=name):
             return name
-        case Delegated(detector=detector):
+        case tree.Delegated(detector=detector):
             return f"detected by {detector}"
-        case Iteration(least=least, most=most):
+        case tree.Iteration(least=least, most=most):
             return _times(least, most)
-        case Timing(timer=timer, when=when):
-            after = " after the end of the first" if isinstance(when, Relative) else ""
+        case tree.Timing(timer=timer, when=when):
+            after = " after the end of the first" if isinstance(when, tree.Relative) else ""
             return f"the time event {timer} comes {format_when(when)}{after}"
-        case Scope(domain=domain):
+        case tree.Scope(domain=domain):
             return f"every state inside also looks at {format_set(domain)}"
-        case Window(length=length):
+        case tree.Window(length=length):
             return f"within {format_duration(length)}"
-        case Keyed(attributes=attributes):
+        case tree.Keyed(attributes=attributes):
             return f"by {', '.join(attributes)}: for each value on its own"
-        case Init(registers=registers):
+        case tree.Init(registers=registers):
             values = ", ".join(f"{quote_name(name)} = {format_expression(value)}" for name, value in registers)
             return f"registers: {values}"
         case _:

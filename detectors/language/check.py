@@ -16,41 +16,9 @@ from distced.detectors.language.names import all_registers, all_variables
 from distced.detectors.language.scanner import error_at
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.event_types import EventType, Kind, TypeRegistry, kind_of
-from distced.middleware.patterns.tree import (
-    Alternation,
-    Atom,
-    Concatenation,
-    Delegated,
-    Hidden,
-    Init,
-    Iteration,
-    Keyed,
-    Output,
-    Parallel,
-    Pattern,
-    Publication,
-    Reference,
-    Scope,
-    Sequence,
-    Timing,
-    Window,
-    nullable,
-    walk,
-)
+from distced.middleware.patterns import tree
+from distced.middleware.sets import expressions
 from distced.middleware.sets.describable import AnySet, DescribableSet, Filtered, TypeSet, set_children, walk_set
-from distced.middleware.sets.expressions import (
-    COMPARISONS,
-    Binary,
-    Call,
-    Expression,
-    Field,
-    Literal,
-    Moment,
-    Name,
-    Span,
-    Unary,
-    Verbatim,
-)
 from distced.middleware.sets.expressions import walk as walk_expression
 from distced.middleware.sets.values import FUNCTIONS
 
@@ -60,7 +28,7 @@ Kinds = Mapping[str, Kind | None]
 _NAME: Final = re.compile(r"[^\W\d]\w*")
 
 
-def check(publication: Publication, registry: TypeRegistry, *, text: str = "") -> EventType:
+def check(publication: tree.Publication, registry: TypeRegistry, *, text: str = "") -> EventType:
     """The type of the pattern's composite events. Raises `PatternError` for an invalid pattern."""
     return _Checker(registry, text).publication(publication)
 
@@ -90,10 +58,10 @@ class _Checker:
     def __init__(self, registry: TypeRegistry, text: str) -> None:
         self.registry = registry
         self.text = text
-        self.used_types: dict[str, Span | None] = {}
-        self.used_timers: dict[str, Span | None] = {}
+        self.used_types: dict[str, expressions.Span | None] = {}
+        self.used_timers: dict[str, expressions.Span | None] = {}
 
-    def publication(self, publication: Publication) -> EventType:
+    def publication(self, publication: tree.Publication) -> EventType:
         pattern, output = publication.pattern, publication.output
         scope = self.pattern(pattern, _Scope())
         for name, span in self.used_timers.items():
@@ -111,42 +79,42 @@ class _Checker:
 
     # Patterns: each gives the scope of what comes behind it.
 
-    def pattern(self, pattern: Pattern, scope: _Scope) -> _Scope:
+    def pattern(self, pattern: tree.Pattern, scope: _Scope) -> _Scope:
         match pattern:
-            case Atom():
+            case tree.Atom():
                 return self.atom(pattern, scope)
-            case Concatenation(parts=parts) | Sequence(parts=parts):
+            case tree.Concatenation(parts=parts) | tree.Sequence(parts=parts):
                 for part in parts:
                     scope = self.pattern(part, scope)
                 return scope
-            case Alternation(parts=parts):
+            case tree.Alternation(parts=parts):
                 return self.after(scope, [self.pattern(part, scope) for part in parts])
-            case Parallel():
+            case tree.Parallel():
                 return self.parallel(pattern, scope)
-            case Iteration(body=body):
+            case tree.Iteration(body=body):
                 # What a round binds can be read in the next.
                 bound = _either((scope.variables, self.variables_in(body, scope)))
                 inside = self.pattern(body, replace(scope, variables=bound))
-                return self.after(scope, [scope, inside]) if nullable(pattern) else inside
-            case Timing():
+                return self.after(scope, [scope, inside]) if tree.nullable(pattern) else inside
+            case tree.Timing():
                 return self.timing(pattern, scope)
-            case Scope(body=body, domain=domain):
+            case tree.Scope(body=body, domain=domain):
                 self.set(domain, scope)
                 return self.pattern(body, scope)
-            case Hidden(body=body) | Window(body=body):
+            case tree.Hidden(body=body) | tree.Window(body=body):
                 return self.pattern(body, scope)
-            case Keyed(body=body, attributes=attributes):
+            case tree.Keyed(body=body, attributes=attributes):
                 self.key_begins(body, scope)
                 inside = self.pattern(body, replace(scope, keys=(*scope.keys, *attributes)))
                 return replace(inside, keys=scope.keys)
-            case Init():
+            case tree.Init():
                 return self.init(pattern, scope)
-            case Reference(name=name):
+            case tree.Reference(name=name):
                 raise self.error("no definition of this name", pattern.span, given=name)
-            case Delegated(whole=whole):
+            case tree.Delegated(whole=whole):
                 return self.pattern(whole, scope)
 
-    def key_begins(self, body: Pattern, scope: _Scope) -> None:
+    def key_begins(self, body: tree.Pattern, scope: _Scope) -> None:
         """Check that no match of a key's pattern begins with a time event, which has no attributes for the key."""
         for atom in _first_atoms(body):
             for each in walk_set(atom.label):
@@ -158,7 +126,7 @@ class _Checker:
                         advice=f"let the key begin behind it: [{each.name}] (... by ...)",
                     )
 
-    def atom(self, atom: Atom, scope: _Scope) -> _Scope:
+    def atom(self, atom: tree.Atom, scope: _Scope) -> _Scope:
         known = self.set(atom.label, scope)
         if atom.domain is not None:
             self.set(atom.domain, scope)
@@ -179,7 +147,7 @@ class _Checker:
             self.same_kind(scope.registers[name], self.kind(value, after, known), value, f"the register {name}")
         return after
 
-    def parallel(self, pattern: Parallel, scope: _Scope) -> _Scope:
+    def parallel(self, pattern: tree.Parallel, scope: _Scope) -> _Scope:
         hidden = frozenset((*scope.variables, *scope.registers, *scope.timers)) | scope.beyond
         sides = []
         for side, other in ((pattern.left, pattern.right), (pattern.right, pattern.left)):
@@ -196,8 +164,8 @@ class _Checker:
         variables = {**scope.variables, **both.variables}
         return replace(scope, variables=variables, registers={**scope.registers, **both.registers})
 
-    def timing(self, pattern: Timing, scope: _Scope) -> _Scope:
-        if nullable(pattern.first):
+    def timing(self, pattern: tree.Timing, scope: _Scope) -> _Scope:
+        if tree.nullable(pattern.first):
             raise self.error(
                 "what comes before a time event can match nothing, so the time event would have no beginning",
                 pattern.first.span,
@@ -217,7 +185,7 @@ class _Checker:
         after = self.pattern(pattern.second, replace(between, timers=scope.timers | {timer}))
         return replace(after, timers=scope.timers)
 
-    def init(self, pattern: Init, scope: _Scope) -> _Scope:
+    def init(self, pattern: tree.Init, scope: _Scope) -> _Scope:
         registers = dict(scope.registers)
         names = frozenset(name for name, _ in pattern.registers)
         for name, initial in pattern.registers:
@@ -228,7 +196,7 @@ class _Checker:
                     "a register may not hide another", pattern.span, given=name, advice="choose another name"
                 )
             for each in walk_expression(initial):
-                if isinstance(each, Moment) and not each.variable:
+                if isinstance(each, expressions.Moment) and not each.variable:
                     raise self.error(
                         "no event is at hand where a register begins",
                         each.span,
@@ -246,15 +214,15 @@ class _Checker:
                 registers[name] = kind if registers.get(name, kind) == kind else None
         return replace(scope, variables=_either(way.variables for way in ways), registers=registers)
 
-    def variables_in(self, pattern: Pattern, scope: _Scope) -> dict[str, Kinds | None]:
+    def variables_in(self, pattern: tree.Pattern, scope: _Scope) -> dict[str, Kinds | None]:
         """The variables bound by the atoms of a pattern, before any of them is checked."""
         return _either(
             {node.variable: self.attributes(node.label, scope)}
-            for node in walk(pattern)
-            if isinstance(node, Atom) and node.variable
+            for node in tree.walk(pattern)
+            if isinstance(node, tree.Atom) and node.variable
         )
 
-    def registers_of(self, pattern: Pattern, scope: _Scope) -> Mapping[str, Kind | None]:
+    def registers_of(self, pattern: tree.Pattern, scope: _Scope) -> Mapping[str, Kind | None]:
         return {**dict.fromkeys(all_registers(pattern)), **scope.registers}
 
     # Sets.
@@ -305,7 +273,7 @@ class _Checker:
                         allowed=", ".join(event_type.attributes) or None,
                     )
 
-    def name_of(self, name: str, what: str, span: Span | None) -> None:
+    def name_of(self, name: str, what: str, span: expressions.Span | None) -> None:
         if not _NAME.fullmatch(name):
             allowed = "letters, digits and _, no digit first"
             raise self.error(f"not a name for {what}", span, given=name, allowed=allowed)
@@ -346,33 +314,33 @@ class _Checker:
 
     # Expressions.
 
-    def kind(self, expression: Expression, scope: _Scope, known: Kinds | None) -> Kind | None:
+    def kind(self, expression: expressions.Expression, scope: _Scope, known: Kinds | None) -> Kind | None:
         """The kind of an expression's value; None if unknown. `known` are the attributes in scope."""
         match expression:
-            case Literal(value=value):
+            case expressions.Literal(value=value):
                 return kind_of(value)
-            case Name():
+            case expressions.Name():
                 return self.name(expression, scope, known)
-            case Field():
+            case expressions.Field():
                 return self.field(expression, scope)
-            case Moment(variable=variable):
+            case expressions.Moment(variable=variable):
                 if variable:
                     self.bound(variable, expression, scope)
                 return "number"
-            case Unary(operator="not", operand=operand):
+            case expressions.Unary(operator="not", operand=operand):
                 self.boolean(self.kind(operand, scope, known), operand)
                 return "boolean"
-            case Unary(operand=operand):
+            case expressions.Unary(operand=operand):
                 self.number(self.kind(operand, scope, known), operand)
                 return "number"
-            case Binary():
+            case expressions.Binary():
                 return self.binary(expression, scope, known)
-            case Call():
+            case expressions.Call():
                 return self.call(expression, scope, known)
-            case Verbatim(text=text):
+            case expressions.Verbatim(text=text):
                 raise self.error("an expression that was not parsed", expression.span, given=text)
 
-    def name(self, expression: Name, scope: _Scope, known: Kinds | None) -> Kind | None:
+    def name(self, expression: expressions.Name, scope: _Scope, known: Kinds | None) -> Kind | None:
         name = expression.name
         if name in scope.registers:
             if known is not None and name in known:
@@ -390,7 +358,7 @@ class _Checker:
             raise self.error("unknown attribute", expression.span, given=name, allowed=allowed, advice=advice)
         return known[name]
 
-    def field(self, expression: Field, scope: _Scope) -> Kind | None:
+    def field(self, expression: expressions.Field, scope: _Scope) -> Kind | None:
         known = self.bound(expression.variable, expression, scope)
         if known is None:
             return None
@@ -403,7 +371,7 @@ class _Checker:
             )
         return known[expression.attribute]
 
-    def bound(self, variable: str, expression: Expression, scope: _Scope) -> Kinds | None:
+    def bound(self, variable: str, expression: expressions.Expression, scope: _Scope) -> Kinds | None:
         if variable not in scope.variables:
             advice = f"bind it before: [... as {variable}]"
             if variable in scope.beyond:
@@ -417,14 +385,14 @@ class _Checker:
             )
         return scope.variables[variable]
 
-    def binary(self, expression: Binary, scope: _Scope, known: Kinds | None) -> Kind | None:
+    def binary(self, expression: expressions.Binary, scope: _Scope, known: Kinds | None) -> Kind | None:
         operator, left, right = expression.operator, expression.left, expression.right
         kinds = self.kind(left, scope, known), self.kind(right, scope, known)
         if operator in ("and", "or"):
             self.boolean(kinds[0], left)
             self.boolean(kinds[1], right)
             return "boolean"
-        if operator in COMPARISONS:
+        if operator in expressions.COMPARISONS:
             if None not in kinds and kinds[0] != kinds[1]:
                 raise self.error(f"compares a {kinds[0]} with a {kinds[1]}", expression.span)
             return "boolean"
@@ -437,7 +405,7 @@ class _Checker:
         self.number(kinds[1], right)
         return "number"
 
-    def call(self, expression: Call, scope: _Scope, known: Kinds | None) -> Kind | None:
+    def call(self, expression: expressions.Call, scope: _Scope, known: Kinds | None) -> Kind | None:
         function = FUNCTIONS[expression.function]
         common: Kind | None = None
         for argument in expression.arguments:
@@ -448,23 +416,23 @@ class _Checker:
             common = common or kind
         return function.gives or common  # type: ignore[return-value]
 
-    def boolean(self, kind: Kind | None, expression: Expression) -> None:
+    def boolean(self, kind: Kind | None, expression: expressions.Expression) -> None:
         if kind not in (None, "boolean"):
             raise self.error(
                 f"a {kind} where a condition is wanted", expression.span, advice="compare it with something"
             )
 
-    def number(self, kind: Kind | None, expression: Expression) -> None:
+    def number(self, kind: Kind | None, expression: expressions.Expression) -> None:
         if kind not in (None, "number"):
             raise self.error(f"calculates with a {kind}", expression.span, allowed="numbers")
 
-    def same_kind(self, wanted: Kind | None, kind: Kind | None, expression: Expression, what: str) -> None:
+    def same_kind(self, wanted: Kind | None, kind: Kind | None, expression: expressions.Expression, what: str) -> None:
         if None not in (wanted, kind) and wanted != kind:
             raise self.error(f"{what} is a {wanted}", expression.span, given=f"a {kind}")
 
     # The output.
 
-    def output(self, output: Output, scope: _Scope) -> EventType:
+    def output(self, output: tree.Output, scope: _Scope) -> EventType:
         if output.type_name in self.used_types:
             raise self.error(
                 "the pattern reads what it publishes itself",
@@ -478,14 +446,14 @@ class _Checker:
         kinds = {name: self.kind(value, scope, {}) for name, value in output.attributes}
         if output.condition is not None:
             # An attribute that shows a register under the register's own name is no second thing.
-            known = {name: kinds[name] for name, value in output.attributes if value != Name(name)}
+            known = {name: kinds[name] for name, value in output.attributes if value != expressions.Name(name)}
             self.boolean(self.kind(output.condition, scope, known), output.condition)
         return EventType(output.type_name, {name: kind for name, kind in kinds.items() if kind is not None})
 
     def error(
         self,
         problem: str,
-        span: Span | None,
+        span: expressions.Span | None,
         *,
         given: object = None,
         allowed: str | None = None,
@@ -512,53 +480,59 @@ def _either(ways: Iterable[Mapping[str, Kinds | None]]) -> dict[str, Kinds | Non
     return found
 
 
-def _made(side: Pattern) -> frozenset[str]:
-    timers = (node.timer for node in walk(side) if isinstance(node, Timing))
+def _made(side: tree.Pattern) -> frozenset[str]:
+    timers = (node.timer for node in tree.walk(side) if isinstance(node, tree.Timing))
     return frozenset((*all_variables(side), *all_registers(side), *timers))
 
 
-def _first_atoms(pattern: Pattern) -> Iterator[Atom]:
+def _first_atoms(pattern: tree.Pattern) -> Iterator[tree.Atom]:
     """The atoms with which a match of the pattern may begin."""
     match pattern:
-        case Atom():
+        case tree.Atom():
             yield pattern
-        case Concatenation(parts=parts) | Sequence(parts=parts):
+        case tree.Concatenation(parts=parts) | tree.Sequence(parts=parts):
             for part in parts:
                 yield from _first_atoms(part)
-                if not nullable(part):
+                if not tree.nullable(part):
                     break
-        case Alternation(parts=parts):
+        case tree.Alternation(parts=parts):
             for part in parts:
                 yield from _first_atoms(part)
-        case Timing(first=first):
+        case tree.Timing(first=first):
             yield from _first_atoms(first)
-        case Parallel() | Reference() | Delegated():
+        case tree.Parallel() | tree.Reference() | tree.Delegated():
             return
         case _:
             yield from _first_atoms(pattern.body)
 
 
-def _visible(pattern: Pattern, timers: frozenset[str] = frozenset(), hidden: bool = False) -> Iterator[bool]:
+def _visible(pattern: tree.Pattern, timers: frozenset[str] = frozenset(), hidden: bool = False) -> Iterator[bool]:
     """For each atom whether its match can be a constituent."""
     match pattern:
-        case Atom(label=label):
+        case tree.Atom(label=label):
             named = [each for each in walk_set(label) if isinstance(each, AnySet | TypeSet)]
             # An empty set is another matter: it is a pattern that can never match.
             yield not hidden and (
                 not named or any(isinstance(each, AnySet) or each.name not in timers for each in named)
             )
-        case Hidden(body=body):
+        case tree.Hidden(body=body):
             yield from _visible(body, timers, True)
-        case Timing(first=first, second=second, timer=timer):
+        case tree.Timing(first=first, second=second, timer=timer):
             yield from _visible(first, timers, hidden)
             yield from _visible(second, timers | {timer}, hidden)
-        case Concatenation(parts=parts) | Sequence(parts=parts) | Alternation(parts=parts):
+        case tree.Concatenation(parts=parts) | tree.Sequence(parts=parts) | tree.Alternation(parts=parts):
             for part in parts:
                 yield from _visible(part, timers, hidden)
-        case Parallel(left=left, right=right):
+        case tree.Parallel(left=left, right=right):
             for side in (left, right):
                 yield from _visible(side, timers, hidden)
-        case Iteration(body=body) | Scope(body=body) | Window(body=body) | Keyed(body=body) | Init(body=body):
+        case (
+            tree.Iteration(body=body)
+            | tree.Scope(body=body)
+            | tree.Window(body=body)
+            | tree.Keyed(body=body)
+            | tree.Init(body=body)
+        ):
             yield from _visible(body, timers, hidden)
-        case Reference() | Delegated():
+        case tree.Reference() | tree.Delegated():
             yield True

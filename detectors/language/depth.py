@@ -120,10 +120,7 @@ def _chained(node: TreeNode, child: TreeNode) -> bool:
         case (
             (Parallel(left=left), Parallel())
             | (Difference(left=left), Difference())
-            | (
-                Intersection(left=left),
-                Intersection(),
-            )
+            | (Intersection(left=left), Intersection())
         ):
             return child is left
         case (Filtered(base=base), Filtered()):

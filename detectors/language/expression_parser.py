@@ -10,15 +10,7 @@ from distced.detectors.language.depth import MOST_BRACKETS, too_deep
 from distced.detectors.language.scanner import Scanner
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import INSTANT_MAX, UNITS, duration_of
-from distced.middleware.sets.describable import (
-    AnySet,
-    DescribableSet,
-    Difference,
-    Filtered,
-    Intersection,
-    TypeSet,
-    Union,
-)
+from distced.middleware.sets import describable
 from distced.middleware.sets.expressions import (
     COMPARISONS,
     Binary,
@@ -203,56 +195,56 @@ class ExpressionParser:
 
     # Describable sets.
 
-    def set_list(self) -> DescribableSet:
+    def set_list(self) -> describable.DescribableSet:
         """`A, B`: a set, or the union of several."""
         start = self.scanner.word.start
         members = [self.set()]
         while self.scanner.take(","):
             members.append(self.set())
-        return members[0] if len(members) == 1 else Union(tuple(members), self._span(start))
+        return members[0] if len(members) == 1 else describable.Union(tuple(members), self._span(start))
 
-    def set(self) -> DescribableSet:
+    def set(self) -> describable.DescribableSet:
         """A set with `-` and `&`, the latter tighter."""
         start = self.scanner.word.start
         left = self._intersection()
         while self.scanner.take("-"):
-            left = Difference(left, self._intersection(), self._span(start))
+            left = describable.Difference(left, self._intersection(), self._span(start))
         return left
 
-    def _intersection(self) -> DescribableSet:
+    def _intersection(self) -> describable.DescribableSet:
         start = self.scanner.word.start
         left = self._filtered()
         while self.scanner.take("&"):
-            left = Intersection(left, self._filtered(), self._span(start))
+            left = describable.Intersection(left, self._filtered(), self._span(start))
         return left
 
-    def _filtered(self) -> DescribableSet:
+    def _filtered(self) -> describable.DescribableSet:
         start = self.scanner.word.start
         described = self._set_primary()
         while self.scanner.take("where"):
-            described = Filtered(described, self.expression(), self._span(start))
+            described = describable.Filtered(described, self.expression(), self._span(start))
         return described
 
-    def _set_primary(self) -> DescribableSet:
+    def _set_primary(self) -> describable.DescribableSet:
         scanner = self.scanner
         start = scanner.word.start
         if scanner.take("any"):
-            return AnySet(self._span(start))
+            return describable.AnySet(self._span(start))
         if scanner.take("{"):
-            members: list[DescribableSet] = []
+            members: list[describable.DescribableSet] = []
             with self._enclosed():
                 while not scanner.at("}"):
                     if members:
                         scanner.expect(",")
                     members.append(self.set())
             scanner.expect("}")
-            return Union(tuple(members), self._span(start))
+            return describable.Union(tuple(members), self._span(start))
         if scanner.take("("):
             with self._enclosed():
                 inner = self.set()
             scanner.expect(")")
             return inner
-        return TypeSet(scanner.expect_kind("name", "an event type").text, self._span(start))
+        return describable.TypeSet(scanner.expect_kind("name", "an event type").text, self._span(start))
 
     # Bookkeeping.
 

@@ -2,71 +2,63 @@
 
 from __future__ import annotations
 
-from distced.middleware.patterns.tree import (
-    Atom,
-    Delegated,
-    Init,
-    Output,
-    Pattern,
-    children,
-    expressions_of,
-    output_expressions,
-    walk,
-)
+from distced.middleware.patterns import tree
 from distced.middleware.sets.expressions import names, variables
 
 
-def all_variables(pattern: Pattern) -> tuple[str, ...]:
+def all_variables(pattern: tree.Pattern) -> tuple[str, ...]:
     """The variables bound to events, in textual order."""
-    return tuple(dict.fromkeys(name for node in walk(pattern) for name in _bound_by(node)))
+    return tuple(dict.fromkeys(name for node in tree.walk(pattern) for name in _bound_by(node)))
 
 
-def all_registers(pattern: Pattern) -> tuple[str, ...]:
+def all_registers(pattern: tree.Pattern) -> tuple[str, ...]:
     """The names of registers, in textual order."""
-    return tuple(dict.fromkeys(name for node in walk(pattern) for name in _begun_by(node)))
+    return tuple(dict.fromkeys(name for node in tree.walk(pattern) for name in _begun_by(node)))
 
 
-def _bound_by(node: Pattern) -> tuple[str, ...]:
+def _bound_by(node: tree.Pattern) -> tuple[str, ...]:
     match node:
-        case Atom(variable=variable) if variable:
+        case tree.Atom(variable=variable) if variable:
             return (variable,)
-        case Delegated(bound=bound):
+        case tree.Delegated(bound=bound):
             return tuple(name for _, name in bound)
         case _:
             return ()
 
 
-def _begun_by(node: Pattern) -> tuple[str, ...]:
+def _begun_by(node: tree.Pattern) -> tuple[str, ...]:
     match node:
-        case Init(registers=registers):
+        case tree.Init(registers=registers):
             return tuple(name for name, _ in registers)
-        case Delegated(counted=counted):
+        case tree.Delegated(counted=counted):
             return tuple(name for _, name in counted)
         case _:
             return ()
 
 
-def referenced(pattern: Pattern, output: Output | None, *, without: Pattern | None = None) -> frozenset[str]:
+def referenced(
+    pattern: tree.Pattern, output: tree.Output | None, *, without: tree.Pattern | None = None
+) -> frozenset[str]:
     """Every variable and bare name read in the pattern and its output, except those in `without`."""
     found: set[str] = set()
-    for expression in output_expressions(output):
+    for expression in tree.output_expressions(output):
         found |= variables(expression) | names(expression)
     _collect(pattern, without, found)
     return frozenset(found)
 
 
-def updated(pattern: Pattern, *, without: Pattern | None = None) -> frozenset[str]:
+def updated(pattern: tree.Pattern, *, without: tree.Pattern | None = None) -> frozenset[str]:
     """Every register changed by an atom, except those in `without`."""
     if pattern is without:
         return frozenset()
-    own = (name for name, _ in pattern.updates) if isinstance(pattern, Atom) else ()
-    return frozenset(own).union(*(updated(child, without=without) for child in children(pattern)))
+    own = (name for name, _ in pattern.updates) if isinstance(pattern, tree.Atom) else ()
+    return frozenset(own).union(*(updated(child, without=without) for child in tree.children(pattern)))
 
 
-def _collect(pattern: Pattern, without: Pattern | None, found: set[str]) -> None:
+def _collect(pattern: tree.Pattern, without: tree.Pattern | None, found: set[str]) -> None:
     if pattern is without:
         return
-    for expression in expressions_of(pattern):
+    for expression in tree.expressions_of(pattern):
         found |= variables(expression) | names(expression)
-    for child in children(pattern):
+    for child in tree.children(pattern):
         _collect(child, without, found)

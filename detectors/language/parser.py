@@ -19,31 +19,8 @@ from distced.detectors.language.expression_parser import ExpressionParser
 from distced.detectors.language.scanner import Scanner
 from distced.middleware.model.errors import DistcedError, PatternError
 from distced.middleware.model.timestamps import parse_instant
+from distced.middleware.patterns import tree
 from distced.middleware.patterns.durations import CLOCK_TIME, clock_time
-from distced.middleware.patterns.tree import (
-    Alternation,
-    Atom,
-    Concatenation,
-    DerivedType,
-    Hidden,
-    Init,
-    Instant,
-    Iteration,
-    Keyed,
-    Output,
-    Parallel,
-    Pattern,
-    PatternFile,
-    Publication,
-    Reference,
-    Relative,
-    Scope,
-    Sequence,
-    TimeOfDay,
-    Timing,
-    When,
-    Window,
-)
 from distced.middleware.sets.describable import DescribableSet, Difference, Filtered
 from distced.middleware.sets.expressions import Expression, Span
 
@@ -60,7 +37,7 @@ _BRACKET: Final = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`[^`\n]
 _MOST_COPIES: Final = 10_000
 
 
-def parse_pattern(text: str, definitions: Collection[str] = ()) -> Pattern:
+def parse_pattern(text: str, definitions: Collection[str] = ()) -> tree.Pattern:
     """The tree of a single pattern without an output; names from `definitions` become references."""
     publication = parse_publication(text, definitions)
     if publication.output is not None:
@@ -69,7 +46,7 @@ def parse_pattern(text: str, definitions: Collection[str] = ()) -> Pattern:
     return publication.pattern
 
 
-def parse_publication(text: str, definitions: Collection[str] = ()) -> Publication:
+def parse_publication(text: str, definitions: Collection[str] = ()) -> tree.Publication:
     """The tree of a single pattern, with its output, if any."""
     parser = Parser(Scanner(text), definitions)
     publication = parser.publication()
@@ -79,14 +56,14 @@ def parse_publication(text: str, definitions: Collection[str] = ()) -> Publicati
     return publication
 
 
-def parse_file(text: str) -> PatternFile:
+def parse_file(text: str) -> tree.PatternFile:
     """The statements of a pattern file: derived types, definitions, publications."""
     text = dedent(text)
     pieces = _statements(text)
     defined = {match[1] or match[2] for start, _ in pieces if (match := _DEFINED.match(text, start))}
-    types: list[DerivedType] = []
-    definitions: dict[str, Pattern] = {}
-    publications: list[Publication] = []
+    types: list[tree.DerivedType] = []
+    definitions: dict[str, tree.Pattern] = {}
+    publications: list[tree.Publication] = []
     for start, end in pieces:
         parser = Parser(Scanner(text, start, end), defined)
         if parser.at_derived_type():
@@ -107,7 +84,7 @@ def parse_file(text: str) -> PatternFile:
             check_depth(publications[-1].pattern, text=text)
             check_output_depth(publications[-1].output, text=text)
         parser.end()
-    return PatternFile(tuple(types), tuple(definitions.items()), tuple(publications))
+    return tree.PatternFile(tuple(types), tuple(definitions.items()), tuple(publications))
 
 
 def parse_expression(text: str) -> Expression:
@@ -149,11 +126,11 @@ class Parser(ExpressionParser):
         self.scanner.expected.append("the end of the pattern")
         raise self.scanner.unexpected()
 
-    def publication(self) -> Publication:
+    def publication(self) -> tree.Publication:
         """A pattern with its output, if any."""
         pattern = self.pattern()
         if not self.scanner.take("->"):
-            return Publication(pattern)
+            return tree.Publication(pattern)
         start = self.scanner.word.start
         name = self.scanner.expect_kind("name", "the composite event's type").text
         attributes: tuple[tuple[str, Expression], ...] = ()
@@ -161,13 +138,13 @@ class Parser(ExpressionParser):
             attributes = () if self.scanner.at(")") else self._assignments(self.expression)
             self.scanner.expect(")")
         condition = self.expression() if self.scanner.take("where") else None
-        return Publication(pattern, Output(name, attributes, condition, self._span(start)))
+        return tree.Publication(pattern, tree.Output(name, attributes, condition, self._span(start)))
 
     def at_derived_type(self) -> bool:
         """Whether the statement is `type Name = ...`."""
         return self.scanner.word.text == "type" and self.scanner.peek().kind == "name"
 
-    def derived_type(self) -> DerivedType:
+    def derived_type(self) -> tree.DerivedType:
         """`type Name = Base where condition every 1min by (person, room)`."""
         start = self.scanner.next().start
         name = self.scanner.expect_kind("name", "the derived type's name").text
@@ -182,23 +159,23 @@ class Parser(ExpressionParser):
             raise self.scanner.error(
                 "`by` throttles, and needs `every` before it", self._span(start), advice="add every 1min"
             )
-        return DerivedType(name, base, condition, every, by, self._span(start))
+        return tree.DerivedType(name, base, condition, every, by, self._span(start))
 
     # Patterns, loosest first.
 
-    def pattern(self) -> Pattern:
+    def pattern(self) -> tree.Pattern:
         """A pattern with any number of `within` and `by` clauses."""
         start = self.scanner.word.start
         with self._deeper():
             pattern = self._init()
         while word := self.scanner.take("within", "by"):
             if word.text == "within":
-                pattern = Window(pattern, self.duration(), self._span(start))
+                pattern = tree.Window(pattern, self.duration(), self._span(start))
             else:
-                pattern = Keyed(pattern, self._attributes(), self._span(start))
+                pattern = tree.Keyed(pattern, self._attributes(), self._span(start))
         return pattern
 
-    def _init(self) -> Pattern:
+    def _init(self) -> tree.Pattern:
         start = self.scanner.word.start
         if not self.scanner.take("init"):
             return self._alternation()
@@ -206,52 +183,52 @@ class Parser(ExpressionParser):
         self.scanner.expect(":")
         with self._deeper():
             body = self._init()
-        return Init(registers, body, self._span(start))
+        return tree.Init(registers, body, self._span(start))
 
-    def _alternation(self) -> Pattern:
+    def _alternation(self) -> tree.Pattern:
         start = self.scanner.word.start
         parts = [self._parallel()]
         while self.scanner.take("|"):
             parts.append(self._parallel())
-        return parts[0] if len(parts) == 1 else Alternation(tuple(parts), self._span(start))
+        return parts[0] if len(parts) == 1 else tree.Alternation(tuple(parts), self._span(start))
 
-    def _parallel(self) -> Pattern:
+    def _parallel(self) -> tree.Pattern:
         start = self.scanner.word.start
         left = self._sequence()
         while self.scanner.take("&"):
-            left = Parallel(left, self._sequence(), self._span(start))
+            left = tree.Parallel(left, self._sequence(), self._span(start))
         return left
 
-    def _sequence(self) -> Pattern:
+    def _sequence(self) -> tree.Pattern:
         start = self.scanner.word.start
         parts = [self._concatenation()]
         while self.scanner.take(";"):
             parts.append(self._concatenation())
-        return parts[0] if len(parts) == 1 else Sequence(tuple(parts), self._span(start))
+        return parts[0] if len(parts) == 1 else tree.Sequence(tuple(parts), self._span(start))
 
-    def _concatenation(self) -> Pattern:
+    def _concatenation(self) -> tree.Pattern:
         start = self.scanner.word.start
         parts = [self._hidden()]
         while self.scanner.at("[", "(", "~") or self._at_reference():
             parts.append(self._hidden())
-        return parts[0] if len(parts) == 1 else Concatenation(tuple(parts), self._span(start))
+        return parts[0] if len(parts) == 1 else tree.Concatenation(tuple(parts), self._span(start))
 
-    def _hidden(self) -> Pattern:
+    def _hidden(self) -> tree.Pattern:
         start = self.scanner.word.start
         if not self.scanner.take("~"):
             return self._postfix()
         with self._deeper():
-            return Hidden(self._hidden(), self._span(start))
+            return tree.Hidden(self._hidden(), self._span(start))
 
-    def _postfix(self) -> Pattern:
+    def _postfix(self) -> tree.Pattern:
         start = self.scanner.word.start
         pattern = self._primary_pattern()
         while word := self.scanner.take("*", "+", "{"):
             least, most = {"*": (0, None), "+": (1, None)}.get(word.text) or self._times(word.start)
-            pattern = Iteration(pattern, least, most, self._span(start))
+            pattern = tree.Iteration(pattern, least, most, self._span(start))
         return pattern
 
-    def _primary_pattern(self) -> Pattern:
+    def _primary_pattern(self) -> tree.Pattern:
         scanner = self.scanner
         start = scanner.word.start
         if scanner.at("["):
@@ -263,7 +240,7 @@ class Parser(ExpressionParser):
                 return inner
             return self._timing(inner, start)
         if self._at_reference():
-            return Reference(scanner.next().text, self._span(start))
+            return tree.Reference(scanner.next().text, self._span(start))
         if self.definitions:
             scanner.expected.append("a definition's name")
         if scanner.word.kind == "name":
@@ -303,19 +280,19 @@ class Parser(ExpressionParser):
             )
         return int(word.text)
 
-    def _timing(self, first: Pattern, start: int) -> Pattern:
+    def _timing(self, first: tree.Pattern, start: int) -> tree.Pattern:
         second = self.pattern()
         self.scanner.expect(")")
         self.scanner.expect("@")
         timer = self.scanner.expect_kind("name", "the time event's name").text
         self.scanner.expect("=")
         when = self._when()
-        return Timing(first, second, timer, when, self._span(start))
+        return tree.Timing(first, second, timer, when, self._span(start))
 
-    def _when(self) -> When:
+    def _when(self) -> tree.When:
         scanner = self.scanner
         if scanner.at_kind("duration"):
-            return Relative(self.duration())
+            return tree.Relative(self.duration())
         if scanner.word.text != "at":
             scanner.expected = ["a duration such as 5min", "'at' with a time of day or an instant"]
             raise scanner.unexpected()
@@ -324,7 +301,7 @@ class Parser(ExpressionParser):
         if INSTANT.match(scanner.text, start, scanner.end):
             text = scanner.raw(INSTANT, "an instant")[0]
             try:
-                return Instant(parse_instant(text))
+                return tree.Instant(parse_instant(text))
             except DistcedError as error:
                 raise scanner.error(error.problem, self._span(start), given=text, allowed=error.allowed) from None
         match = scanner.raw(CLOCK_TIME, "a time of day such as 19:00, an instant such as 2026-11-21T08:00Z")
@@ -335,7 +312,7 @@ class Parser(ExpressionParser):
             raise scanner.error(error.problem, span, given=match[0], allowed=error.allowed) from None
         if match[6] or scanner.word.kind != "string":
             return time_of_day
-        return TimeOfDay(time_of_day.nanosecond, self._zone())
+        return tree.TimeOfDay(time_of_day.nanosecond, self._zone())
 
     def _zone(self) -> str:
         word = self.scanner.next()
@@ -352,7 +329,7 @@ class Parser(ExpressionParser):
 
     # Brackets: an atom, a definition or a scoped domain.
 
-    def _bracket(self) -> Pattern:
+    def _bracket(self) -> tree.Pattern:
         if self._opens_scope():
             return self._scope()
         start = self.scanner.expect("[").start
@@ -370,9 +347,9 @@ class Parser(ExpressionParser):
         if not self.scanner.at("]") and self.scanner.word.text in (";", "|", "~", "*", "+"):
             raise self.scanner.unexpected("operators stand outside of brackets: [A] | [B]; a set of types is [A, B]")
         self.scanner.expect("]")
-        return Atom(label, domain, variable, updates, self._span(start))
+        return tree.Atom(label, domain, variable, updates, self._span(start))
 
-    def _negated_atom(self, excluded: DescribableSet, start: int) -> Atom:
+    def _negated_atom(self, excluded: DescribableSet, start: int) -> tree.Atom:
         self.domain_may_follow = False
         variable = self.scanner.expect_kind("name", "a variable").text if self.scanner.take("as") else ""
         updates = self._assignments(self.sum) if self.scanner.take("set") else ()
@@ -384,7 +361,7 @@ class Parser(ExpressionParser):
         domain = self.set_list()
         self.scanner.expect("]")
         span = self._span(start)
-        return Atom(Difference(domain, excluded, span), domain, variable, updates, span)
+        return tree.Atom(Difference(domain, excluded, span), domain, variable, updates, span)
 
     def _opens_scope(self) -> bool:
         """Whether the bracket holds a pattern rather than a label, by the first word that is not a parenthesis."""
@@ -396,19 +373,19 @@ class Parser(ExpressionParser):
             return word.text in self.definitions
         return (word.kind == "sign" and word.text in ("[", "~")) or (word.kind == "keyword" and word.text == "init")
 
-    def _scope(self) -> Pattern:
+    def _scope(self) -> tree.Pattern:
         start = self.scanner.expect("[").start
         body = self.pattern()
-        if isinstance(body, Reference) and self.scanner.take("]"):
-            return Reference(body.name, self._span(start))
-        if isinstance(body, Reference) and self.scanner.at(","):
+        if isinstance(body, tree.Reference) and self.scanner.take("]"):
+            return tree.Reference(body.name, self._span(start))
+        if isinstance(body, tree.Reference) and self.scanner.at(","):
             raise self.scanner.unexpected(
                 f"{body.name} is a definition and cannot be part of a set; publish it with -> and read its events"
             )
         self.scanner.expect("<=", "⊆")
         domain = self.set_list()
         self.scanner.expect("]")
-        return Scope(body, domain, self._span(start))
+        return tree.Scope(body, domain, self._span(start))
 
     # Lists.
 

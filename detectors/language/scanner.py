@@ -144,13 +144,7 @@ class Scanner:
         )
 
     def error(
-        self,
-        problem: str,
-        span: Span,
-        *,
-        given: object = None,
-        allowed: str | None = None,
-        advice: str | None = None,
+        self, problem: str, span: Span, *, given: object = None, allowed: str | None = None, advice: str | None = None
     ) -> PatternError:
         """An error at a place in the text."""
         return error_at(self.text, span, problem, given=given, allowed=allowed, advice=advice)

@@ -359,13 +359,7 @@ class Matcher:
                 self.follow(instance, event, move)
         return True
 
-    def in_domain(
-        self,
-        instance: Instance,
-        event: Event,
-        plan: StatePlan,
-        keys: frozenset[int],
-    ) -> bool:
+    def in_domain(self, instance: Instance, event: Event, plan: StatePlan, keys: frozenset[int]) -> bool:
         """Whether an event is in the domain of a state for an instance, with these inner keys chosen."""
         for test in plan.domain:
             if not test.entered_keys <= keys:

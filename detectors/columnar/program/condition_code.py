@@ -12,20 +12,7 @@ from typing import Final
 
 from distced.detectors.columnar import word_offsets
 from distced.middleware.model.events import Attribute
-from distced.middleware.sets.expressions import (
-    COMPARISONS,
-    Binary,
-    Call,
-    Expression,
-    Field,
-    Literal,
-    Moment,
-    Name,
-    Unary,
-    children,
-    operands,
-    walk,
-)
+from distced.middleware.sets import expressions
 from distced.middleware.sets.values import FUNCTIONS
 
 FUNCTION_NAMES: Final = tuple(FUNCTIONS)
@@ -65,7 +52,7 @@ class NameSlots:
     constant: Callable[[Attribute], int]
     place: Callable[[list[int], list[int]], int]
 
-    def condition(self, expression: Expression, within: Sequence[tuple[int, int]] = ()) -> int:
+    def condition(self, expression: expressions.Expression, within: Sequence[tuple[int, int]] = ()) -> int:
         """The address of the code of a condition.
 
         Args:
@@ -73,11 +60,13 @@ class NameSlots:
         """
         return self._code(expression, condition=True, within=within)
 
-    def value(self, expression: Expression) -> int:
+    def value(self, expression: expressions.Expression) -> int:
         """The address of the code of a value."""
         return self._code(expression, condition=False)
 
-    def _code(self, expression: Expression, *, condition: bool, within: Sequence[tuple[int, int]] = ()) -> int:
+    def _code(
+        self, expression: expressions.Expression, *, condition: bool, within: Sequence[tuple[int, int]] = ()
+    ) -> int:
         writer = _CodeWriter(self)
         if condition:
             writer.within(within, expression)
@@ -102,7 +91,7 @@ class _CodeWriter:
     def emit(self, operation: int, argument: int = 0) -> None:
         self.words += [operation, argument]
 
-    def within(self, keys: Sequence[tuple[int, int]], expression: Expression) -> None:
+    def within(self, keys: Sequence[tuple[int, int]], expression: expressions.Expression) -> None:
         """A condition, and equality of the event's inner-key values with the instance's."""
         ends: list[int] = []
         for column, slot in keys:
@@ -116,11 +105,11 @@ class _CodeWriter:
             self.words[end] = len(self.words)
             self.jumps.append(end)
 
-    def condition(self, expression: Expression) -> None:
+    def condition(self, expression: expressions.Expression) -> None:
         """A condition: it holds only if its value is true."""
         match expression:
-            case Binary(operator="and" | "or" as operator):
-                joined = operands(expression, operator)
+            case expressions.Binary(operator="and" | "or" as operator):
+                joined = expressions.operands(expression, operator)
                 ends: list[int] = []
                 for place, operand in enumerate(joined):
                     self.condition(operand)
@@ -130,40 +119,40 @@ class _CodeWriter:
                 for end in ends:
                     self.words[end] = len(self.words)
                     self.jumps.append(end)
-            case Unary(operator="not", operand=operand):
+            case expressions.Unary(operator="not", operand=operand):
                 self.condition(operand)
                 self.emit(word_offsets.OP_NOT)
-            case Binary(operator=operator) if operator in COMPARISONS:
+            case expressions.Binary(operator=operator) if operator in expressions.COMPARISONS:
                 self.value(expression)
-            case Literal(value=value):
+            case expressions.Literal(value=value):
                 self.emit(word_offsets.OP_CONSTANT, self.names.constant(value is True))
             case _:
                 self.value(expression)
                 self.emit(word_offsets.OP_TRUTH)
 
-    def value(self, expression: Expression) -> None:
+    def value(self, expression: expressions.Expression) -> None:
         """Any value."""
         match expression:
-            case Literal(value=value):
+            case expressions.Literal(value=value):
                 self.emit(word_offsets.OP_CONSTANT, self.names.constant(value))
-            case Name(name=name) if name in self.names.registers:
+            case expressions.Name(name=name) if name in self.names.registers:
                 self.emit(word_offsets.OP_SLOT, self.names.registers[name])
-            case Name(name=name):
+            case expressions.Name(name=name):
                 self.emit(word_offsets.OP_COLUMN, self.names.column(name))
-            case Field(variable=variable, attribute=attribute):
+            case expressions.Field(variable=variable, attribute=attribute):
                 self.emit(word_offsets.OP_SLOT, self.names.captures[variable, attribute])
-            case Moment(end=end, variable=variable) if not variable:
+            case expressions.Moment(end=end, variable=variable) if not variable:
                 self.emit(word_offsets.OP_LO if end == "lo" else word_offsets.OP_HI)
-            case Moment(end=end, variable=variable):
+            case expressions.Moment(end=end, variable=variable):
                 self.emit(word_offsets.OP_SLOT, self.names.captures[variable, f"{end}()"])
-            case Unary(operator="-", operand=operand):
+            case expressions.Unary(operator="-", operand=operand):
                 self.value(operand)
                 self.emit(word_offsets.OP_NEG)
-            case Binary(operator=operator, left=left, right=right) if operator in OPERATORS:
+            case expressions.Binary(operator=operator, left=left, right=right) if operator in OPERATORS:
                 self.value(left)
                 self.value(right)
                 self.emit(OPERATORS[operator])
-            case Call(function=function, arguments=arguments):
+            case expressions.Call(function=function, arguments=arguments):
                 for argument in arguments:
                     self.value(argument)
                 self.emit(word_offsets.OP_CALL, FUNCTION_NAMES.index(function) << 8 | len(arguments))
@@ -171,23 +160,23 @@ class _CodeWriter:
                 self.condition(expression)
 
 
-def captures_of(expression: Expression) -> set[Capture]:
+def captures_of(expression: expressions.Expression) -> set[Capture]:
     """Attributes and timestamps of variables' events that an expression reads."""
     found: set[Capture] = set()
-    for node in walk(expression):
-        if isinstance(node, Field):
+    for node in expressions.walk(expression):
+        if isinstance(node, expressions.Field):
             found.add((node.variable, node.attribute))
-        elif isinstance(node, Moment) and node.variable:
+        elif isinstance(node, expressions.Moment) and node.variable:
             found.add((node.variable, f"{node.end}()"))
     return found
 
 
-def fits(expression: Expression) -> bool:
+def fits(expression: expressions.Expression) -> bool:
     """Whether an expression fits the stack of the condition VM and the argument count of an instruction."""
     waiting = [(expression, 1)]
     while waiting:
         node, depth = waiting.pop()
-        inside = children(node)
+        inside = expressions.children(node)
         if depth + len(inside) > word_offsets.STACK:
             return False
         waiting += [(each, depth + place) for place, each in enumerate(inside)]

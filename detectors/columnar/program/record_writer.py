@@ -112,15 +112,7 @@ class RecordWriter:
     def _state(self, waits: bool) -> int:
         return self.records.place([0] * word_offsets.STATE) if waits else 0
 
-    def visit(
-        self,
-        unit: Unit,
-        place: int,
-        type_name: str,
-        *,
-        start: bool = False,
-        timer: bool = False,
-    ) -> int:
+    def visit(self, unit: Unit, place: int, type_name: str, *, start: bool = False, timer: bool = False) -> int:
         """The visit of events of a type in a state; 0 where they are not read."""
         automaton = unit.automaton
         state = automaton.states[place]

@@ -13,13 +13,7 @@ import numpy as np
 
 from distced.detectors.columnar import word_offsets
 from distced.detectors.columnar.batch.columns import Batch
-from distced.detectors.columnar.kernel.compaction import (
-    compact_links,
-    compact_spent,
-    compact_times,
-    referred_to,
-    sweep,
-)
+from distced.detectors.columnar.kernel.compaction import compact_links, compact_spent, compact_times, referred_to, sweep
 from distced.detectors.columnar.state import LoopState, Program, Words
 from distced.middleware.model.events import Event
 
