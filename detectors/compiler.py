@@ -1,8 +1,7 @@
 """Compilation of pattern text to automata.
 
-Text is parsed, its definitions are inlined, it is checked, and derived types are written out: a `Compiled` pattern. The
-canonical form with the id, and the automaton, which takes far longer, are stages of their own, computed on demand and
-once: a node that only has to find a pattern's detector asks for the id alone.
+Text is parsed, definitions are inlined, it is checked, and derived types are written out: a `Compiled` pattern. The
+canonical form with the id, and the automaton, which takes far longer, are computed on demand, once.
 """
 
 from __future__ import annotations
@@ -41,13 +40,13 @@ class Compiled:
     Attributes:
         publication: the tree, definitions inlined, as it was written.
         throttlings: the stages before the automaton.
-        publishes: the type of its composite events, with the kinds of their attributes where these are known.
+        publishes: the type of its composite events, with the known kinds of attributes.
         plain: the tree over published types alone, derived ones written out.
-        cut: `plain` with the sub-patterns delegated that detectors of their own detect; what the automaton is built of.
+        cut: `plain` with sub-patterns delegated to detectors of their own; the automaton is built of it.
         epochs: whether events are consumed by epochs.
         exports: variables and registers that are read outside the pattern.
         source: the text it was read from, for errors; empty for a tree.
-        known_form: its canonical form where that is known already.
+        known_form: its canonical form where known.
     """
 
     publication: Publication

@@ -1,9 +1,9 @@
-"""Automata that read one another's composite events: sides of `&`, and patterns that read others' outputs.
+"""Cascade of loops: automata that read one another's composite events, as sides of `&` and as readers of outputs.
 
-They run one after the other over the same batch, publishers before their readers, and what one finds is among the
-events of the next. That is the stepwise engine's way from instant to instant, with many instants at once: a batch holds
-whole instants, all that is found in it belongs into it, and so it makes no difference how many there are. Automata that
-read nothing share one loop; each other one has its own, because what it is handed is not for others to see.
+They run one after the other over the same batch, publishers before readers; the composite events of one are among the
+events of the next. Batches hold whole instants, and all that is found in a batch belongs into it, so the number of
+instants makes no difference. Automata that read nothing share one loop; others have their own, for their input is
+theirs alone.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ class Stage:
     """A loop in a cascade.
 
     Attributes:
-        automata: its automata, by the numbers of its units.
+        automata: by the numbers of its units.
         publishes: whether its composite events leave the engine, or are for the pattern that has it as a side.
         reads: the types it names, whose composite events others may hand to it.
-        readers: by the type of a composite event the stages that it is handed to.
-        epochs: whether it consumes the events of an instant together.
+        readers: the stages that its composite events are handed to, by type.
         inbox: composite events of other stages in the current batch.
     """
 
@@ -60,18 +59,10 @@ class Stage:
 
 
 class Cascade:
-    """Stages in the order they run.
-
-    Attributes:
-        by_instants: whether batches have to hold whole instants.
-    """
+    """Stages in the order they run; `by_instants` if batches have to hold whole instants."""
 
     def __init__(self, patterns: Sequence[Compiled], kinds: Kinds, *, shared: bool) -> None:
-        """
-        Args:
-            patterns: each after those whose composite events it reads.
-            shared: as `Loop` has it.
-        """
+        """Patterns each after those whose composite events it reads; `shared` as in `Loop`."""
         self.stages: list[Stage] = []
         self._kinds = kinds
         self._shared = shared

@@ -1,9 +1,8 @@
 """The columnar engine: patterns over batches of events as arrays.
 
 Automata run in compiled loops, those that read one another's composite events one after the other (`cascade`). What the
-loops do not do (inner keys, delegated parts, derivations for other detectors) it has the stepwise engine run beside, on
-the same events, so that its user has one engine that does everything. State goes from one to the other as instances
-(`handover`), and so into the same snapshots.
+loops do not support (several inner keys, delegated parts, derivations for other detectors) the stepwise engine runs beside,
+on the same events. State goes from one to the other as instances (`handover`), and so into the same snapshots.
 """
 
 from __future__ import annotations
@@ -32,9 +31,8 @@ class ColumnarEngine:
     """Detector of the composite events of one or more patterns, equivalent to `StepwiseEngine`.
 
     Attributes:
-        patterns: the patterns detected.
         cascade: the stages of the compiled loops; None without any.
-        beside: those that the stepwise engine runs; None where there are none.
+        beside: the stepwise engine for the other patterns; None without any.
         throttlers: those of events from outside, each after those it builds on.
         by_instants: whether the events of an instant wait until it is over.
     """
@@ -85,8 +83,7 @@ class ColumnarEngine:
     def consume(self, batch: Batch, until: int) -> list[CompositeEvent]:
         """Consume whole instants as columns, all behind `clock`, and process due time events until an instant.
 
-        The same as `feed` with these events and `advance` to that instant; where each event has to be looked at by
-        itself that is what is done.
+        Equal to `feed` and `advance` to that instant, and done so where each event needs a look.
         """
         if self.cascade is None or self.beside is not None or self.throttlers or self._pending or self._overdue:
             events = [batch.event(place) for place in range(len(batch))]

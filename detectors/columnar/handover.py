@@ -1,8 +1,7 @@
 """Conversion of engine state: instances as rows of numbers, and as objects of the stepwise engine.
 
-Both engines run the same automata, so nothing has to be translated but the form. With this the columnar engine goes
-into the snapshots of the stepwise one and comes out of them, and may leave to it what it does not do itself. A loop
-that takes over shares no states: instances of patterns with a common prefix arrive separately, and may differ.
+Both engines run the same automata, so only the form differs. Snapshots are those of the stepwise engine. A loop that
+takes over shares no states: instances of patterns with a common prefix arrive separately, and may differ.
 """
 
 from __future__ import annotations
@@ -114,11 +113,7 @@ def take_over(loop: Loop, matchers: Mapping[int, Matcher]) -> None:
 
 
 class _Taker:
-    """Conversion of instances into rows.
-
-    Attributes:
-        events: those that instances refer to, which are to be taken into the store together.
-    """
+    """Conversion of instances into rows; `events` are those they refer to, stored together."""
 
     def __init__(self, loop: Loop) -> None:
         self.loop = loop

@@ -50,7 +50,7 @@ class Loop:
         clock: up to this instant, ns, time events have fired.
         late: number of events behind the clock, which the loop does not take.
         base: instances touched by previous engines of the same patterns.
-        fired: by unit a time event that was consumed last, where another engine has said so.
+        fired: by unit the last consumed time event, as given by another engine.
     """
 
     def __init__(
@@ -65,10 +65,9 @@ class Loop:
     ) -> None:
         """
         Args:
-            indexed, shared: as `Assembler` has them.
-            reads: whether composite events of other patterns are among what it is fed; two of them may be one.
-            own_type: of a side of a `&`, the type that its composite events have for the pattern around it.
-        """
+            indexed, shared: as in `Assembler`.
+            reads: whether it is fed composite events of other patterns; two of them may be one.
+            own_type: of a side of a `&`, the type that its composite events have for the pattern around it."""
         self.texts = Texts()
         self.assembler = Assembler(self.texts, indexed=indexed, shared=shared)
         self.state = empty_state()
@@ -118,12 +117,8 @@ class Loop:
             self._collect()
 
     def feed(self, batch: Batch, together: Any = None) -> Matches:
-        """Consume a batch in the order of consumption, behind all events consumed before.
-
-        Args:
-            together: for each event the first one of those it is consumed together with; None where each is consumed by
-                itself.
-        """
+        """Consume a batch in the order of consumption, behind all events consumed before; `together` gives for each
+        event the first of those it is consumed with, None if each is consumed by itself."""
         self.composites.forget_left()
         state = self.state
         lists = np.zeros((max(len(batch.type_names), 1), 3), np.int32)

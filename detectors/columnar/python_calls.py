@@ -22,12 +22,8 @@ _BINARY: Final[dict[int, Callable[..., Attribute]]] = {
 
 
 class Callback:
-    """A function callable from the compiled loop.
-
-    Attributes:
-        address: of the function.
-        error: the pending exception; the loop cannot raise.
-    """
+    """A function callable from the compiled loop, by its address; `error` is its exception, which the loop cannot
+    raise."""
 
     def __init__(self, state: LoopState, texts: Texts, whens: Sequence[When]) -> None:
         self._stack, self._tags = state.stack, state.tags

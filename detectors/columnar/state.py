@@ -1,8 +1,8 @@
 """The arrays of the columnar engine, in bundles that the compiled loop receives as one address each.
 
-A named tuple of twenty arrays is, for numba, an argument of a hundred and fifty words, taken apart and put together
-again in every call: that was half of the time it took to compile the loop. A bundle is a table of addresses and
-lengths, from which the compiled code reads an array where it is used (`kernel.array_bundles`).
+A named tuple of twenty arrays is, for numba, an argument of 150 words, taken apart in every call: half of the compile
+time of the loop. A bundle is a table of addresses and lengths, from which the compiled code reads an array where it is
+used (`kernel.array_bundles`).
 """
 
 from __future__ import annotations
@@ -31,12 +31,7 @@ TABLE_WORDS: Final = 3
 
 @dataclass(frozen=True)
 class ArrayShape:
-    """Type and width of an array.
-
-    Attributes:
-        dtype: of its numbers.
-        width: how many there are in a row; 0 where the array has one dimension, `ANY` where it differs.
-    """
+    """Type of an array's numbers and width of its rows; 0 for one dimension, `ANY` where it differs."""
 
     dtype: Any
     width: int = 0
@@ -84,14 +79,8 @@ class ArrayBundle:
 
 
 class Program(ArrayBundle):
-    """The program that is run.
-
-    Attributes:
-        memory: the records, as `word_offsets` has them (int32).
-        wide: numbers that need 64 bits.
-        constants: tag and bits of the constants of expressions, a row each.
-        lookup, entries, bounds: the start table, as `program.start_table` has it.
-    """
+    """The program: records (int32, as in `word_offsets`), numbers of 64 bits, tag and bits of constants, a row each,
+    and the start table as in `program.start_table`."""
 
     memory: NDArray[np.int32]
     wide: Words
@@ -114,13 +103,11 @@ class Events(ArrayBundle):
     """A batch of events.
 
     Attributes:
-        types: by event.
         lists: for each type the list of groups that wait for it, of pairs (group, column), the list of signatures of
-            what it may begin, of triples (signature, column, column), and its number.
+            its starts, of triples (signature, column, column), and its number.
         lo, hi: ns.
         tags, payload: by column and event; `floats` is `payload` read as floats.
-        together: for each event the first of those it is consumed together with; empty where each is consumed by
-            itself.
+        together: for each event the first of those it is consumed with; empty where each is consumed by itself.
     """
 
     types: NDArray[np.int32]
@@ -149,24 +136,20 @@ class LoopState(ArrayBundle):
 
     Attributes:
         rows: the instances.
-        table: the buckets, for each group of states and value that its instances are found by, in an open hash table:
-            the bits of the value, and the group above the tag and one more than that, above the first instance and one
-            more than that.
+        table: the buckets, by group of states and value, in an open hash table: the bits of the value, the group above
+            the tag and one more, above the first instance and one more.
         links: the chains: the link before, the position of the event, a hash of the whole.
         extras: the extra blocks.
         spare: by length the first free extra block; its first word leads to the next.
         timers: a heap of (due, number, instance, tag and use of its row, timer).
         found: the matches.
-        seen: what was seen in the moment at hand: the stamp, a hash, which.
-        fired: of each pattern the due instant of the time event that fired last, and its number; NONE before; and the
-            position from which on it is there.
+        seen: what was seen in the current instant: the stamp, a hash, which.
+        fired: of each pattern the due instant of the time event that fired last, NONE before, its number, its position.
         times: of each time event that fired its due instant, its number, its timer.
-        affected: the instances that events consumed together have affected: the row and -1, or a key and its value as
-            in `spent`.
-        spent: of the closed values of inner keys the one before, the number of the key above the
-            tag, and the bits.
-        stack, floats, tags: of the expression that is evaluated; `floats` is `stack` read as floats.
-        counters: as `word_offsets` has them.
+        affected: instances affected by events consumed together: row and -1, or a key and its value as in `spent`.
+        spent: of closed values of inner keys the one before, the number of the key above the tag, and the bits.
+        stack, floats, tags: of the current expression; `floats` is `stack` read as floats.
+        counters: as in `word_offsets`.
     """
 
     rows: Words

@@ -1,8 +1,7 @@
 """Offsets of words in the records, rows and counters of the columnar engine, by name.
 
-A program is one array of 32-bit words, in which records point to one another; 64-bit numbers are in a pool beside
-it. Instances, chains and all other changing state are rows of 64-bit words. So the compiled loop is the same for every
-pattern, is compiled once, and a further pattern is a few words at the end.
+A program is one array of 32-bit words, in which records point to one another, beside a pool of 64-bit numbers;
+instances, chains and all other changing state are rows of 64-bit words. So one compiled loop serves every pattern.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""A batch of events as columns, in the order of consumption.
+"""Batches of events as columns, in the order of consumption, built from events or from arrays.
 
-Built from events, or from arrays as they are (a recording, a frame of raw columns), when events are made into objects
-only when one is asked for.
+From arrays (a recording, a frame of raw columns) an event becomes an object only when it is asked for.
 """
 
 from __future__ import annotations
@@ -27,13 +26,8 @@ _NO_TEXTS: Final = Texts()
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """A value that a side of a `&` hands on to the enclosing pattern, with its composite events.
-
-    Attributes:
-        name: of a variable, or of a register.
-        what: what is read of the event bound to the variable, an attribute, `lo()` or `hi()`; None for whether one is.
-        counted: whether it is a register, of which the value is handed on.
-    """
+    """A value that a side of a `&` hands on with its composite events: a register's where `counted`, else of the event
+    bound to a variable `what` is read, an attribute, `lo()` or `hi()`; None for whether one is bound."""
 
     name: str
     what: str | None = None
@@ -64,13 +58,8 @@ def read_of(event: Event, what: str) -> Attribute:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """An attribute of a batch of events.
-
-    Attributes:
-        tags: the kind of each value (uint8), or one for all.
-        payload: 64 bits each.
-        texts: the dictionary that the payload of texts counts in; None where it has none.
-    """
+    """An attribute of a batch: the kind of each value (uint8) or one for all, 64 bits each, and the dictionary that the
+    payload of texts counts in; None where it has none."""
 
     tags: NDArray[np.uint8] | int
     payload: Ints
@@ -147,12 +136,7 @@ class Column:
 
 
 class Batch(ABC):
-    """Events in the order of consumption, as columns.
-
-    Attributes:
-        types: for each event the number of its type's name in `type_names`.
-        lo, hi: timestamps, ns.
-    """
+    """Events in the order of consumption, as columns; `types` are numbers in `type_names`, `lo` and `hi` ns."""
 
     def __init__(self, types: NDArray[np.int32], type_names: Sequence[str], lo: Ints, hi: Ints) -> None:
         self.types = types
@@ -198,14 +182,11 @@ class Batch(ABC):
         first: int = 0,
         numbers: NDArray[Any] | None = None,
     ) -> Batch:
-        """A batch of arrays of equal length.
+        """A batch of arrays of equal length. Raises `EventError` for invalid events; the loop does not check again.
 
         Args:
             first: the sequence number of the first event; those of the others follow.
             numbers: the sequence numbers, where they do not follow one another.
-
-        Raises:
-            EventError: for what no events can be; the loop relies on it and looks at nothing twice.
         """
         columns = {name: each if isinstance(each, Column) else Column.of(each) for name, each in attributes.items()}
         ends = np.ascontiguousarray(hi, dtype=np.int64)

@@ -19,11 +19,8 @@ Places: TypeAlias = NDArray[np.int32]
 
 
 class MergedBatch(Batch):
-    """Events of a batch, with other events merged in.
-
-    Attributes:
-        alike: the places of events with the same order key as the one before, which are consumed together with it.
-    """
+    """Events of a batch, with other events merged in; `alike` are the places of events with the order key of the one
+    before, which are consumed together with it."""
 
     def __init__(self, batch: Batch, others: Sequence[CompositeEvent]) -> None:
         """

@@ -1,7 +1,6 @@
 """Columns of batches in the format of the compiled loop: a tag and 64 bits for each event and column.
 
-Texts and keys of several attributes become numbers that are equal iff the values are, by dictionaries that live as long
-as the loop.
+Texts and keys of several attributes become numbers, equal iff the values are, by dictionaries that live with the loop.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Attribute values as numbers: a tag for the kind, and 64 bits for the value.
 
-Texts are numbers into a dictionary that all parts of one engine share, so that two are equal iff their numbers are.
-What a kind cannot do by itself in the compiled loop (to order texts, to leave 64 bits) is done on the values themselves
-by `middleware.sets.values`, so that it means the same.
+Texts are numbers into a dictionary that all parts of an engine share. What a kind cannot do in the compiled loop (order
+of texts, results beyond 64 bits) is done by `middleware.sets.values`, so that it means the same.
 """
 
 from __future__ import annotations
@@ -23,11 +22,7 @@ TEXT: Final = 4
 
 
 class Texts:
-    """The dictionary of texts.
-
-    Attributes:
-        texts: by number. It only grows; an engine lives with what its events and patterns have shown.
-    """
+    """The dictionary of texts, by number. It only grows, with the texts of the engine's events and patterns."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []

@@ -1,7 +1,6 @@
 """Compilation of expressions to code of the condition VM.
 
-Names are resolved here: a register or a captured attribute is a slot of the instance, anything else a
-column of the batch. The functions of the language are called by their numbers.
+A register or a captured attribute is a slot of the instance, other names are columns of the batch, functions numbers.
 """
 
 from __future__ import annotations
@@ -39,10 +38,8 @@ class NameSlots:
     """Slots, columns and constants of the names of one automaton.
 
     Attributes:
-        registers: the slot of each register.
-        captures: the slot of each value read of a variable's event.
-        column: gives the column of an attribute of the event at hand.
-        constant: gives the place of a constant.
+        registers, captures: the slot of each register, and of each value read of a variable's event.
+        column, constant: give the column of an attribute of the current event, and the place of a constant.
         place: adds code to the memory, with the words of it that are addresses, and gives its address.
     """
 
@@ -53,11 +50,7 @@ class NameSlots:
     place: Callable[[list[int], list[int]], int]
 
     def condition(self, expression: expressions.Expression, within: Sequence[tuple[int, int]] = ()) -> int:
-        """The address of the code of a condition.
-
-        Args:
-            within: columns and slots that have to have the same value of an inner key.
-        """
+        """The address of the code of a condition; `within` are columns and slots of equal values of an inner key."""
         return self._code(expression, condition=True, within=within)
 
     def value(self, expression: expressions.Expression) -> int:
@@ -76,12 +69,8 @@ class NameSlots:
 
 
 class _CodeWriter:
-    """Writes the code of one expression.
-
-    Attributes:
-        words: operations and arguments.
-        jumps: where a word is an address, counted from the start of the code.
-    """
+    """Writer of the code of one expression: operations and arguments as words; `jumps` are the places of addresses in
+    it."""
 
     def __init__(self, names: NameSlots) -> None:
         self.names = names

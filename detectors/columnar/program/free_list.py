@@ -1,9 +1,8 @@
 """Free list of an array: freed ranges are reused, and merge with free neighbours.
 
-A range of just the length asked for goes first; otherwise it is cut off the longest one, and the next ones behind it,
-so that what is taken together stands together. Lists by length only, without merging, were rejected: when 400,000
-patterns go, that is millions of pieces to keep, of no use to patterns of another shape. What goes with one pattern
-mostly stands side by side, and is one range again.
+A range of the length asked for goes first; otherwise it is cut off the longest one, so that what is taken together
+stands together. Lists by length only, without merging, were rejected: when 400,000 patterns go, that is millions of
+pieces, of no use to patterns of another shape; the records of one pattern mostly stand side by side.
 """
 
 from __future__ import annotations
@@ -13,11 +12,7 @@ from collections.abc import Iterator
 
 
 class FreeList:
-    """The used and the free ranges of an array.
-
-    Attributes:
-        end: from here on nothing is taken.
-    """
+    """The used and the free ranges of an array; nothing is used from `end` on."""
 
     def __init__(self, begin: int = 0) -> None:
         """Args: begin: the range before is never allocated."""

@@ -1,9 +1,8 @@
 """Atoms of a condition for lookup: the parts that compare an attribute of the current event with one other value.
 
 cayuga-algebra-cesar, section 4.1: an atomic predicate is static where it compares an attribute with a constant, else
-dynamic. Of a conjunction the static equalities say where it is looked up, and the static ranges which of what is found
-there is worth a look; by a dynamic equality with an event matched before, instances are told apart. Ranges are over
-floats: what is beyond a bound in the order of floats is beyond it, and up to 2^53 integers are floats without a loss.
+dynamic. Static equalities of a conjunction say where it is looked up, static ranges filter what is found; a dynamic
+equality with an event matched before tells instances apart. Ranges are over floats, exact up to 2^53.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ MIRRORED: Final = {"==": "==", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 @dataclass(slots=True)
 class Atoms:
-    """The static part of a conjunction.
+    """The static part of a conjunction, by attribute.
 
     Attributes:
-        equal: the value each of these attributes has to have.
-        ranges: the least and the greatest value of each of these attributes; numbers, or there is no match.
-        joined: the attributes that have to be equal to one of an event matched before.
-        whole: whether the static part is all there is to it.
+        equal: the value it has to have.
+        ranges: the least and the greatest value; numbers, or there is no match.
+        joined: the attribute of an event matched before that it has to equal.
+        whole: whether the static part is the whole condition.
     """
 
     equal: dict[str, Attribute] = field(default_factory=dict)

@@ -1,15 +1,15 @@
 """Construction of the columnar engine's program from automata: patterns are added and removed during operation.
 
-A program is records in one memory (`record_space`), which say for each state what events of a type do there
-(`record_writer`), and indexes by which an event finds what it concerns: instances that wait (`wait_index`,
-`type_index`) and moves that it begins (`start_index`, `start_table`). Patterns that begin alike share states
-(`sharing`). These are the FR, AN and AI indexes and the merging of automata of Cayuga (cayuga-algebra-cesar, sections
-4.3 and 4.2; design, section 4, Engines).
+A program is records in one memory (`record_space`), which say for each state the effects of events by type
+(`record_writer`), and indexes from an event to what it concerns: waiting instances (`wait_index`, `type_index`) and
+moves that it begins (`start_index`, `start_table`). Patterns with a common prefix share states (`sharing`). These are
+the FR, AN and AI indexes and the merging of automata of Cayuga (cayuga-algebra-cesar, sections 4.3 and 4.2; design,
+section 4, Engines).
 
-When a pattern goes its records are freed at once and used again; only the records of states and of the pattern itself,
-to which its instances refer, wait until the next compaction has found no such instance. A search for them with every
-pattern that goes was rejected, for they are in no list of their own; so was a whole new program now and then, for that
-is a pause that grows with the number of patterns.
+When a pattern goes its records are freed at once, except those of states and of the pattern itself, to which its
+instances refer: they wait until a compaction finds no such instance. Rejected: a search for instances with every
+pattern that goes, for they are in no list of their own; a new program now and then, a pause that grows with the
+patterns.
 """
 
 from __future__ import annotations
@@ -32,15 +32,8 @@ from distced.middleware.patterns.tree import When
 
 
 class Sizes(NamedTuple):
-    """Memory sizes of all patterns.
-
-    Attributes:
-        words: of the program.
-        entries, names: of the index of starts, and by how many values they are looked up.
-        groups: of states that wait for the same.
-        values: constants, and numbers of 64 bits.
-        numbers: up to which patterns are numbered.
-    """
+    """Memory sizes of all patterns: words of the program, entries and names of the start index, groups of states that
+    wait for the same, constants and numbers of 64 bits, and the bound of the patterns' numbers."""
 
     words: int
     entries: int
@@ -51,13 +44,7 @@ class Sizes(NamedTuple):
 
 
 class Assembler:
-    """Assembles automata into one program.
-
-    Attributes:
-        records: the memory of their records.
-        writer, type_index, starts, wait_index, start_index, sharing: the parts, as their modules have them.
-        units: by number.
-    """
+    """Assembles automata into one program; its parts are as in their modules, `units` by number."""
 
     def __init__(self, texts: Texts, *, indexed: bool = True, shared: bool = True) -> None:
         """Args: shared: share states of patterns with a common prefix. indexed: look up patterns by the values their
@@ -80,11 +67,8 @@ class Assembler:
         self._swept: deque[Left] = deque()
 
     def add(self, automaton: Automaton, *, kept: bool = False) -> Unit:
-        """Add an automaton; `supports` says whether that is possible.
-
-        Args:
-            kept: distinguish its matches by their composite events in any case.
-        """
+        """Add an automaton that `supports` accepts; `kept` if its matches are told apart by composite events in any
+        case."""
         # At least as many as come are freed; all at once would be a pause.
         for _ in range(min(2, len(self._swept))):
             self._free(self._swept.popleft())

@@ -1,10 +1,9 @@
 """Memory of a program: allocation of records, reference-counted values by number, release.
 
 cayuga-algebra-cesar, section 4.3, has an object for each state and each edge; here all is words, so that the loop is
-the same for every pattern (design, section 4, Engines). Only the records that refer to a record know its place. When a
-pattern goes, `RecordRelease` takes its records apart, which describe themselves: a note of all places for each pattern
-was rejected, for it takes as much memory as a third of the records, and does not say whose a record is where patterns
-share states.
+the same for every pattern (design, section 4, Engines). Only the records that refer to a record know its place, and
+`RecordRelease` takes records apart by their own description. A list of places for each pattern was rejected: it takes a
+third of the records' memory, and does not tell the owner of shared states.
 """
 
 from __future__ import annotations
@@ -28,11 +27,7 @@ Value = TypeVar("Value", int, tuple[int, int])
 
 
 class Pool(Generic[Value]):
-    """Reference-counted values by number; the number of an unreferenced value is reused.
-
-    Attributes:
-        rows: the values as the loop sees them.
-    """
+    """Reference-counted values by number, as rows for the loop; the number of an unreferenced value is reused."""
 
     def __init__(self, *shape: int) -> None:
         """Args: shape: shape of a value."""
@@ -74,12 +69,8 @@ class Pool(Generic[Value]):
 
 @dataclass(slots=True)
 class ColumnNumbers:
-    """Numbers of the columns that programs read.
-
-    Attributes:
-        names: what each holds: an attribute, the values of a key as numbers that are equal iff they are, or what a part
-            hands on.
-    """
+    """Numbers of the columns that programs read: attributes, values of keys as numbers that are equal iff they are, and
+    what parts hand on."""
 
     names: list[ColumnName] = field(default_factory=list)
     _places: dict[ColumnName, int] = field(default_factory=dict)
@@ -97,14 +88,10 @@ class RecordSpace:
     """The words of all records, with the values, columns and instants they refer to.
 
     Attributes:
-        texts: the dictionary of texts.
-        columns: the values read of events.
-        memory: the words; another array when they have become too many for this one.
+        memory: the words; replaced by a larger array on demand.
         room: which of them are taken.
-        wides, constants: numbers of 64 bits, and constants of expressions.
-        nothing: the number of the constant null.
-        whens: the due rules of time events without a fixed delay, by number.
-        free_whens: the numbers that nothing refers to.
+        wides, constants: numbers of 64 bits, and constants of expressions; `nothing` is the number of null.
+        whens: the due rules of time events without a fixed delay, by number; `free_whens` are unused numbers.
     """
 
     def __init__(self, texts: Texts) -> None:
@@ -126,19 +113,11 @@ class RecordSpace:
         return address
 
     def place_list(self, words: Sequence[int], length: int | None = None) -> int:
-        """Place a list, its length first; its address.
-
-        Args:
-            length: how many there are, where each has several words.
-        """
+        """Place a list, its length first (given where entries have several words); its address."""
         return self.place([len(words) if length is None else length, *words])
 
     def place_code(self, words: list[int], jumps: Sequence[int]) -> int:
-        """Place code; its address.
-
-        Args:
-            jumps: the words that are addresses, counted from the begin of the code.
-        """
+        """Place code; its address. `jumps` are the words that are addresses, from the begin of the code."""
         address = self.room.take(len(words))
         for jump in jumps:
             words[jump] += address
@@ -179,12 +158,7 @@ class RecordSpace:
 
 
 class Left(NamedTuple):
-    """Records left by a pattern, to which instances may still refer.
-
-    Attributes:
-        number: the pattern's.
-        units, states: records.
-    """
+    """Records of units and states left by a pattern (its number), to which instances may still refer."""
 
     number: int
     units: tuple[int, ...]
@@ -192,12 +166,8 @@ class Left(NamedTuple):
 
 
 class RecordRelease(NamedTuple):
-    """Frees records, with everything reachable from them.
-
-    Attributes:
-        memory: the words as they are now; nothing may be placed meanwhile.
-        whens: the numbers of time events' instants that are free.
-    """
+    """Frees records, with everything reachable from them; nothing may be placed in `memory` meanwhile. `whens` are the
+    freed numbers of due rules."""
 
     memory: NDArray[np.int32]
     room: FreeList
@@ -219,11 +189,8 @@ class RecordRelease(NamedTuple):
             self.room.give(unit, word_offsets.UNIT)
 
     def visits(self, state: int, rooms: Mapping[int, int]) -> None:
-        """Free the visits of a state; its record stays.
-
-        Args:
-            rooms: for how many moves there is room in a visit's list, where that is more than there are.
-        """
+        """Free the visits of a state; its record stays. `rooms` are the moves a visit's list has room for, if more than
+        it has."""
         visits = int(self.memory[state + word_offsets.S_VISITS])
         if visits:
             for _, visit in self._list(visits, 2):
@@ -235,11 +202,7 @@ class RecordRelease(NamedTuple):
                     self.visit(visit)
 
     def visit(self, visit: int, room: int = 0) -> None:
-        """Free a visit.
-
-        Args:
-            room: for how many moves there is room in its list, where that is more than there are.
-        """
+        """Free a visit; `room` is the number of moves its list has room for, if more than it has."""
         record = self._words(visit, word_offsets.VISIT)
         moves = record[word_offsets.V_MOVES]
         count = int(self.memory[moves])

@@ -1,9 +1,8 @@
 """Automata as records: visits of states by event type, moves, conditions, targets.
 
-Every record, list and piece of code is referred to from one place only, so that what a pattern has is taken apart again
-without a look at others (`RecordRelease`). Sharing code between patterns that ask alike was rejected: each piece of
-code would need a count, and most of what is asked alike the indexes find without asking (cayuga-algebra-cesar, section
-4.3; design, section 4, Engines).
+Every record, list and piece of code is referred to from one place only, so that a pattern is removed without a look at
+others (`RecordRelease`). Sharing code between patterns was rejected: each piece would need a count, and most of what is
+asked alike the indexes find without it (cayuga-algebra-cesar, section 4.3; design, section 4, Engines).
 """
 
 from __future__ import annotations
@@ -22,11 +21,7 @@ from distced.middleware.sets.expressions import FALSE, TRUE, Expression, Literal
 
 
 class RecordWriter:
-    """Writes records of units, of the visits of their states, and of moves.
-
-    Attributes:
-        names: the resolved names, by the number of the unit.
-    """
+    """Writer of records of units, visits and moves; `names` are the resolved names by unit number."""
 
     def __init__(self, records: RecordSpace) -> None:
         self.records = records

@@ -1,11 +1,10 @@
 """States shared by patterns with a common prefix, as patterns are added and removed.
 
-cayuga-algebra-cesar, section 4.2: automata are merged one by one, by equal prefixes. Here that may be done where
-patterns are chains of single steps and nothing is kept but constituents: then instances of all of them in a state that
-is reached alike are equal, and if the state looks at the same events, they have one fate. What the patterns do next may
-differ; the shared state has the moves of all, and stays as long as one of the patterns does. The moves of a state are
-found by what they lead to, and a list of them has room for more, so that to add or remove a pattern costs the same
-however many share a state.
+cayuga-algebra-cesar, section 4.2: automata are merged by equal prefixes. Here patterns may share where they are chains
+of single steps that keep only constituents: then instances in a state that is reached alike are equal, and if it looks
+at the same events they have one fate. A shared state has the moves of all its patterns and stays as long as one of
+them; its moves are found by their targets, in lists with spare room, so that adding a pattern costs the same however
+many share.
 """
 
 from __future__ import annotations
@@ -37,12 +36,11 @@ class SharedState:
 
     Attributes:
         state: its record.
-        maker: the record of the pattern that was the first to have it.
-        depth: how many of them come before it.
-        key, siblings: what leads to it, among what else leads on from where it does.
-        visits: its visits by type.
-        rooms: for how many moves there is room in each visit's list.
-        ways: the index of each move in each visit's list, by target.
+        maker: the record of the first pattern with it.
+        depth: number of shared states before it.
+        key, siblings: its step, among the other steps from the state before.
+        visits, rooms, ways: by type its visit; of that the moves there is room for, and the index of each move by
+            target.
         patterns: the patterns that share it, with its number in each.
         children: the states its moves lead to.
     """
@@ -93,12 +91,7 @@ def _form(condition: ConditionByType) -> tuple[object, ...]:
 
 
 class Sharing:
-    """The shared states.
-
-    Attributes:
-        nodes: by record.
-        made: of each unit's record how many states are there that the unit was the first to have.
-    """
+    """The shared states by record; `made` counts those that each unit's record was the first to have."""
 
     def __init__(
         self, records: RecordSpace, writer: RecordWriter, wait_index: WaitIndex, start_index: StartIndex

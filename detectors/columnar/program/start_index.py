@@ -1,7 +1,7 @@
 """The start index: start states of patterns as entries of the start table, looked up by required event values.
 
-Each entry is noted with its place in the table, so that it is found again when its pattern goes: to search all that
-begin with the same value was rejected, for that may be as many as there are patterns.
+Each entry's place is noted for its removal; a search among all that begin with the same value was rejected as linear in
+the patterns.
 """
 
 from __future__ import annotations
@@ -31,13 +31,8 @@ class StartEntry(NamedTuple):
 
 
 class _StartKey(NamedTuple):
-    """The lookup key of a start.
-
-    Attributes:
-        name, one, other: signature and tags, and the two values.
-        ranges: at most two attributes with their bounds.
-        whole: whether that is all its condition asks for.
-    """
+    """The lookup key of a start: signature and tags, two values, at most two attributes with bounds; `whole` if that is
+    the whole condition."""
 
     name: int
     one: int
@@ -47,11 +42,8 @@ class _StartKey(NamedTuple):
 
 
 class StartIndex:
-    """Start states of units in the start table: adds and removes them.
-
-    Attributes:
-        begun: the start moves, by the record of the target state, if shared, else by that of the unit.
-    """
+    """Start states of units in the start table; `begun` are the start moves by the record of a shared target, else the
+    unit's."""
 
     def __init__(
         self, records: RecordSpace, writer: RecordWriter, type_index: TypeIndex, starts: StartTable, *, indexed: bool
@@ -89,11 +81,8 @@ class StartIndex:
                     self.fill(each.unit, each.place, name)
 
     def fill(self, unit: Unit, place: int, name: str, shared: int = 0) -> None:
-        """Add the moves of a start state for events of this type, by the values they require.
-
-        Args:
-            shared: the state that it leads to, where patterns share that.
-        """
+        """Add the moves of a start state for events of this type, by the values they require; `shared` is their shared
+        target."""
         visit = self._writer.visit(unit, place, name, start=True)
         if not visit:
             return

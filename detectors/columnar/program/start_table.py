@@ -1,10 +1,9 @@
 """The start table: moves that may begin a match, hashed by the attribute values their conditions require.
 
-Cayuga's FR index for the first step (cayuga-algebra-cesar, section 4.3). Up to two equalities of each condition are
-hashed together; conditions that ask for the same two attributes share a *signature*, and an event is looked up once for
-each signature of its type (`kernel.start_lookup`). Entries of one name stand side by side, with two ranges each, so
-that most of what does not match is passed over without a look at its pattern. One equality alone finds many times as
-many.
+Cayuga's FR index for the first step (cayuga-algebra-cesar, section 4.3). Up to two equalities of a condition are hashed
+together; conditions on the same two attributes share a *signature*, and an event is looked up once for each signature
+of its type (`kernel.start_lookup`). Entries of one name stand side by side, with two ranges each, so that most are
+passed over without a look at their pattern. One equality alone finds many times as many.
 """
 
 from __future__ import annotations
@@ -22,13 +21,12 @@ class StartTable:
     """The start table, as large as the largest number of simultaneous patterns.
 
     Attributes:
-        lookup: an open hash table: signature and tags, two values, and where the entries stand, how many, and for how
-            many there is room.
-        entries: visit, move, whether the ranges say all, and the columns of the two ranges; -1 for none.
-        bounds: the least and the greatest of each.
-        rebuilt: how often an entry that others know by its place in the table was moved.
-        names: how many there are in the table.
-        count: how many entries there are.
+        lookup: an open hash table of signature and tags, two values, offset, count and capacity of the entries.
+        entries: visit, move, whether the ranges are the whole condition, and the columns of the two ranges, -1 for
+            none.
+        bounds: the least and the greatest of each range.
+        rebuilt: how often an entry was moved whose place in the table others know.
+        names, count: number of names and of entries.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """Index by type: for each event type the groups of states that wait for it, and the signatures of its start moves.
 
-Cayuga's AN index by type (cayuga-algebra-cesar, section 4.3). The lists that the loop goes through are written again
-when they have changed and an event of the type comes, not with every pattern.
+Cayuga's AN index by type (cayuga-algebra-cesar, section 4.3). Changed lists are written when an event of the type
+comes.
 """
 
 from __future__ import annotations
@@ -31,15 +31,8 @@ class Open:
 
 @dataclass(slots=True)
 class _Type:
-    """An event type.
-
-    Attributes:
-        groups: the groups that wait for it, with the column of each.
-        signatures: those of its start conditions, by their columns.
-        lists: where the two stand in the memory; 0 for an empty one.
-        changed: whether they have changed since.
-        made_for: how often the start table had been rebuilt then.
-    """
+    """An event type: the groups that wait for it and the signatures of its starts, by columns; the addresses of both
+    `lists`, 0 if empty, whether they have `changed` since, and `rebuilt` of the start table then."""
 
     number: int
     groups: dict[int, int] = field(default_factory=dict)
@@ -51,12 +44,7 @@ class _Type:
 
 @dataclass(slots=True)
 class _Group:
-    """States that wait for the same types, distinguished by the same column.
-
-    Attributes:
-        types: None for any.
-        states: how many they are.
-    """
+    """A number of states that wait for the same types (None for any), distinguished by the same column."""
 
     types: frozenset[str] | None
     column: int
@@ -64,13 +52,8 @@ class _Group:
 
 
 class TypeIndex:
-    """The types seen or named, and the groups that wait for them.
-
-    Attributes:
-        on_new: called with each new type.
-        types: by name.
-        groups: by number.
-    """
+    """The types seen or named, by name, and the groups that wait for them, by number; `on_new` is called with each new
+    type."""
 
     def __init__(self, records: RecordSpace, starts: StartTable) -> None:
         self.records = records

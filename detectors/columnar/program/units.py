@@ -1,7 +1,6 @@
 """Units: automata of patterns in one program, the supported automata, and their conditions by event type.
 
-The type of an event settles most of a describable set, and leaves a condition or nothing at all. So a unit is worked
-out type by type, when a type is first seen.
+The type of an event settles most of a describable set; a unit is compiled type by type, when a type is first seen.
 """
 
 from __future__ import annotations
@@ -28,13 +27,11 @@ class Unit:
     """The automaton of a pattern in a program.
 
     Attributes:
-        number: its number.
         address: of its record.
         states: the records of its states, by their number; 0 for those in which nothing waits.
         captures: the slot of each captured value of variables' events, from the start of the extra block.
         variables: the word of the first variable; timers and windows stand before.
-        registers: the slot of each register, in order.
-        inner_keys: the slot of each inner key's value; behind them is the word of the values that are spent.
+        registers, inner_keys: their slots in order; behind the latter is the word of the spent values.
         shown: whether matches carry bindings and registers.
         kept: whether its matches are distinguished by their composite events, not only by their constituents.
     """
@@ -64,8 +61,8 @@ class Unit:
 def supports(automaton: Automaton) -> bool:
     """Whether the loop supports an automaton and its parts.
 
-    Of inner keys one at a time may be entered: instances that stand for the values of several that no event has shown
-    yet would split in as many ways as there are sets of keys.
+    One inner key at a time may be entered: with several, instances would split into as many ways as there are sets of
+    keys.
     """
     if not all(isinstance(part, Automaton) and supports(part) for part in automaton.parts):
         return False

@@ -1,7 +1,7 @@
-"""States in which instances wait: their visits, and the lookup of waiting instances by event.
+"""Wait index: visits of states in which instances wait, and the lookup of waiting instances by event.
 
 Cayuga's AN and AI indexes (cayuga-algebra-cesar, section 4.3): instances of all patterns share buckets, by the types
-their states wait for and by a value that the domain asks an attribute for (`rows`).
+their states wait for and by a value that the domain requires of an attribute.
 """
 
 from __future__ import annotations
@@ -109,11 +109,7 @@ class WaitIndex:
             self.records.memory[pointer] = address
 
     def end(self, state: int, rooms: Mapping[int, int] | None = None) -> None:
-        """Disable a state; its instances go with the next sweep.
-
-        Args:
-            rooms: as `Node` has them.
-        """
+        """Disable a state; its instances go with the next sweep. `rooms` as in `SharedState`."""
         self.records.release().visits(state, rooms or {})
         memory = self.records.memory
         self._type_index.leave(int(memory[state + word_offsets.S_GROUP]))

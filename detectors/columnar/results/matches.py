@@ -19,11 +19,8 @@ from distced.middleware.model.events import Attribute, CompositeEvent, Event
 
 
 class RememberedComposites:
-    """The `Composites` of each unit, for composite events of its matches; created on demand.
-
-    Attributes:
-        gone: the unit that went last.
-    """
+    """The `Composites` of each unit, created on demand for composite events of its matches; `gone` is the last removed
+    unit."""
 
     def __init__(self, units: Mapping[int, Unit], kinds: Callable[[str], Any], own_type: str | None = None) -> None:
         """Args: own_type: for a side of a `&`, the type of its composite events in the enclosing pattern."""
@@ -75,13 +72,8 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class MatchSources:
-    """The units, composites, events and texts that the numbers of matches refer to.
-
-    Attributes:
-        units: by number.
-        composites: by unit, what makes composite events; of those whose matches have to be told apart the one that
-            remembers.
-    """
+    """The units, composites, events and texts that the numbers of matches refer to; `composites` builds the composite
+    events of a unit, and remembers them where matches have to be told apart."""
 
     units: Mapping[int, Unit]
     composites: RememberedComposites
@@ -95,9 +87,8 @@ class Matches:
     Attributes:
         units: the number of each one's pattern.
         lo, hi: the timestamps, ns.
-        moments: what completed each: the position of an event, or below 0 -1 less the number of a time event.
+        moments: what completed each: the position of an event, or -1 less the number of a time event.
         offsets: where the constituents of each begin in `positions`; one more than there are matches.
-        positions: of the constituents.
     """
 
     def __init__(
@@ -139,9 +130,8 @@ class Matches:
     def events(self) -> list[CompositeEvent]:
         """All matches as composite events, without duplicates; built at the first call.
 
-        A few patterns may find a composite event again, as such whose matches may end in what is no constituent. Of
-        these it is found here that one was there before: a count of their matches counts it again, and this has to be
-        called each time, in order.
+        A pattern whose matches may end in an event that is no constituent may find a composite event again; so this has
+        to be called for each batch, in order. A count of matches counts it again.
         """
         if self._made is None:
             moments: dict[int, Event] = {}

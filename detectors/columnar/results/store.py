@@ -1,7 +1,7 @@
 """The store of events referred to by position from instances and matches, and the rules for compaction.
 
-The position of an event is the number of events before it; it is unique and never changes. A batch is held whole while
-most of it is referred to; of the others the referenced events are copied out, and the rest is released.
+A position is the number of events before. A batch is held whole while most of it is referred to; of others the
+referenced events are copied out.
 """
 
 from __future__ import annotations
@@ -28,11 +28,7 @@ _HELD_SHARE = 2
 
 
 class _Segment(NamedTuple):
-    """A run of events.
-
-    Attributes:
-        first: the position of the first; those of the others follow, unless `positions` says otherwise.
-    """
+    """A run of events from a first position on; the others follow, unless `positions` says otherwise."""
 
     first: int
     batch: Batch
@@ -40,12 +36,7 @@ class _Segment(NamedTuple):
 
 
 class Store:
-    """Events by position.
-
-    Attributes:
-        next: the position of the next event.
-        held: how many events are held, those included that nothing refers to any more.
-    """
+    """Events by position; `next` is the next position, `held` the number of events held, unreferenced ones included."""
 
     def __init__(self) -> None:
         self.next = 0
