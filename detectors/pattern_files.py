@@ -30,12 +30,7 @@ _FIRST_COLUMN: Final = "a line that begins in the first column begins a new stat
 
 @dataclass(frozen=True, slots=True)
 class PatternSource:
-    """A pattern, or the statements of a pattern file.
-
-    Attributes:
-        text: its text.
-        name: the path of the file; empty for the text of a single pattern.
-    """
+    """A pattern, or the statements of a pattern file; the name is its path, empty for the text of a single pattern."""
 
     text: str
     name: str = ""
@@ -43,14 +38,7 @@ class PatternSource:
 
 @dataclass(frozen=True, slots=True)
 class Patterns:
-    """The compiled patterns of a source.
-
-    Attributes:
-        source: where it comes from.
-        compiled: the publications, in their order.
-        derived: the names of throttled types by the marks of their throttlings.
-        notes: warnings.
-    """
+    """The compiled patterns of a source in their order, the names of throttled types by mark, and warnings."""
 
     source: PatternSource
     compiled: tuple[Compiled, ...]

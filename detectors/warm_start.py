@@ -1,14 +1,12 @@
 """Preparation of the columnar engine in the background.
 
-Importing it and reading the compiled loop from disk takes most of a second, compiling it twenty seconds; a node that
-did so on demand would block. So the first query of readiness starts the preparation:
-another process of low priority (`python -m distced.detectors.warm_start`) compiles what is not on disk yet, and then a
-thread reads it. One thread for everything was rejected: Python code in two threads takes turns, so compiling would take
-half of the time from detection. Reading stops other threads for some hundredths of a second at most.
+Importing it and reading the compiled loop from disk takes most of a second, compiling it twenty seconds. So the first
+query of readiness starts a process of low priority (`python -m distced.detectors.warm_start`), which compiles what is
+not on disk yet, and then a thread reads it. A thread for everything was rejected: Python threads take turns, so
+compiling would take half of the time from detection. Reading stops other threads for hundredths of a second at most.
 
-Numba compiles a function, or reads it, when it is first called, so `warm` uses every compiled function once. A list of
-the functions with their types was rejected because nothing would keep it true; that none is missing in `warm` is held
-by a test. Several processes at a time wait for each other, for otherwise each would compile the same.
+Numba compiles or reads a function when it is first called, so `warm` uses every compiled function once (held by a
+test). Several processes wait for each other, so that one compiles.
 """
 
 from __future__ import annotations
@@ -44,11 +42,7 @@ _BATCH: Final = 500
 
 
 class InBackground:
-    """The columnar engine of this process, prepared in the background.
-
-    Attributes:
-        problem: why it cannot be had; empty while nothing is known to be in the way.
-    """
+    """The columnar engine of this process, prepared in the background; `problem` as in `Readiness`."""
 
     def __init__(self) -> None:
         self.problem = ""

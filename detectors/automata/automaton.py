@@ -1,11 +1,11 @@
 """Detection automata, independent of the state of a run.
 
-composite-event-framework-2004, "Composite Event Detectors" and "Formal Definition of Automata", extended as in design,
-section 1, by bindings, guards, registers, windows, keys and hiding. States have an input domain, and moves that are
-strong or weak. Where the article puts empty transitions (Appendix B), the automaton here has none left: a *position* is
-one atom of the pattern, a state is the set of positions that may match next, and each position leads to the states an
-instance goes on in, several where an alternation forks it. That is Glushkov's construction with Appendix B's merging;
-Thompson's, with the empty transitions followed at run time, was rejected because an instance must have one fate.
+composite-event-framework-2004, "Composite Event Detectors" and "Formal Definition of Automata", extended by bindings,
+guards, registers, windows, keys and hiding (design, section 1). States have an input domain, and moves that are strong
+or weak. In place of the article's empty transitions (Appendix B) a *position* is one atom of the pattern, a state is
+the set of positions that may match next, and each position leads to the next states, several where an alternation
+forks. That is Glushkov's construction with Appendix B's merging; Thompson's, with empty transitions at run time, was
+rejected because an instance must have one fate.
 
 An automaton is a value: it holds no events and no functions, and every engine runs the same one.
 """
@@ -33,15 +33,13 @@ class Position:
     Attributes:
         label: the events it matches, those bound or keyed by the instance included.
         domain: the events it looks at, scopes and time events of the surroundings included.
-        text: as people read it.
+        text: for messages.
         variable: the place the matched event is bound to; None for none.
         updates: registers it changes, in order, with their new values.
         hidden: whether its match is no constituent.
-        windows: the windows it stands in; each counts the span of what was matched inside it.
-        keys: the keys inside the pattern (not the one of the whole) it stands in.
-        timers: the time events in whose scope it stands.
+        windows, keys, timers: those it stands in; of keys not that of the whole.
         part: the part whose composite events it matches; None for an atom.
-        after_first: whether it takes the second side of a `&`; the bound of the joint then holds for it, too.
+        after_first: whether it takes the second side of a `&`, so that the bound of the joint holds for it.
         joint: which `&` it belongs to; None for an atom and for a delegated part that is no side.
     """
 
@@ -61,13 +59,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class AutomatonMove:
-    """A transition out of a state.
-
-    Attributes:
-        position: the atom to be matched next.
-        strong: whether it has to follow strongly.
-        windows, inits, keys: entered on the way, and so begun again.
-    """
+    """A transition to the next atom, strong or weak; windows, `init` and keys that it enters begin again."""
 
     position: PositionIndex
     strong: bool
@@ -78,14 +70,12 @@ class AutomatonMove:
 
 @dataclass(frozen=True, slots=True)
 class AutomatonState:
-    """A state: the moves of an instance in it, all with one fate.
+    """A state: the moves of an instance in it, all with one fate; none for a state that only completes the match.
 
     Attributes:
-        moves: the ways out. None for a state that only completes the match.
         accepting: whether it is generative: arriving there completes a match.
         arms: the time events started on arrival.
-        timers: the time events that may be pending in it, those started on arrival included.
-        windows, keys: the windows and inner keys that may be open in it.
+        timers, windows, keys: those that may be pending or open in it; `timers` with those started on arrival.
     """
 
     moves: tuple[AutomatonMove, ...]
@@ -111,12 +101,10 @@ class AutomatonTimer:
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """A register.
+    """A register; all of one name are one register.
 
-    Attributes:
-        name: registers of one name are one register, wherever it begins.
-        initials: for each `init` that begins it, the number of the `init` and the value it then has, an expression over
-            variables bound before. Empty where it is filled by a side of a `&`.
+    For each `init` that begins it, `initials` has its number and the value, an expression over variables bound before;
+    none where a side of a `&` fills it.
     """
 
     name: str
@@ -125,23 +113,19 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class Automaton:
-    """The automaton that detects one pattern.
+    """The automaton that detects one pattern; its parts are tuples by index.
 
     Attributes:
         canonical_id: the name of the pattern's canonical form; the source of its composite events.
-        positions: by index.
-        states: by index.
         starts: the start states, always active; one for each alternative a match may begin with.
         arrivals: for each position the states an instance is in after matching it.
-        variables: the names events are bound to, by place.
-        registers: by place.
-        windows: the length of each window in nanoseconds.
-        whole_window: the least length of a window around the whole pattern; None for none.
-        timers: by index.
+        variables: the names events are bound to.
+        windows: the length of each window, ns.
+        whole_window: the least length of a window around the whole pattern, ns; None for none.
         inner_keys: for each key inside the pattern its attributes.
         key: the attributes the whole pattern is keyed by; empty for none.
-        parts: by index, the automata of the sides of `&`, and the parts delegated to other detectors.
-        joints: how many `&` there are.
+        parts: the automata of the sides of `&`, and the parts delegated to other detectors.
+        joints: number of `&`.
         exports: for a side of a `&`: the variables and registers whose values its composite events carry.
         output: the published output; None for a composite event without a name.
         epochs: whether events are consumed by epochs.

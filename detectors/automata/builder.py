@@ -58,13 +58,8 @@ def build(
     key: tuple[str, ...] = (),
     exports: frozenset[str] = frozenset(),
 ) -> Automaton:
-    """The automaton of a checked pattern with inlined definitions.
-
-    Args:
-        name: that of its canonical form.
-        key: the pattern's key from outside.
-        exports: variables and registers that are read outside the pattern.
-    """
+    """The automaton of a checked pattern with inlined definitions and the name of its canonical form; `key` is its key
+    from outside, `exports` the variables and registers that are read outside."""
     output = publication.output
     wanted = referenced(publication.pattern, output) | exports
     return _Builder(publication.pattern, output, wanted, exports, epochs, name, key).automaton()
@@ -72,13 +67,8 @@ def build(
 
 @dataclass(frozen=True, slots=True)
 class _Surroundings:
-    """Surroundings of a node.
-
-    Attributes:
-        scope: the addition of scoped domains to the domain of every state.
-        timers: the time events in scope, name to index.
-        hidden, windows, keys: as in `Position`.
-    """
+    """Surroundings of a node: `scope` is added to the domain of every state, `timers` are indices by name, the rest as
+    in `Position`."""
 
     scope: describable.ConditionByType = describable.EMPTY
     timers: Mapping[str, int] = field(default_factory=dict)

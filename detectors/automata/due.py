@@ -12,11 +12,8 @@ _MIDNIGHT_ORDINAL = 719_163  # 1970-01-01 in the proleptic Gregorian calendar
 
 
 def due_instant(when: When, end: int) -> int | None:
-    """The due instant of a time event started at `end`, in nanoseconds since the Unix epoch; None if it never fires.
-
-    A relative one is due that long after `end`, the `hi` of the last event of what sets it off. An absolute instant
-    that is past at `end` never fires. A time of day is the next one at or after `end`, today's or tomorrow's.
-    """
+    """The due instant, ns, of a time event started at `end`, the `hi` of the event that sets it off; None for never, as
+    an absolute instant that is past. A time of day is the next one at or after `end`."""
     match when:
         case Relative(delay=delay):
             due = end + delay

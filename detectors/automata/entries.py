@@ -1,9 +1,8 @@
 """Ways into a pattern: positions that may match first, and the state of an instance there.
 
-The building blocks of the construction (composite-event-framework-2004, Appendix B, Fig. 14). An `Entry` is a list of
-alternatives, because alternation forks instances; within an alternative everything is merged, because concatenation and
-iteration merge states. An empty path through a pattern is a `hole`, to be filled with what comes behind the pattern; a
-hole is strong where a `;` lies on the path, so that its successor is strong.
+Building blocks of the construction (composite-event-framework-2004, Appendix B, Fig. 14). An `Entry` is a list of
+alternatives, for alternation forks instances; within one all is merged, for concatenation and iteration merge states.
+An empty path through a pattern is a `hole`, filled with what follows; it is strong where a `;` lies on the path.
 """
 
 from __future__ import annotations
@@ -23,14 +22,8 @@ MOST_ALTERNATIVES: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A position that may match next.
-
-    Attributes:
-        position: its index.
-        strong: whether it has to follow strongly.
-        windows, inits, keys: what is entered on the way to it.
-        arms: the time events started on the way to it.
-    """
+    """A position that may match next, strongly or weakly; with what is entered and the time events started on the way
+    to it."""
 
     position: int
     strong: bool = WEAK
@@ -42,12 +35,8 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """Positions with one fate, and the empty paths through the pattern.
-
-    Attributes:
-        items: the positions that may match next.
-        holes: the strengths of the empty paths; empty where something has to be matched.
-    """
+    """Positions with one fate, and the strengths of the empty paths through the pattern; none where a match is
+    required."""
 
     items: frozenset[Item]
     holes: frozenset[bool]

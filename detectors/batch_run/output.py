@@ -28,13 +28,8 @@ Write: TypeAlias = Callable[[Sequence[CompositeEvent]], None]
 
 @contextmanager
 def writing_found(out: Path | None, *, native: bool = False, with_events: bool = False) -> Iterator[Write]:
-    """Destination of composite events.
-
-    Args:
-        out: a file; None for standard output.
-        native: as lines that are read again as events.
-        with_events: with the constituents themselves.
-    """
+    """Destination of composite events: a file or standard output, as JSON or as `native` lines that are read again as
+    events, with constituents on request."""
 
     def line(event: CompositeEvent) -> bytes:
         if native:

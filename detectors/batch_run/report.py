@@ -19,11 +19,7 @@ _REASONS_SHOWN = 5
 
 
 def event_as_dict(event: Event, *, with_events: bool = False) -> dict[str, Any]:
-    """An event as JSON, its times as nanoseconds and as text.
-
-    Args:
-        with_events: give the constituents themselves, and not their ids alone.
-    """
+    """An event as JSON, its times in ns and as text, with its constituents or their ids alone."""
     shown: dict[str, Any] = {
         "type": event.type,
         "id": event.id,
@@ -42,14 +38,8 @@ def event_as_dict(event: Event, *, with_events: bool = False) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Reason of rejected rows.
-
-    Attributes:
-        rule: the rule of the mapping; empty for a native form.
-        problem: description of the error.
-        count: of how many rows, among those that were kept.
-        first: the first of them.
-    """
+    """Reason of rejected rows: the rule of the mapping (empty for a native form), the problem, their number among those
+    that were kept, and the first."""
 
     rule: str
     problem: str
@@ -66,12 +56,7 @@ def reasons(reader: EventReader) -> list[Reason]:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Summary of a finished run.
-
-    Attributes:
-        reader: of the recording; None where the events were at hand.
-        reading, detecting: seconds it took.
-    """
+    """Summary of a finished run, with its reader (None for given events) and the seconds for reading and detecting."""
 
     replay: Replay
     reader: EventReader | None

@@ -1,8 +1,8 @@
 """Runs of patterns over recorded events: a file, a table, or events in memory.
 
-All patterns run together, so one may read what another publishes. The events are sorted into the order of consumption
-first, because recordings are seldom in it: all that the patterns read are held in memory. Time ends with the last event
-of the recording: nothing later is recorded, so a pending time event does not fire, except on request.
+All patterns run together, so one may read what another publishes. The events that the patterns read are held in memory
+and sorted into the order of consumption, because recordings are seldom in it. Time ends with the last event: a pending
+time event does not fire, except on request.
 """
 
 from __future__ import annotations
@@ -34,12 +34,7 @@ TICK: Final = 2_000
 
 
 class RunStep(NamedTuple):
-    """Results of one stretch of the recording.
-
-    Attributes:
-        consumed: how many events have been consumed by now.
-        found: the composite events of this stretch, in order.
-    """
+    """Results of one stretch of the recording: number of events consumed so far, and the composite events in order."""
 
     consumed: int
     found: list[CompositeEvent]
@@ -47,14 +42,14 @@ class RunStep(NamedTuple):
 
 @dataclass(slots=True)
 class RunCounts:
-    """Counts of a recording: events read, consumed, rejected.
+    """Counts of a recording.
 
     Attributes:
         events: events in it, repeated ones not counted.
-        consumed: those of them of a type that some pattern reads.
+        consumed: those of a type that some pattern reads.
         repeated: events whose id came before; they are left out, as second deliveries.
-        disordered: events that came behind a later one, and were put in their place.
-        found: composite events by pattern: by its place.
+        disordered: events behind a later one, which were put in their place.
+        found: composite events by the place of their pattern.
         running: whether a time event was still running at the end.
     """
 
@@ -70,7 +65,6 @@ class Replay(Iterable[CompositeEvent]):
     """A pass of patterns over recorded events. Iteration gives the composite events in order.
 
     Attributes:
-        patterns: the patterns detected.
         events: those that some pattern reads, in the order of consumption; empty until they have been read.
         counts: the counts of the recording so far.
         last: the `hi` of its last event, ns.

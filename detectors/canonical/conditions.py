@@ -1,13 +1,13 @@
 """Expressions in canonical form: one text for all expressions known to be equivalent.
 
-Two questions are kept apart. A *condition* holds or does not, and only what is true holds, null not being true
-(`middleware.sets.values`). So conditions are two-valued: `and`, `or` and `not` obey every law of Boolean algebra, and
-negation is moved inwards. A *value* is kept exactly: `a and true` is true or false where `a` may be null.
+A *condition* holds or does not, null not being true (`middleware.sets.values`): two-valued, so `and`, `or` and `not`
+obey Boolean algebra, and negation is moved inwards. A *value* is kept exactly: `a and true` differs from `a` where that
+is null.
 
-Comparisons are turned so that their sides are in a fixed order. Only `==` and `!=` are each other's negation: neither
-`a < b` nor `a >= b` holds of null. `*` is commutative in every case; `+` joins two strings, and so is where one side
-cannot be a string. Neither is associative, for sums are rounded and may leave 64 bits. Calculations on literals are
-done with the functions engines use; calls are left alone, as `lower` may change with the version of Unicode.
+Comparisons have their sides in a fixed order. Only `==` and `!=` are each other's negation: neither `a < b` nor `a >=
+b` holds of null. `*` is commutative; so is `+` where one side cannot be a string. Neither is associative, for sums are
+rounded and may leave 64 bits. Literals are calculated with the functions engines use; calls are left alone, as `lower`
+may change with the version of Unicode.
 """
 
 from __future__ import annotations
@@ -49,12 +49,8 @@ _MOST_IN_A_ROW: Final = 16
 
 
 class Expressions:
-    """Canonical expressions of one automaton: the pattern's, or that of a side of `&`.
-
-    Attributes:
-        variables, registers: the places of its names. A bare name that is no register is an attribute.
-        given: attributes that occur; canonical names are to differ from them.
-    """
+    """Canonical expressions of one automaton, with the places of its variables and registers (other bare names are
+    attributes); canonical names have to differ from the `given` attributes."""
 
     def __init__(self, variables: Mapping[str, NameSlot], registers: Mapping[str, NameSlot], given: set[str]) -> None:
         self.variables = variables
@@ -81,11 +77,8 @@ class Expressions:
         return self.condition(transform(expression, without))
 
     def value(self, expression: Expression, own: str = "") -> Piece:
-        """The canonical expression, with its constant value, if any.
-
-        Args:
-            own: the variable the event at hand is bound to already: its attributes are those at hand.
-        """
+        """The canonical expression, with its constant value, if any; `own` is the variable that is the current event
+        itself."""
         match expression:
             case Literal(value=value):
                 return constant(format_value(value), Literal(value))

@@ -1,12 +1,10 @@
 """The canonical form of a pattern: one tree for all patterns known to be equivalent, and its id.
 
-Sub-patterns are compared in canonical form, so that one detector serves all its readers, and the id goes into the
-ids of composite events (design, section 1, "Events and describable sets"; section 2, "Sharing"). Patterns
-of equal form mean the same; patterns of different form may still be equivalent, where that would take a proof. The laws
-are in `trees`, `sets` and `conditions`, the resolution of names in `names`, the order in `pieces`.
-
-The form is a tree and not only a text, because parts are cut out of it: a part without names from outside has, by
-itself, the form it has in its place.
+Sub-patterns are compared in canonical form, so that one detector serves all its readers, and the id goes into the ids
+of composite events (design, sections 1 and 2, "Sharing"). Patterns of different form may still be equivalent, where
+that would take a proof. The laws are in `trees`, `sets` and `conditions`, name resolution in `names`, the order in
+`pieces`. The form is a tree, because parts are cut out of it: a part without names from outside has the same form by
+itself.
 """
 
 from __future__ import annotations
@@ -40,10 +38,9 @@ class CanonicalForm:
 
     Attributes:
         publication: its tree; it prints, and reads back as the same tree.
-        names: the canonical name of each variable and register by the given one. Variables that are not read
-            have none. Of names that mean several things, because a side of `&` has its own, the outermost is told.
+        names: the canonical name of each variable and register that is read, by the given one; where sides of `&` have
+            one of their own, the outermost.
         text: the text digested into the id: the printed tree, and remarks.
-        id: the name of the pattern.
     """
 
     publication: Publication
@@ -55,13 +52,8 @@ class CanonicalForm:
 def canonical_form(
     publication: Publication, *, key: tuple[str, ...] = (), exports: frozenset[str] = frozenset(), epochs: bool = False
 ) -> CanonicalForm:
-    """The canonical form of a pattern with inlined definitions.
-
-    Args:
-        key: the attributes it is keyed by from outside.
-        exports: variables and registers, as given, that are read outside.
-        epochs: whether events are consumed by epochs.
-    """
+    """The canonical form of a pattern with inlined definitions, keyed from outside by `key`; `exports` are its
+    variables and registers that are read outside, as given."""
     names: dict[str, str] = {name: name for name in exports}
     first = True
     while True:

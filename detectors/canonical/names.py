@@ -1,8 +1,8 @@
 """Name resolution of a pattern: the occurrences of each variable or register, and whether they are read.
 
-A side of `&` is detected on its own. Its variables and registers are its own, too, and only those that are read around
-it are the same as there (`detectors.automata.builder`). So a name is resolved in the pattern or in the side it stands
-in, and every distinct thing gets a place; canonical names follow from places once the order of the tree is known.
+A side of `&` is detected on its own: its names are its own, except those that are read around it
+(`detectors.automata.builder`). So a name is resolved in the pattern or in its side, and every distinct thing gets a
+place; canonical names follow from places once the order of the tree is known.
 """
 
 from __future__ import annotations
@@ -18,12 +18,7 @@ from distced.middleware.sets.expressions import Expression, names, variables
 
 @dataclass(slots=True)
 class Space:
-    """A pattern or a side of `&`, with its resolved names.
-
-    Attributes:
-        variables, registers: the places of its names.
-        sides: those of its `&`, in the order they are written.
-    """
+    """A pattern or a side of `&`, with the places of its names, and its sides in textual order."""
 
     variables: dict[str, NameSlot]
     registers: dict[str, NameSlot]
@@ -32,12 +27,7 @@ class Space:
 
 @dataclass(slots=True)
 class Places:
-    """The places allocated.
-
-    Attributes:
-        kinds: by place, the mark of its kind.
-        read: the variables that are read.
-    """
+    """The places allocated: the mark of the kind of each, and the variables that are read."""
 
     kinds: list[str] = field(default_factory=list)
     read: set[NameSlot] = field(default_factory=set)

@@ -1,13 +1,12 @@
 """Pieces of a canonical form under construction, and a name-independent order among them.
 
-The names of variables, registers and time events say nothing, so what is sorted (alternatives, the sides of `&`, the
-operands of `and`) must not be sorted by them, nor by the numbers they are given in the end, which depend on what stands
-around. A piece is therefore compared by its text with a mark in the place of each name, and then by the pattern in
-which names recur in it, counted from scratch. Pieces that still tie are equal but for names; which comes first may
-matter further out, where one of the names is met again. All their orders are kept until then, and the one counts in
-which names recur earliest: the smallest surrounding part that tells them apart decides, so that a part cut out has the
-same form as the part in its place. Deciding by numbers given from the outside was rejected: parts would not be found
-again. Past `MOST_WAYS` orders the written one is kept; two ways of writing such a pattern may then not meet.
+What is sorted (alternatives, sides of `&`, operands of `and`) must not be sorted by names, nor by their final numbers,
+which depend on the surroundings. A piece is compared by its text with marks for names, then by the pattern in which
+names recur in it. Pieces that still tie are equal but for names; which comes first may matter further out. All their
+orders are kept until then, and the one counts in which names recur earliest: the smallest surrounding part that tells
+them apart decides, so that a part cut out has the form of the part in its place. Deciding by numbers given from outside
+was rejected: parts would not be found again. Past `MOST_WAYS` orders the written one is kept; two ways of writing such
+a pattern may then not meet.
 """
 
 from __future__ import annotations
@@ -25,12 +24,7 @@ NameSlot: TypeAlias = int
 
 
 class Ordering(NamedTuple):
-    """A piece in one of its orders.
-
-    Attributes:
-        node: its node of the tree, or a value that becomes part of a node; names are those of `mark`.
-        names: the places of the names in it, in the order of its text, each as often as it occurs.
-    """
+    """A piece in one of its orders: its node or value, with the names of `mark`, and their places in textual order."""
 
     node: Any
     names: tuple[NameSlot, ...]
@@ -40,12 +34,10 @@ class Piece:
     """A part of a canonical form.
 
     Attributes:
-        text: its text, with a mark for each name; equal texts are equal parts but for the names.
-        ways: the orders that are equally good so far, the one nearest to the written one first; names recur alike in
-            all of them.
-        kind: its kind, where another piece depends on it; empty otherwise.
+        text: with a mark for each name; equal texts are equal parts but for the names.
+        ways: the equally good orders, the written one first; names recur alike in all of them.
+        kind, detail: its kind and further data, where another piece depends on it.
         parts: the pieces it is made of, where they may become part of something else.
-        detail: further data of its kind.
     """
 
     __slots__ = ("_identity", "_order", "detail", "kind", "parts", "text", "ways")
@@ -110,12 +102,8 @@ def combined(
     parts: Sequence[Piece] = (),
     detail: Any = None,
 ) -> Piece:
-    """A piece combined from several.
-
-    Args:
-        orders: the pieces in the order of the text; several orders where some of them tie.
-        build: makes the node from those of the pieces.
-    """
+    """A piece combined from several in textual order, in several orders where some tie; `build` makes its node from
+    theirs."""
     if len(orders) == 1 and all(len(piece.ways) == 1 for piece in orders[0]):
         first = [piece.ways[0] for piece in orders[0]]
         names = tuple([name for way in first for name in way.names])

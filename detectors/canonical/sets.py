@@ -1,9 +1,9 @@
 """Describable sets in canonical form: one text for each normal form.
 
-A set is a condition for each type and one for all others (`middleware.sets.describable.normal_form`). Written down it
-is the members with their types in order, then `any` without the types it treats otherwise, then time events, outermost
-first: `{A, B where v > 1, any - {B, C}, T}`. A type that is treated as all others stands beside `any` all the same, as
-`A` does here: `any` has the composite events of the types that a pattern names, and of no others (design, section 1).
+A set is a condition for each type and one for all others (`middleware.sets.describable.normal_form`), written as the
+members with their types in order, `any` without the types it treats otherwise, and time events, outermost first: `{A, B
+where v > 1, any - {B, C}, T}`. A type that is treated as all others is listed, as `A`: `any` has the composite events
+of the types that a pattern names, and of no others (design, section 1).
 """
 
 from __future__ import annotations
@@ -38,9 +38,8 @@ def canonical_set(
     """The set with this normal form.
 
     Args:
-        timers: the time events in scope.
-        bare: whether they are left out; they are in every domain in their scope, so that there they say nothing.
-        named_already: types that need not be named once more where they are treated as all others.
+        timers: the time events in scope; left out if `bare`, as they are in every domain there.
+        named_already: types that need not be named again where they are treated as all others.
     """
     others = expressions.condition(form.others)
     by_type = [(name, expressions.condition(form.by_type[name])) for name in sorted(form.by_type) if name not in timers]

@@ -36,12 +36,7 @@ _BOUNDED: Final = "bounded"
 
 
 class Trees:
-    """Canonical pieces of one pattern.
-
-    Attributes:
-        places: of its names.
-        given: the names of types and attributes that occur.
-    """
+    """Canonical pieces of one pattern, with the places of its names and the types and attributes that occur."""
 
     def __init__(self, space: Space, places: Places) -> None:
         self.places = places
@@ -95,7 +90,6 @@ class _Frame:
     """Surroundings of a part of the pattern.
 
     Attributes:
-        trees: the whole.
         space: the pattern or side of `&`; `sides` are those inside it that are still to come.
         scope: the addition of scoped domains to every domain.
         timers: the time events in scope, outermost first.

@@ -1,8 +1,7 @@
 """Assertions on patterns for the tests of an application: no server, no clock, no thread.
 
-The public names are those of `distced.testing`. Expectations are those of conformance cases (`cases.py`): a test of an
-application and a case of distced have one form. Assertions on arrival order were rejected: under guaranteed detection
-it makes no difference.
+The public names are those of `distced.testing`, the expectations those of conformance cases (`cases.py`). Assertions on
+arrival order were rejected: under guaranteed detection it makes no difference.
 """
 
 from __future__ import annotations

@@ -31,8 +31,7 @@ class CaseOutcome:
     Attributes:
         status: `unsupported` where this version does not know the case's language.
         problem: description of the difference, in one clause; empty without one.
-        missing, unexpected: what was expected and not found, and the other way round.
-        found: all composite events detected.
+        missing, unexpected, found: composite events expected only, detected only, and all detected.
     """
 
     case: Case

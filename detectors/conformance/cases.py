@@ -54,13 +54,8 @@ class ConformanceError(DistcedError):
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A composite event, in the notation of a case.
-
-    Attributes:
-        constituents: the positions of the events it is made of.
-        attributes: its attributes; None where the case does not say.
-        timestamp: its timestamp; None where the case does not say.
-    """
+    """A composite event, in the notation of a case: positions of its constituents, attributes and timestamp; None for
+    the latter two where the case does not give them."""
 
     constituents: Constituents
     attributes: Mapping[str, Attribute] | None = None
@@ -83,12 +78,10 @@ class Case:
 
     Attributes:
         name: its subject in words; unique in its file.
-        language, pattern, consumption, let: what is detected, and the definitions it may use.
         publications: patterns that are detected beside it and whose composite events it may read.
-        types: the event types there are; None where every type is taken as known.
+        types: the event types; None where every type is taken as known.
         derive: statements that derive types from others.
-        events: by position; sources and sequence numbers are given by the position.
-        texts: the same as they are written.
+        events: by position; sources and sequence numbers are given by the position. `texts` are these as written.
         expect: the expected composite events, in any order.
         error: a part of the message the pattern is refused with; empty where it is not.
         where: its file and its place there.

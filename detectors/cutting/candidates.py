@@ -1,11 +1,10 @@
-"""Candidates for detectors of their own among the sub-patterns of a pattern, and the conditions the others fail.
+"""Permitted cuts: the sub-patterns that may become detectors of their own, and the conditions the others fail.
 
-Design, section 2, "Cutting", is the rule; composite-event-framework-2004, "Decomposition", would also cut inside
-iterations, which this rule does not. A sub-pattern is a node of the canonical tree, or a run of neighbouring parts of a
-joint. Conditions (a) and (b) speak of the state that waits for the sub-pattern; where nothing waits, because the
-sub-pattern begins the pattern or is a side of a `&`, they hold of themselves.
+The rule is design, section 2, "Cutting"; composite-event-framework-2004, "Decomposition", would also cut inside
+iterations. A sub-pattern is a node of the canonical tree, or a run of neighbouring parts of a joint. Conditions (a) and
+(b) are about the state that waits for it; without one, at the beginning or as a side of `&`, they hold.
 
-Every condition can be left out by its name: the tests show that each of them is needed.
+Every condition can be left out by its name: tests show that each is needed.
 """
 
 from __future__ import annotations
@@ -39,12 +38,7 @@ CONDITIONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A condition that fails.
-
-    Attributes:
-        condition: one of the `CONDITIONS`.
-        reason: why, in words.
-    """
+    """A failed condition, one of the `CONDITIONS`, and the reason in words."""
 
     condition: str
     reason: str
@@ -57,7 +51,6 @@ class Candidate:
     Attributes:
         path: the node, or the joint it is a run of.
         run: of a joint, which parts: from, to before; None for the whole node.
-        pattern: the sub-pattern itself.
         stand: its place in the pattern.
         failures: why it may not become a detector of its own; empty if it may.
         key: the attributes of the keys around it, sorted; they go down into the detector.
@@ -90,12 +83,12 @@ class Context:
     """Surroundings of a node, as far as cuts depend on them.
 
     Attributes:
-        stand: where a sub-pattern that begins where the node begins stands.
-        uses: the uses in the automaton it belongs to, and those of its exports.
+        stand: the place of a sub-pattern that begins where the node begins.
+        uses: those in the automaton it belongs to, and those of its exports.
         nowhere: the reason for a stand of `nowhere`.
         inside: why nothing in it may be cut at all; empty if it may.
         before: what precedes it and may go on or be left out, so that condition (a) fails; None for nothing such.
-        waiting: whether some state waits for what begins there, so that (b) matters.
+        waiting: whether a state waits for what begins there, so that (b) matters.
         followed: its successor; None for none.
         timers: the time events in scope.
         key, window: as in `Candidate`.
@@ -115,13 +108,9 @@ class Context:
 
 @dataclass(slots=True)
 class JointView:
-    """A joint in its place, prepared for constant-time checks of its runs.
+    """A joint in its place, prepared for constant-time checks of its runs; another node is a joint of one part.
 
-    Attributes:
-        joint: its parts; a node that is no joint is one of a single part.
-        context: its surroundings.
-        uses: of each part; None where nothing in the pattern makes names and no set is open, so that every run is
-            closed.
+    `uses` of each part are None where nothing makes names and no set is open, so that every run is closed.
     """
 
     path: Path
@@ -241,12 +230,8 @@ class JointView:
 
 
 def views(publication: tree.Publication, *, exports: frozenset[str] = frozenset()) -> Iterator[JointView]:
-    """Every joint of a pattern, and every other node as a joint of one part, outermost first.
-
-    Args:
-        publication: in canonical form.
-        exports: the names read outside the pattern.
-    """
+    """Every joint of a pattern in canonical form, and every other node as a joint of one part, outermost first;
+    `exports` are the names read outside."""
     yield from _views(publication.pattern, (), outermost(publication, exports))
 
 
@@ -261,13 +246,8 @@ def outermost(publication: tree.Publication, exports: frozenset[str]) -> Context
 def candidates(
     publication: tree.Publication, *, exports: frozenset[str] = frozenset(), without: frozenset[str] = frozenset()
 ) -> Iterator[Candidate]:
-    """All sub-patterns: each node, and each run of a joint, cuttable or not.
-
-    Args:
-        publication: in canonical form.
-        exports: the names read outside the pattern.
-        without: conditions to leave out.
-    """
+    """All sub-patterns of a pattern in canonical form: each node, and each run of a joint, cuttable or not; `exports`
+    are the names read outside, `without` conditions to leave out."""
     for view in views(publication, exports=exports):
         count = len(view.joint.parts)
         for start in range(count):

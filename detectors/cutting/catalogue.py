@@ -1,12 +1,10 @@
 """Catalogue of running detectors, by the canonical form of their patterns.
 
-Design, section 2, "Sharing". A pattern of a hundred atoms has five thousand runs that a detector might exist for;
-hashing each of them would take longer than the plan may. So the catalogue is a trie: a joint is the sequence of its
-parts, each with the sign before it, and a walk from each part of a new pattern goes as far as there are detectors that
-begin alike. A pattern that is no joint is a sequence of one. Keys and windows around the whole are kept beside the
-sequence, because a detector with a longer window serves as well.
-
-Names are numbered along the sequence as they are met. So equal sub-patterns are found wherever they stand.
+Design, section 2, "Sharing". A pattern of a hundred atoms has five thousand runs; hashing each would take longer than
+the plan may. So the catalogue is a trie of joints as sequences of parts, each with the sign before it, and a walk from
+each part of a new pattern goes as far as there are detectors. Keys and windows around the whole are kept beside the
+sequence, for a detector with a longer window serves as well. Names are numbered along the sequence as they are met, so
+equal sub-patterns are found wherever they stand.
 """
 
 from __future__ import annotations
@@ -47,12 +45,7 @@ class Word(NamedTuple):
 
 
 class Core(NamedTuple):
-    """A pattern without its outermost keys and windows.
-
-    Attributes:
-        key: the attributes of the keys, sorted.
-        window: the length of the shortest window, ns; None for none.
-    """
+    """A pattern without its outermost keys (sorted attributes) and windows (shortest length, ns; None for none)."""
 
     pattern: Pattern
     key: tuple[str, ...]
@@ -68,10 +61,9 @@ class Entry:
         key: the attributes it is keyed by, in order.
         window: the length of the window around the whole, ns; None for none.
         names: the canonical name of each variable and register, by its number in the sequence.
-        exports: the numbers of the names its derivations hand on.
-        registers: the numbers of those that are registers.
+        exports, registers: the numbers of the names its derivations hand on, and of registers.
         repeats: whether a composite event may be detected again.
-        size: how many parts its sequence has.
+        size: number of parts of its sequence.
     """
 
     id: str
@@ -86,13 +78,8 @@ class Entry:
 
 
 class Around(NamedTuple):
-    """Surroundings of a sub-pattern.
-
-    Attributes:
-        key: the attributes of the keys in force, its own among them, sorted.
-        own: the length of its own window, ns; None for none.
-        window: the length of the shortest window around it, ns; None for none.
-    """
+    """Surroundings of a sub-pattern: the attributes of all keys, sorted, the length of its `own` window and of the
+    shortest window around it, ns; None for none."""
 
     key: tuple[str, ...]
     own: int | None
@@ -101,12 +88,7 @@ class Around(NamedTuple):
 
 @dataclass(slots=True)
 class _Shelf:
-    """Detectors of one sequence and one key.
-
-    Attributes:
-        by_window: by the length of the window.
-        lengths: the lengths there are, sorted.
-    """
+    """Detectors of one sequence and one key by the length of the window, and these lengths, sorted."""
 
     by_window: dict[int | None, list[Entry]] = field(default_factory=dict)
     lengths: list[int] = field(default_factory=list)
@@ -151,11 +133,7 @@ class _TrieNode:
 
 
 class Catalogue:
-    """Running detectors by canonical form.
-
-    Attributes:
-        plans: by id.
-    """
+    """Running detectors by canonical form, and by id."""
 
     def __init__(self) -> None:
         self.plans: dict[str, DetectorPlan] = {}
@@ -199,11 +177,7 @@ class Catalogue:
     def find(
         self, words: list[Word], joint: Joint, start: int, around: Around
     ) -> Iterator[tuple[int, Entry, tuple[str, ...]]]:
-        """The detectors of runs that begin with a part: the end of each, the detector, and the names by number.
-
-        Args:
-            words: of the joint's parts.
-        """
+        """The detectors of runs that begin with a part: the end of each, the detector, and the names by number."""
         node = self._root
         numbers: dict[str, int] = {}
         for stop in range(start, len(words)):
@@ -231,11 +205,7 @@ def core_of(pattern: Pattern) -> Core:
 
 
 def word_of(part: Pattern, registers: frozenset[str]) -> Word:
-    """A part of a joint of a canonical tree, by itself.
-
-    Args:
-        registers: those that are begun anywhere in the pattern; any other bare name is an attribute.
-    """
+    """A part of a joint of a canonical tree, by itself; bare names that are no `registers` are attributes."""
     uses = uses_of(part)
     foreign = tuple(sorted(name for name in {*uses.read, *uses.updated} if name in registers and not uses.begun[name]))
     variables = {name for node in walk(part) for each in expressions_of(node) for name in read_variables(each)}

@@ -1,9 +1,8 @@
-"""Report of cut candidates in words: the output of `distced explain --cuts`.
+"""Report of permitted and refused cuts in words: the output of `distced explain --cuts`.
 
-The rule itself is in `candidates` (design, section 2, "Cutting"). What it says is about the canonical tree; here names
-in that get those back that stand in the pattern, where there is one for each, and throttled types theirs. A pattern of
-a hundred atoms has five thousand sub-patterns: so they are judged as they are asked for, and of long joints people are
-shown those that matter most, prefixes and single parts.
+The rule is in `candidates` (design, section 2, "Cutting"), about the canonical tree; here names are those of the
+pattern again, where that is unambiguous. A pattern of a hundred atoms has five thousand sub-patterns: they are judged
+on demand, and of long joints only prefixes and single parts are listed.
 """
 
 from __future__ import annotations
@@ -36,7 +35,6 @@ class Cuts:
 
     Attributes:
         text: the pattern as it was written.
-        canonical_id: the name of its canonical form.
         publication: its canonical form, in the pattern's own names.
         epochs: whether it is consumed by epochs, and so not cut at all.
     """
@@ -52,11 +50,7 @@ class Cuts:
             yield from (view.candidate(*run) for run in _runs(view))
 
     def for_people(self, *, atoms: bool = False) -> Listing:
-        """The sub-patterns worth listing; the pattern as a whole is none.
-
-        Args:
-            atoms: whether single atoms are.
-        """
+        """The sub-patterns worth listing, single atoms on request; the pattern as a whole is none."""
         rows: list[Candidate] = []
         atoms_left = runs_left = 0
         for view in () if self.epochs else views(self.publication):
@@ -86,13 +80,7 @@ class Cuts:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Listed sub-patterns, and the number left out.
-
-    Attributes:
-        rows: those shown.
-        atoms_left: how many single atoms are left out.
-        runs_left: how many runs of long joints are.
-    """
+    """Listed sub-patterns, and the numbers of single atoms and of runs of long joints left out."""
 
     rows: tuple[Candidate, ...]
     atoms_left: int
@@ -105,22 +93,14 @@ class Listing:
 
 
 def cuts_of(compiled: Compiled, throttled: Mapping[str, str]) -> Cuts:
-    """Sub-patterns that may be cut out of a compiled pattern.
-
-    Args:
-        throttled: the names of throttled types, by the marks of their throttlings.
-    """
+    """Sub-patterns that may be cut out of a compiled pattern; `throttled` are names of throttled types by mark."""
     form = compiled.form
     publication = with_throttled_names(_with_own_names(form, compiled.plain), throttled)
     return Cuts(compiled.text, form.id, publication, compiled.epochs)
 
 
 def with_throttled_names(publication: Publication, throttled: Mapping[str, str]) -> Publication:
-    """The pattern with the names of throttled types in place of marks.
-
-    Args:
-        throttled: the names of throttled types, by the marks of their throttlings.
-    """
+    """The pattern with the names of throttled types, given by mark, in place of marks."""
     if not throttled:
         return publication
     return replace(

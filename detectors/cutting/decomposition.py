@@ -1,8 +1,8 @@
-"""Decompositions: the sub-patterns of a pattern that become detectors of their own.
+"""Choice of cuts: which of the permitted sub-patterns become detectors of their own; `graph.cut` makes these cuts.
 
-Design, section 3: *none* leaves the pattern whole; *full* cuts wherever the rule allows it, down to patterns of two
-atoms, so that as much as possible can be shared (composite-event-framework-2004, "Decomposition"); *for reuse* cuts
-only where a detector already exists (`reuse`). *Random* is for tests: any cut the rule allows.
+Design, section 3: *none* leaves the pattern whole; *full* makes every permitted cut, down to two atoms, to share as
+much as possible (composite-event-framework-2004, "Decomposition"); *for reuse* cuts only where a detector exists
+(`reuse`). *Random* is for tests.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ def none(publication: Publication, exports: frozenset[str]) -> Iterable[ChosenCu
 
 
 def full(publication: Publication, exports: frozenset[str]) -> Iterable[ChosenCut]:
-    """Cut out the largest permitted sub-patterns; these are cut further in turn.
+    """Cut out the largest permitted sub-patterns, and cut these further.
 
-    The pattern as a whole is what the detector at hand is for, and an atom by itself is none: its reader can as
-    well read the events. A joint is cut as if it were written with brackets on its left, so that patterns that begin
-    alike share.
+    The pattern as a whole and single atoms are none: a reader of an atom can as well read the events. A joint is cut as
+    if written with brackets on its left, so that patterns with a common prefix share.
     """
     taken: list[ChosenCut] = []
     for view in views(publication, exports=exports):
@@ -57,12 +56,7 @@ def _largest(view: JointView) -> Iterator[tuple[int, int]]:
 
 
 def randomly(random: Random, *, share: float = 0.5, without: frozenset[str] = frozenset()) -> Choose:
-    """Cut out random permitted sub-patterns.
-
-    Args:
-        share: about how many of them.
-        without: conditions to leave out.
-    """
+    """Cut out about this share of the permitted sub-patterns at random; `without` are conditions to leave out."""
 
     def choose(publication: Publication, exports: frozenset[str]) -> list[ChosenCut]:
         allowed = [each for each in candidates(publication, exports=exports, without=without) if each.allowed]

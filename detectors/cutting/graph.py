@@ -1,8 +1,8 @@
-"""A pattern as a graph of detectors: the sub-pattern of each, and the detectors it reads.
+"""Cut of patterns at chosen places into a graph of detectors: the sub-pattern of each, and the detectors it reads.
 
-composite-event-framework-2004, "Decomposition" and "Distributed Detection"; design, section 2. Which sub-patterns
-become detectors is for a `Choose` to say (`decomposition`); here they are taken out of the canonical tree and put
-together. Equal sub-patterns, of one pattern or of several, are one detector.
+composite-event-framework-2004, "Decomposition" and "Distributed Detection"; design, section 2. A `Choose`
+(`decomposition`, `reuse`) chooses the sub-patterns; here they are taken out of the canonical tree. Equal sub-patterns,
+of one pattern or of several, are one detector.
 """
 
 from __future__ import annotations
@@ -35,9 +35,8 @@ class ChosenCut:
     """A sub-pattern chosen for a detector of its own.
 
     Attributes:
-        candidate: which.
         window: the window that is put around it, ns; None for none. One around the place it stands in changes nothing.
-        reused: the detector of it that runs already; None for one that is to be made.
+        reused: its running detector; None for a new one.
         names: for a reused one, what it hands on: its canonical names by the names here.
     """
 
@@ -52,8 +51,7 @@ class DetectorPlan:
     """A detector of the graph.
 
     Attributes:
-        id: its id: that of the canonical form of its pattern, and of its exports.
-        source: the id without the exports.
+        id: that of the canonical form of its pattern, and of its exports; `source` is the id without these.
         compiled: its pattern in canonical form, with the automaton to run; parts of that may be delegated.
         parts: the detectors it reads, each once.
         exports: the names its derivations hand on, by canonical name.
@@ -70,13 +68,8 @@ class DetectorPlan:
 
 @dataclass(slots=True)
 class DetectorGraph:
-    """Detectors that together detect one or more patterns.
-
-    Attributes:
-        plans: by id; each behind those it reads.
-        roots: the detectors of the patterns themselves, in the order of the patterns.
-        reused: those that were there before.
-    """
+    """Detectors that together detect one or more patterns: all by id, each behind those it reads; the `roots` of the
+    patterns in their order; and the `reused` ones."""
 
     plans: dict[str, DetectorPlan] = field(default_factory=dict)
     roots: list[str] = field(default_factory=list)
@@ -103,10 +96,10 @@ def cut(
     running: Mapping[str, DetectorPlan] | None = None,
     exports: frozenset[str] = frozenset(),
 ) -> DetectorGraph:
-    """The graph of detectors for patterns, cut as chosen.
+    """Cut patterns as chosen; the graph of their detectors.
 
     Args:
-        running: the detectors there are already, by id.
+        running: the running detectors, by id.
         exports: variables and registers of the patterns that are read outside.
     """
     graph = DetectorGraph()
@@ -150,12 +143,7 @@ def _read_whole(graph: DetectorGraph, root: str) -> None:
 
 @dataclass(slots=True)
 class _Maker:
-    """Builder of the detectors of one pattern.
-
-    Attributes:
-        throttlings: those the pattern needs; each detector gets those it needs.
-        running: the detectors there are already, by id.
-    """
+    """Builder of the detectors of one pattern, with the throttlings it needs and the running detectors by id."""
 
     graph: DetectorGraph
     choose: Choose
@@ -165,11 +153,8 @@ class _Maker:
     def plan(
         self, form: CanonicalForm, exports: frozenset[str], under: tuple[str, ...], publishes: EventType | None = None
     ) -> DetectorPlan:
-        """The detector of a canonical form, and those it needs, added to the graph where missing.
-
-        Args:
-            under: the detectors that wait for this one; a pattern is no part of itself.
-        """
+        """The detector of a canonical form, and those it needs, added to the graph; not those it is itself a part of,
+        `under`."""
         known = self.graph.plans.get(form.id)
         if known is not None:
             return known
@@ -208,12 +193,7 @@ class _Maker:
 
 
 def cut_at(compiled: Compiled, places: Mapping[CutPlace, Delegated], exports: frozenset[str]) -> DetectorPlan:
-    """The detector of a pattern already cut at the same places.
-
-    Args:
-        places: what is delegated; of each the sub-pattern is looked up.
-        exports: variables and registers of the pattern that are read outside.
-    """
+    """The detector of a pattern cut before: sub-patterns at these places are delegated; `exports` are read outside."""
     form = canonical_form(compiled.plain, exports=exports) if exports else compiled.form
     whole = {
         place: replace(delegated, whole=_standing_at(form.publication.pattern, place))

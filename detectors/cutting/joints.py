@@ -1,9 +1,8 @@
-"""Concatenation and sequence as one flat joint, and properties of a pattern at its two ends.
+"""Joints: concatenation and sequence as one flat list of parts, and properties of a pattern at its two ends.
 
-Whether `A (B ; C)` or `(A B) ; C` is written makes no difference to the automaton: a way from one part to another is
-strong where a `;` lies on it. So a joint is a list of parts with a sign between neighbours, and what can be cut out of
-it are runs of neighbouring parts. At its ends a pattern may be *open*: whether it begins or ends in a state that is
-merged with others decides where it may be cut (design, section 2).
+`A (B ; C)` and `(A B) ; C` are one automaton: a way between parts is strong where a `;` lies on it. So a joint is a
+list of parts with a sign between neighbours, and cuts are runs of neighbours. At its ends a pattern may be *open*:
+whether it begins or ends in a state merged with others decides where it may be cut (design, section 2).
 """
 
 from __future__ import annotations
@@ -15,12 +14,7 @@ from distced.middleware.patterns import tree
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """Consecutive parts.
-
-    Attributes:
-        parts: none of them a joint itself.
-        strong: between part `i` and part `i + 1`, whether the latter follows strongly.
-    """
+    """Consecutive parts, none of them a joint; `strong[i]` tells whether part `i + 1` follows part `i` strongly."""
 
     parts: tuple[tree.Pattern, ...]
     strong: tuple[bool, ...]

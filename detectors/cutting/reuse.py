@@ -1,13 +1,12 @@
-"""Reuse of running detectors: the cheapest cover of a pattern by them, and plans for a sequence of patterns.
+"""Choice of cuts for reuse: the cheapest cover of a pattern by running detectors, and plans for a sequence of patterns.
 
 composite-event-framework-2004, "Distribution Policies" (decomposition and reuse); design, section 3, "for reuse". A
-cover is a choice of sub-patterns without overlap. Whether one may be cut out depends on its place in the pattern alone,
-not on what else is, so the cheapest cover is found by dynamic programming: along each joint over the places where
-something ends, and from the inside of the tree to the outside. What is missing goes into one new detector.
+cover is a choice of sub-patterns without overlap. Whether one may be cut out depends on its place alone, so the
+cheapest cover is found by dynamic programming: along each joint, and from the inside of the tree outwards. What is
+missing goes into one new detector.
 
-The detectors planned for a pattern run before the next one is planned, as where patterns are subscribed to one by one;
-so new patterns reuse one another's detectors, too. Composite events that a running pattern publishes under a name are
-reused where a new one reads them by this name.
+The detectors planned for a pattern run before the next one is planned, so new patterns reuse one another's, too.
+Composite events published under a name are reused where a new pattern reads this name.
 """
 
 from __future__ import annotations
@@ -34,11 +33,7 @@ INLINE: float = 1.0
 
 
 class _Reused(NamedTuple):
-    """A run read from a running detector.
-
-    Attributes:
-        names: those in the run, by number.
-    """
+    """A run read from a running detector, with the names in the run by number."""
 
     view: JointView
     start: int
@@ -48,23 +43,15 @@ class _Reused(NamedTuple):
 
 
 class _Cover(NamedTuple):
-    """A way to detect a part of the pattern.
-
-    Attributes:
-        cost: in atoms.
-        reused: the runs read from running detectors.
-    """
+    """A way to detect a part of the pattern: its cost in atoms, and the runs read from running detectors."""
 
     cost: float
     reused: tuple[_Reused, ...]
 
 
 def for_reuse(catalogue: Catalogue, usable: Usable = lambda _: INLINE) -> Choose:
-    """Cut out sub-patterns that running detectors detect, with the cheapest cover.
-
-    Args:
-        usable: cost of reading each detector; one that costs as much as it saves is not read.
-    """
+    """Cut out sub-patterns that running detectors detect, with the cheapest cover; a detector that costs as much to
+    read as it saves is not read."""
 
     def choose(publication: Publication, exports: frozenset[str]) -> tuple[ChosenCut, ...]:
         registers = frozenset(all_registers(publication.pattern))
@@ -76,11 +63,7 @@ def for_reuse(catalogue: Catalogue, usable: Usable = lambda _: INLINE) -> Choose
 
 
 class _Finder:
-    """Search for the cheapest cover of one pattern.
-
-    Attributes:
-        registers: those the pattern begins.
-    """
+    """Search for the cheapest cover of one pattern with these registers."""
 
     def __init__(self, catalogue: Catalogue, usable: Usable, registers: frozenset[str]) -> None:
         self.catalogue = catalogue
@@ -176,11 +159,7 @@ def catalogue_of(patterns: Sequence[Compiled]) -> Catalogue:
 
 
 def plan_for_reuse(patterns: Sequence[Compiled], catalogue: Catalogue) -> DetectorGraph:
-    """The detectors that new patterns need; those already running are marked as reused.
-
-    Args:
-        catalogue: the running detectors; new ones are added.
-    """
+    """The detectors that new patterns need, running ones marked as reused; new ones are added to the catalogue."""
     before = frozenset(catalogue.plans)
     graph = DetectorGraph()
     for compiled in patterns:

@@ -12,16 +12,9 @@ from distced.middleware.sets.expressions import Expression, names, variables
 
 @dataclass(slots=True)
 class Uses:
-    """Number of uses of each name in a part of a pattern.
-
-    Attributes:
-        bound: by variable, how many atoms bind it.
-        begun: by register, how many `init` begin it.
-        updated: by register, how many atoms change it.
-        read: by name, how many expressions read it; a bare name that is no register is an attribute.
-        types: the types that are named.
-        anything: whether a set is open: `any`, or what is left of it.
-    """
+    """Number of uses of each name in a part of a pattern: atoms that bind a variable, `init` that begin a register and
+    atoms that change it, expressions that read a name (a bare name that is no register is an attribute); the types
+    named, and whether a set is open: `any`, or what is left of it."""
 
     bound: Counter[str] = field(default_factory=Counter)
     begun: Counter[str] = field(default_factory=Counter)

@@ -87,12 +87,9 @@ def _detector(detector: DetectorView) -> Iterator[Line]:
 
 
 def graph_as_text(view: GraphView, width: int) -> Iterator[RenderableType]:
-    """A graph for a terminal: below each pattern its detector, and below that its inputs.
+    """A graph for a terminal of this width in characters: below each pattern its detector, and below that its inputs.
 
     The new patterns are followed by the running ones whose composite events are read by name.
-
-    Args:
-        width: the width of the terminal, in characters.
     """
     told: set[str] = set()
     rows: list[list[Text]] = []

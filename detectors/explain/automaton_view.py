@@ -25,11 +25,9 @@ class MoveView(msgspec.Struct, frozen=True):
 
     Attributes:
         label: the described set it matches.
-        strong: whether it has to follow strongly.
-        to: the states it leads to; several where an instance forks.
+        to: the next states; several where an instance forks.
         hidden: whether its match is no constituent.
-        binds: the variable the event is bound to.
-        sets: the registers it changes.
+        binds, sets: the variable the event is bound to, and the registers changed.
         opens: the windows that begin with it and the keys whose value it settles.
     """
 
@@ -52,13 +50,10 @@ class StateView(msgspec.Struct, frozen=True):
 
     Attributes:
         start: whether it is a start state, which is always active.
-        generative: whether arrival has an effect: a composite event, or a time event.
-        emits: the output on arrival.
-        sets_off: the time events started on arrival.
+        generative: whether arrival has an effect: it `emits` an output, or `sets_off` time events.
         domain: the described set it looks at; None for a state without moves, where instances end.
         fails: the events of its domain that no move matches, which end an instance.
-        timers, windows, keys: the time events that may be running in it, the windows that may be open, the inner keys
-            that have a value.
+        timers, windows, keys: those that may be running, open or settled in it.
     """
 
     name: str
@@ -80,7 +75,6 @@ class AutomatonView(msgspec.Struct, frozen=True):
     Attributes:
         title: its published type, or its side of a `&`.
         key, within: the attributes the whole is keyed by; the window around it.
-        registers: with their initial values.
         sides: the automata of the sides of `&`, which are detected on their own.
     """
 
@@ -110,11 +104,7 @@ class AutomatonView(msgspec.Struct, frozen=True):
 
 
 def view_of(compiled: Compiled, derived: Mapping[str, str] | None = None) -> AutomatonView:
-    """The view of a compiled pattern.
-
-    Args:
-        derived: the names of derived types by the marks of their throttlings, where they are known.
-    """
+    """The view of a compiled pattern; `derived` are names of throttled types by mark, where known."""
     output = compiled.automaton.output
     throttled = throttled_names(compiled.throttlings, derived or {})
     if output is None:

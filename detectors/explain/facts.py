@@ -19,13 +19,11 @@ class Facts:
     Attributes:
         publishes: the type of its composite events; empty for one without a name.
         attributes: their kinds by name; None where a kind is not known.
-        canonical_id: the name of its canonical form.
         reads: the types of events it reads, in order; None where `any` leaves that open.
         throttled: how the events it reads are throttled before.
         key: the attributes it is keyed by.
         within: the length of a window around the whole, ns; None for none.
         timers: its time events and when they are due, by name.
-        epochs: whether it consumes by epochs.
         text: the pattern as the printer writes it.
     """
 
@@ -62,11 +60,7 @@ class Facts:
 
 
 def facts_of(compiled: Compiled, derived: Mapping[str, str] | None = None) -> Facts:
-    """The facts of a compiled pattern.
-
-    Args:
-        derived: the names of derived types by the marks of their throttlings, where they are known.
-    """
+    """The facts of a compiled pattern; `derived` are names of throttled types by mark, where known."""
     automaton, output = compiled.automaton, compiled.publication.output
     names = automaton.type_names()
     described = throttled_names(compiled.throttlings, {})

@@ -50,8 +50,8 @@ class DetectorView(msgspec.Struct, frozen=True):
 
     Attributes:
         text: its pattern in canonical form, with its output.
-        body: that without its outermost keys and windows, and without its output; not in JSON, nor is `short`, the
-            prefix of the id that tells it apart.
+        body: that without output, outermost keys and windows; `short`: a distinctive prefix of the id; both not in
+            JSON.
         window_ns: the length of the shortest window around the whole.
         patterns: which patterns of the file it is the detector of, by place.
         publishes: its output in pattern notation; None where it has no name or is part of others only.
@@ -144,12 +144,7 @@ class GraphView(msgspec.Struct, frozen=True):
 def graph_view(
     patterns: Sequence[Compiled], graph: DetectorGraph, decomposition: str, derived: Mapping[str, str] | None = None
 ) -> GraphView:
-    """The view of a graph.
-
-    Args:
-        patterns: those it was cut from, in their order; not those that run already.
-        derived: the names of derived types by the marks of their throttlings, where they are known.
-    """
+    """The view of a graph cut from these patterns; `derived` are names of throttled types by mark, where known."""
     plans = graph.plans.values()
     throttled: dict[str, str] = {}
     for plan in plans:

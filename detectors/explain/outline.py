@@ -23,14 +23,8 @@ _WORDS: Final[dict[type, str]] = {
 
 
 class Outline(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A node of the tree, in JSON as here.
-
-    Attributes:
-        role: its role in the node above; empty where implied by its place.
-        kind: which row of the language's table it is: `atom`, `sequence`, ...
-        text: it in words; of an atom its text.
-        parts: the nodes inside.
-    """
+    """A node of the tree, in JSON as here: its role in the node above, its kind (`atom`, `sequence`, ...), its text,
+    its parts."""
 
     role: str = ""
     kind: str

@@ -1,8 +1,7 @@
 """Static checks of a pattern: types, attributes, kinds, names and scopes.
 
-Unknown types and attributes, comparisons of a string with a number, variables that nothing binds and time events out of
-their scope are errors here and never surprises later. Where the registry is open, types and attributes are taken as
-known and their kinds as unknown; everything else is checked all the same.
+Unknown types and attributes, comparisons of a string with a number, unbound variables and time events out of their
+scope are errors here and never surprises later. An open registry knows all types and attributes, of unknown kinds.
 """
 
 from __future__ import annotations

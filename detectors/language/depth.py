@@ -1,8 +1,8 @@
 """Limits on the depth of a tree: every pass over trees is recursive, and Python's stack is finite.
 
-Deep trees come from brackets, which the parser bounds as it goes, from chains of operators, and from definitions that
-use definitions. A limit with a good message was preferred to passes that keep stacks of their own. What is inside the
-limits can be printed and read again.
+Deep trees come from brackets, which the parser bounds, from chains of operators, and from nested definitions. A limit
+with a good message was preferred to passes with stacks of their own. Trees within the limits can be printed and read
+again.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Derived types in patterns: filtered ones are inlined, throttled ones become a mark set by a stage before the
-automata.
+"""Derived types in patterns: filtered ones are inlined, throttled ones become a mark set before the automata.
 
-A type may be derived from another: filtered, or throttled to one event per interval and key (design, section 1). An
-automaton knows published types only. A filter becomes part of the sets; throttling needs a memory, so a `Throttling` is
-run before the automata, in the order of consumption, and marks the events that pass, for the sets to ask after.
+A type may be derived from another: filtered, or throttled to one event per interval and key (design, section 1). A
+filter becomes part of the sets; throttling needs a memory, so a `Throttling` is run before the automata, in the order
+of consumption, and marks the events that pass, for the sets to ask after.
 """
 
 from __future__ import annotations
@@ -42,9 +41,8 @@ class Throttling:
     """One event per interval and key.
 
     Attributes:
-        mark: the attribute that tells events that passed; it cannot be an attribute's name.
-        type_name: the published type that is throttled.
-        condition: which of its events are throttled; the others do not pass.
+        mark: the attribute of events that passed; no attribute's name.
+        type_name, condition: the published type that is throttled, and which of its events; the others do not pass.
         every: the interval, ns, aligned to the epoch.
         by: the attributes whose values are throttled separately.
     """

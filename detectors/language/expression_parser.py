@@ -35,9 +35,8 @@ class ExpressionParser:
     """The part of the parser for expressions and sets.
 
     Attributes:
-        scanner: where the words come from.
-        depth: how many brackets are open; bounded, so that no text exhausts the stack.
-        domain_may_follow: whether a `<=` may end the label of an atom here. It cannot inside inner brackets.
+        depth: number of open brackets; bounded, so that no text exhausts the stack.
+        domain_may_follow: whether a `<=` may end the label of an atom here; not inside inner brackets.
     """
 
     def __init__(self, scanner: Scanner) -> None:

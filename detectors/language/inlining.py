@@ -17,11 +17,7 @@ MOST_NODES: Final = 100_000
 
 
 def inline(pattern: Pattern, definitions: Mapping[str, Pattern], *, text: str = "") -> Pattern:
-    """The pattern without references. Raises `PatternError` for a recursive definition.
-
-    Args:
-        text: the source of the pattern. The definitions come from texts of their own.
-    """
+    """The pattern, with its source text, without references. Raises `PatternError` for a recursive definition."""
     return _Inliner(definitions, text, one_text=False).inline(pattern)
 
 
@@ -37,14 +33,7 @@ def undelegated(pattern: Pattern) -> Pattern:
 
 
 class _Inliner:
-    """Inlines definitions.
-
-    Attributes:
-        definitions: by name.
-        text: the source shown in errors.
-        one_text: whether the definitions stand in that text, too.
-        nodes: how many nodes there are so far.
-    """
+    """Inlines definitions by name, which stand in the same text if `one_text`, and counts nodes."""
 
     def __init__(self, definitions: Mapping[str, Pattern], text: str, *, one_text: bool) -> None:
         self.definitions = definitions

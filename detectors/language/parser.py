@@ -2,8 +2,7 @@
 
 Precedence, tightest first: postfix `* + {m,n}`, `~`, concatenation, `;`, `&`, `|`, `init ... :`; then `within`, `by`,
 `->`. In a pattern file a statement ends where a line begins in the first column, unless that line goes on with an
-operator or a bracket is still open; a single pattern may be laid out at will. A separator between statements was
-rejected: `;` means something else already.
+operator or a bracket is open. A separator between statements was rejected: `;` means something else already.
 """
 
 from __future__ import annotations
@@ -106,11 +105,7 @@ def parse_set(text: str) -> DescribableSet:
 
 
 class Parser(ExpressionParser):
-    """Parser of one statement.
-
-    Attributes:
-        definitions: the names that stand for patterns.
-    """
+    """Parser of one statement; `definitions` are the names that stand for patterns."""
 
     def __init__(self, scanner: Scanner, definitions: Collection[str] = ()) -> None:
         super().__init__(scanner)

@@ -1,9 +1,9 @@
-"""Words of pattern text, read in sequence, with their places.
+"""Scanner of pattern text: words with their places.
 
-The scanner works on demand because a few words depend on their place: `19:00` is a time of day after `at` and two
-numbers with a colon elsewhere. It remembers what would have been accepted where it stands, so that an error can say so.
-A grammar for lark's LALR parser was tried on paper and rejected: `<=` both compares and separates a label from its
-domain, juxtaposition joins, and the messages would have had to be recovered from parser states.
+It works on demand because a few words depend on their place: `19:00` is a time of day after `at` and two numbers with a
+colon elsewhere. It remembers what would have been accepted, for errors. A grammar for lark's LALR parser was rejected
+on paper: `<=` both compares and separates a label from its domain, juxtaposition joins, and messages would have to be
+recovered from parser states.
 """
 
 from __future__ import annotations
@@ -54,8 +54,7 @@ class Word(NamedTuple):
 
     Attributes:
         kind: `name`, `number`, `duration`, `string`, or `sign` and `keyword`, whose text says which; `end` at the end.
-        text: as written, but a quoted name without its quotes and a symbol of the paper as its ASCII form.
-        start, end: where it stands, in characters.
+        text: as written, but a quoted name without quotes and a symbol of the paper as its ASCII form.
     """
 
     kind: str
@@ -68,8 +67,7 @@ class Scanner:
     """Scanner of the words of `text[start:end]`.
 
     Attributes:
-        word: the word at hand.
-        previous: the word before it; its end is the end of the text read so far.
+        previous: the word before the current one; its end is the end of the text read so far.
         expected: the accepted alternatives to the current word, in the order tried.
     """
 

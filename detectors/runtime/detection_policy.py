@@ -18,10 +18,10 @@ class Released:
 
     Attributes:
         events: in the order of consumption.
-        watermark: no event with `hi` at or before it will be released any more; None where nothing can be said yet.
-        late: events that came behind the watermark, or from a source that was fenced off: they are not consumed.
-        duplicates: how many events had come before.
-        fenced: sources that are not waited for any more, because their leases have run out.
+        watermark: no event with `hi` at or before it will be released any more, ns; None if unknown.
+        late: unconsumed events from behind the watermark, or of a fenced source.
+        duplicates: number of repeated events.
+        fenced: sources whose leases have run out, which are not waited for any more.
     """
 
     events: list[Event]

@@ -2,8 +2,7 @@
 
 composite-event-framework-2004, "Mobile Composite Event Detectors": an agent-like thing that encapsulates an automaton
 and is governed by policies. It is sans-I/O: a broker node subscribes, publishes and moves it. Its whole state goes into
-one snapshot, so that it can go on elsewhere as if nothing had happened. Which engine runs it may change while it runs
-(`detectors.runtime.engine_switch`).
+one snapshot, so that it can go on elsewhere. Its engine may change while it runs (`detectors.runtime.engine_switch`).
 """
 
 from __future__ import annotations
@@ -45,11 +44,8 @@ class Detected:
     Attributes:
         events: the composite events, in order of detection.
         watermark: no later composite event has `hi` at or before it; None if unknown.
-        late: events that came too late, and were not consumed.
-        duplicates: how many events had come before.
-        disordered: number of events consumed out of order, so that results may be wrong; by best
-            effort only.
-        fenced: sources that are not waited for any more, because their leases have run out.
+        late, duplicates, fenced: as in `Released`.
+        disordered: number of events consumed out of order, so that results may be wrong; by best effort only.
     """
 
     events: list[CompositeEvent]
@@ -71,14 +67,10 @@ class DetectorStatistics:
 
 
 class Detector:
-    """Detects one pattern under one detection policy.
+    """Detects one pattern under one detection policy, which decides when events are consumed.
 
-    Attributes:
-        id: its name in the directory and the topic it publishes on: the canonical id, and the policy where that is not
-            guaranteed. One detector per canonical form, kind of consumption and policy serves everyone.
-        compiled: the pattern.
-        policy: decides when events are consumed.
-        statistics: its counts so far.
+    Its `id` in the directory and the topic it publishes on is the canonical id, with the policy where that is not
+    guaranteed: one detector per canonical form, kind of consumption and policy.
     """
 
     def __init__(
@@ -173,11 +165,8 @@ class Detector:
         return seal(FORMAT, VERSION, msgspec.msgpack.encode(body))
 
     def resume(self, content: bytes) -> None:
-        """Restore a new detector from a snapshot of the same one.
-
-        Raises:
-            SnapshotError: for anything else; the detector is then of no more use.
-        """
+        """Restore a new detector from a snapshot of the same one. Raises `SnapshotError` for anything else; then it is
+        unusable."""
         try:
             body: Any = msgspec.msgpack.decode(unseal(FORMAT, VERSION, content))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

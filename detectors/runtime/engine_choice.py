@@ -3,25 +3,21 @@
 The cost of a call with either engine is estimated from its events, instances touched and composite events. Of one Xeon
 core, in microseconds:
 
-|          | each call | each event | each instance touched | each composite event |
-| ---      | ---       | ---        | ---                   | ---                  |
-| stepwise | 1         | 0.25       | 0.5                   | 2.5                  |
-| columnar | 50        | 0.6        | 0.025                 | 7                    |
+| | each call | each event | each instance touched | each composite event | | --- | --- | --- | --- | --- | | stepwise |
+1 | 0.25 | 0.5 | 2.5 | | columnar | 50 | 0.6 | 0.025 | 7 |
 
-These are least squares over sixteen patterns in calls of 1 to 1000 events, and right to about a third for nine
-patterns in ten. Letting time go on is a call of its own. Most of what the columnar engine spends on an event goes into
-making columns of objects; so the size of batches alone decides nothing, and what pays is to touch instances. It breaks
-even at 100 instances touched in a call: with a pattern that touches one per event it takes batches of 400 events, with
-two 80, with ten 11, with fifty 2; and it never pays where nothing but the start looks at an event.
+These are least squares over sixteen patterns in calls of 1 to 1000 events, right to about a third for nine patterns in
+ten. Letting time go on is a call of its own. Most of the columnar engine's cost of an event is making columns of
+objects; so the size of batches does not decide: it breaks even at 100 instances touched in a call, with a pattern that
+touches one per event in batches of 400 events, with two 80, with ten 11, with fifty 2, and never where only the start
+looks at an event.
 
-This is the ski-rental rule. Each look puts on an account what the other engine would have saved since the last
-look, less a margin; the account never goes below nothing. When as much is on it as it costs to hand the state over, the
-other engine is taken. So about that is what having the wrong engine costs, and it does not flap, for to go
-back takes another account. What speaks for the columnar engine leaks away, so that within a few seconds a load that is
-over is forgotten, and a small one never counts; what speaks against it does not, so that one that is called now and
-then is given up at last. A threshold for the size of batches was rejected, because there is none that is right for two
-patterns; to measure time, because then decisions would depend on what else the machine does, and could not be made
-again.
+The rule is the ski-rental rule. Each look puts on an account what the other engine would have saved since the last
+look, less a margin; it is never negative. When it reaches the cost of a handover, the other engine is taken. So the
+wrong engine costs about that much, and the choice does not flap. Savings of the columnar engine leak away, so that a
+load that is over is forgotten within seconds; savings of the stepwise one do not, so that a rarely called columnar
+engine is given up. Rejected: a threshold for the size of batches, for no one is right for two patterns; measured time,
+for decisions would depend on the machine's other work and could not be repeated.
 """
 
 from __future__ import annotations
@@ -82,14 +78,8 @@ COLUMNAR: Final = Costs(50_000, 600, 25, 7_000)
 
 
 class EngineLoad(Protocol):
-    """Work of a detector's engine so far, and its state.
-
-    Attributes:
-        at_work: its engine.
-        touched: how many pairs of an instance and an event were looked at.
-        behind: number of events that arrived behind the clock.
-        live: how many instances there are.
-    """
+    """Work of a detector's engine so far: pairs of an instance and an event `touched`, events `behind` the clock, and
+    `live` instances."""
 
     @property
     def at_work(self) -> EngineName: ...

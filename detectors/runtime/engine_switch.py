@@ -1,13 +1,11 @@
 """Replacement of a detector's engine at run time, with the same composite events.
 
 A choice (`detectors.runtime.engine_choice`) selects the engine; a `Readiness` (`detectors.warm_start`) says whether the
-columnar one is available at once. State is handed over between two calls, so the composite events stay the same.
-Patterns that the columnar engine would delegate to the stepwise one stay with the stepwise engine. A combined engine
-was rejected: its detour would cost time once per frame.
+columnar one is available at once. State is handed over between two calls. Patterns that the columnar engine would
+delegate stay with the stepwise one; a combined engine would cost its detour once per frame.
 
-A columnar engine is made for long recordings: it holds batches until there are very many, and remembers texts and keys
-for as long as it lives. A detector lives on. So the engine is compacted periodically, and
-after very many events replaced by another one, which continues with the live instances.
+A columnar engine holds batches, and remembers texts and keys for as long as it lives. So it is compacted periodically,
+and after very many events replaced by another one, which continues with the live instances.
 """
 
 from __future__ import annotations
@@ -38,11 +36,7 @@ RENEW_PER_INSTANCE: Final = 200
 
 
 class Readiness(Protocol):
-    """Readiness of the columnar engine.
-
-    Attributes:
-        problem: why it cannot be had; empty while nothing is known to be in the way.
-    """
+    """Readiness of the columnar engine; `problem` is what makes it unavailable, empty for nothing known."""
 
     @property
     def problem(self) -> str: ...
@@ -54,34 +48,23 @@ class Readiness(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """Settings of the choice of engines for the detectors of a node.
-
-    Attributes:
-        readiness: whether the columnar engine may be had.
-        choice: makes the choice for a detector; it is made again where it has to begin again.
-    """
+    """Settings of the engines of a node's detectors: readiness of the columnar one, and a maker of each detector's
+    choice."""
 
     readiness: Readiness
     choice: Callable[[], EngineChooser] = EngineChoice
 
 
 def engines(name: EngineName, readiness: Readiness) -> Engines | None:
-    """Settings of the choice of engines by name; None for the stepwise engine in any case.
-
-    Raises:
-        DistcedError: for a name that is none, and where the columnar engine is asked for and cannot be had.
-    """
+    """Settings of the choice of engines by name; None for the stepwise engine. Raises `DistcedError` for an unknown
+    name, and if the columnar engine is asked for and unavailable."""
     if chosen(name, 0) == "columnar":
         return Engines(readiness, lambda: Forced("columnar"))
     return None if name == "stepwise" else Engines(readiness)
 
 
 class SwitchedEngine:
-    """The engine of one pattern.
-
-    Attributes:
-        engine: the current one.
-    """
+    """The current engine of one pattern."""
 
     def __init__(
         self, compiled: Compiled, kinds: Kinds, engines: Engines | None = None, *, derivations: bool = False

@@ -1,9 +1,8 @@
 """The engines, and the choice between them for a replay.
 
-Both run the same automata and find the same. The stepwise engine is quick to start, light, and the one to read; the
-columnar engine takes some seconds to come up and is many times as fast on batches of a few dozen events or more. It
-needs numba (`pip install distced[fast]`), which is imported only when such an engine is made; where it is missing the
-stepwise engine serves.
+Both run the same automata with the same results. The stepwise engine is light and starts at once; the columnar engine
+takes seconds to start and is many times as fast on batches of a few dozen events or more. It needs numba (`pip install
+distced[fast]`), imported only when such an engine is made; without it the stepwise engine serves.
 """
 
 from __future__ import annotations
@@ -38,11 +37,8 @@ def has_columnar() -> bool:
 
 
 def chosen(name: EngineName, events: int) -> EngineName:
-    """The engine for a replay of n events.
-
-    Raises:
-        DistcedError: for a name that is none, and where the columnar engine is asked for and cannot be had.
-    """
+    """The engine for a replay of n events. Raises `DistcedError` for an unknown name, and if the columnar engine is
+    asked for and unavailable."""
     if name not in ENGINE_NAMES:
         raise DistcedError("no engine of this name", given=name, allowed=", ".join(ENGINE_NAMES))
     if name == "columnar" and not has_columnar():

@@ -1,10 +1,9 @@
-"""The composite events of an automaton: built from completed matches, without duplicates.
+"""Construction of composite events from completed matches, without duplicates.
 
-Two composite events with one id are one (design, section 1), and the earliest counts: the first in the order of
-detection and, among those one event completes, the one that began first. Where a side of a `&` is found in several ways
-at that moment, which bind different events, its reader goes on with each of them. An id can come again later only
-where a match may end in something that is no constituent, or where a part brings old constituents; only then ids are
-remembered.
+Two composite events with one id are one (design, section 1); the earliest counts: the first in the order of detection
+and, of those one event completes, the one that began first. Where a side of a `&` is found in several ways at once,
+which bind different events, its reader goes on with each. An id can come again later only where a match may end in an
+event that is no constituent, or a part brings old constituents; only then ids are remembered.
 
 For a detector whose composite events are parts of other patterns every way to one counts: each leaves a derivation.
 """
@@ -40,24 +39,20 @@ _NO_EVENT: Final = Event("", 0, 0, "", 0, {})
 
 @dataclass(slots=True)
 class _Ways:
-    """The ways to a composite event detected in one instant.
-
-    Attributes:
-        moment: the first of them.
-        derivations: the known ones, by the property that distinguishes most of them.
-    """
+    """The ways to a composite event detected in one instant: the first, and the known derivations by their most distinctive
+    property."""
 
     moment: OrderKey
     derivations: dict[tuple[object, ...], list[Derivation]]
 
 
 class Composites:
-    """Builds composite events and keeps them until taken.
+    """Builder of composite events, which are kept until taken.
 
     Attributes:
         found: since they were last taken, in the order of detection.
-        now: the event at hand, which completes matches.
-        reported: the constituents, and the `lo`, of composite events that may be detected again, by id.
+        now: the current event, which completes matches.
+        reported: constituents and `lo` of composite events that may be detected again, by id.
     """
 
     def __init__(
@@ -160,8 +155,8 @@ class Composites:
     def forget(self, floor: int, instances: Callable[[], Iterable[Instance]]) -> None:
         """Periodically drop ids that cannot repeat.
 
-        They began before `floor`, so that they span more than the window; or, where no side of a `&` can bring old
-        constituents again, no instance holds just these constituents: one that takes one more takes a later one.
+        They began before `floor`, and so span more than the window; or, where no side of a `&` brings old constituents
+        again, no instance holds just these constituents.
         """
         if len(self.reported) < self._forget_at:
             return

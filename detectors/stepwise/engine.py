@@ -1,11 +1,9 @@
 """The stepwise engine: several patterns, with their parts and publications, one event at a time.
 
-Where nothing depends on anything else each automaton is offered each event as it comes. A side of a `&`, a pattern that
-reads what another publishes, and consumption by epochs need more care: a composite event has the `hi` of its last event
-but an earlier `lo`, so it may sort before events that were already there. Such patterns are run one instant after the
-other: all events of an instant are at hand before the first is consumed, and publishers run before their readers.
-So are patterns with delegated parts, whose derivations arrive as composite events and count in the place of their last
-event.
+Independent automata are offered each event as it comes. A side of a `&`, a pattern that reads what another publishes,
+consumption by epochs and delegated parts need more: a composite event has the `hi` of its last event but an earlier
+`lo`, so it may sort before events of the same instant. Such patterns are run one instant after the other: all events of
+an instant are at hand before the first is consumed, and publishers run before their readers.
 """
 
 from __future__ import annotations
@@ -33,12 +31,11 @@ class _Unit:
     """An automaton in the engine.
 
     Attributes:
-        reads: the types whose composite events other patterns may hand to it: those that its pattern names anywhere, so
-            that `any` means the same in all its parts.
+        reads: the types named anywhere in its pattern, whose composite events other patterns may hand to it.
         readers: the units that read its composite events.
         publishes: whether its composite events leave the engine.
         delegated: its delegated parts, by the type they are known by inside its automaton.
-        inbox: composite events of the instant at hand that it still has to consume.
+        inbox: composite events of the current instant that it still has to consume.
     """
 
     matcher: Matcher
@@ -52,15 +49,15 @@ class _Unit:
 class StepwiseEngine:
     """Detector of the composite events of one or more patterns.
 
-    Events are fed in order of consumption; one that is behind what was consumed already counts as late and is offered
-    to whom it may still concern.
+    Events are fed in order of consumption; one behind the last consumed counts as late and is offered where it still
+    fits.
 
     Attributes:
         units: the automata, each after those it reads.
         throttlers: those the patterns need, each after those it builds on.
-        pending: events of the instant that is not over yet, in order.
-        clock: up to this instant, ns, everything has happened; time events due until then have fired.
-        late: how many events came behind an instant that was over; counted where one instant is run after the other.
+        pending: events of the unfinished instant, in order.
+        clock: up to this instant, ns, time events have fired.
+        late: number of events behind a finished instant; counted where one instant is run after the other.
         by_instants: whether one instant is run after the other.
     """
 
@@ -351,11 +348,7 @@ class StepwiseEngine:
 
 
 def in_order(patterns: Sequence[Compiled]) -> list[Compiled]:
-    """Patterns, each after those whose composite events it reads.
-
-    Raises:
-        ValueError: where they read each other's in a circle.
-    """
+    """Patterns, each after those whose composite events it reads. Raises `ValueError` for a circle."""
     ordered: list[Compiled] = []
     waiting = list(patterns)
     while waiting:

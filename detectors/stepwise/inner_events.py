@@ -17,12 +17,8 @@ class TimeEvent(Event, frozen=True, gc=False):
 
 
 class PartEvent(CompositeEvent, frozen=True, gc=False, kw_only=True):
-    """A composite event of a side of a `&`, with the values handed on to the enclosing pattern.
-
-    Attributes:
-        bound: the events bound to the variables that are read outside the side.
-        counted: the values of the registers that are read outside.
-    """
+    """A composite event of a side of a `&`, with the events bound to variables and the values of registers that are
+    read outside."""
 
     bound: dict[str, Event]
     counted: dict[str, Attribute]
@@ -34,11 +30,7 @@ class PartEvent(CompositeEvent, frozen=True, gc=False, kw_only=True):
 
 
 class PartMatch(PartEvent, frozen=True, gc=False, kw_only=True):
-    """One derivation of a delegated part: a whole match of a sub-pattern, in the place of its last event.
-
-    Attributes:
-        derivation: when it began and ended.
-    """
+    """One derivation of a delegated part: a whole match of a sub-pattern, in the place of its last event."""
 
     derivation: Derivation
 
@@ -76,17 +68,9 @@ def part_match(composite: CompositeEvent, derivation: Derivation, type_name: str
 
 
 def part_events(composite: CompositeEvent, type_name: str, part: Delegated) -> list[PartEvent]:
-    """The composite events of a delegated side of a `&`, one for each different set of values handed on, as inside one
-    engine.
-
-    Of its moments the first counts.
-    """
+    """The composite events of a delegated side of a `&`: one for each set of values handed on, at its first moment."""
     moment = composite.derivations[0].last
-    ways = [
-        _side(composite, derivation, type_name, part)
-        for derivation in composite.derivations
-        if derivation.last == moment
-    ]
+    ways = [_side(composite, derivation, type_name, part) for derivation in composite.derivations if derivation.last == moment]
     return list({repr(way.carried()): way for way in ways}.values())
 
 

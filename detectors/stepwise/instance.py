@@ -1,8 +1,8 @@
 """An instance: a partial match on its way through an automaton.
 
-composite-event-framework-2004, "Formal Definition of Automata": a state, a timestamp and a list of detected events,
-with bindings, registers, windows and time events beside them (design, section 1). The events matched so far are a chain
-from the last to the first, shared between instances that forked.
+composite-event-framework-2004, "Formal Definition of Automata": a state, a timestamp and a list of detected events;
+with bindings, registers, windows and time events (design, section 1). The events are a chain from the last to the
+first, shared between instances that forked.
 """
 
 from __future__ import annotations
@@ -24,16 +24,14 @@ Chain: TypeAlias = Any
 class Instance(msgspec.Struct, eq=False, gc=False):
     """A partial match, held by its pool only; a move creates a new one, or changes this one if nothing of it stays.
 
-    A msgspec struct, because instances are made by the hundred thousand a second; nothing it refers to leads back to
-    it.
+    A msgspec struct, for instances are made by the hundred thousand a second; its references form no circle.
 
     Attributes:
         state: the index of the state it is in.
         key: the value of the whole pattern's key; None for a pattern without one.
         chain: the constituents so far.
         lo: the least `lo` of all events matched, hidden ones and time events included, ns.
-        last: the event matched last, which the next one has to follow; None only for a start.
-        hi: its `hi`, ns.
+        last: the event matched last, which the next one has to follow; None only for a start; `hi` is its `hi`, ns.
         bindings: the event bound to each variable.
         registers: the value of each register, then of each inner key; None while an inner key is not entered.
         windows: the least `lo` matched inside each window, ns; None while it is not entered.

@@ -25,7 +25,7 @@ class InstanceStore:
     Attributes:
         pools: for each state the instances in it by key.
         timers: a heap of (due, timer, number, instance): the pending time events.
-        live: how many instances there are, dead ones not yet swept out included.
+        live: number of instances, dead ones not yet swept out included.
         numbers: number of time events started or fired; orders those with one instant.
     """
 
@@ -55,12 +55,8 @@ class InstanceStore:
                 heappush(self.timers, (due, timer, self.numbers, instance))
 
     def settle(self, born: list[Instance], latest: int, *, one_key: bool) -> None:
-        """Put instances into their buckets; two that are equal in all parts are one.
-
-        Args:
-            latest: the `hi` of the latest event, ns.
-            one_key: whether one event brought them forth, so that all have its key.
-        """
+        """Put instances into their buckets, equal ones once; `latest` is the `hi` of the latest event, ns, and
+        `one_key` whether one event brought them forth, so that all have its key."""
         if len(born) > 1:
             born = _distinct(born)
         if self._timed or not one_key:

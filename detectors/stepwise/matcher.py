@@ -1,8 +1,7 @@
 """The matcher runs one automaton: it offers events to instances by the three rules, and fires time events.
 
-Design, section 1, "Automata", rules 1 to 3, to the letter. Events have to be offered in the order of consumption; one
-that comes late is offered to the instances it still follows, which is all that best-effort detection promises. The
-instances are in an `InstanceStore`; the effects of events by type are computed in `plans`.
+Design, section 1, "Automata", rules 1 to 3, to the letter. Events are offered in the order of consumption; a late one
+to the instances it still follows, as best-effort detection promises.
 """
 
 from __future__ import annotations
@@ -41,15 +40,13 @@ class Matcher:
     """Runs one automaton.
 
     Attributes:
-        automaton: the automaton run.
         store: the instances, and their pending time events.
         plans: the effects of events by type.
         latest: the latest event offered; None before the first.
         composites: the composite events detected.
-        late: how many events came late.
-        touched: how many pairs of an instance and an event were looked at so far: an event that a state's plan reads,
-            and an instance in it with the event's key; the start counts as one. A matcher that goes on from a snapshot
-            counts from 0 again.
+        late: number of late events.
+        touched: number of pairs of an instance and an event looked at: an event that a state's plan reads, and an
+            instance in it with the event's key; the start counts as one. Starts from 0 after a snapshot.
         gaps: the gap before every match that may begin; None without derivations.
         root: the start, as an instance from which all others come.
         key_of: gives the value of the whole pattern's key; None for a pattern without one.
@@ -155,8 +152,8 @@ class Matcher:
     def offer_together(self, events: Iterable[Event]) -> None:
         """Consume events together: each is offered to the instances that existed before all of them.
 
-        This is consumption by epochs (cayuga-algebra-cesar), where the events of one `hi` go together: an instance that
-        any of them affects is gone afterwards, and what the epoch creates is seen only by later epochs.
+        Consumption by epochs (cayuga-algebra-cesar), of the events of one `hi`: an instance that any of them affects is
+        gone afterwards, and what the epoch creates is seen only by later epochs.
         """
         affected: dict[int, Instance] = {}
         for event in events:
@@ -326,8 +323,7 @@ class Matcher:
     def _take_open(self, instance: Instance, event: Event, plan: StatePlan) -> bool:
         """Offer an event where an inner key may be entered: independent instances for each value of the key.
 
-        The instance stands for all values that no event has shown yet. An event with such a value splits off the
-        instance of this value, which goes its own way; what is left stands for the rest.
+        The instance stands for all values not shown yet; an event splits off the instance of its value.
         """
         split = [group for group in plan.opens if self._splits_off(instance, event, plan, group)]
         for keys in _unions([group.keys for group in split]):
@@ -456,11 +452,7 @@ class Matcher:
     # Bookkeeping.
 
     def _settle(self, *, one_key: bool = True) -> None:
-        """Put new instances into their buckets.
-
-        Args:
-            one_key: whether one event brought them forth, so that all have its key.
-        """
+        """Put new instances into their buckets; `one_key` if one event brought them forth, so that all have its key."""
         born = self._born
         if born:
             self._born = []

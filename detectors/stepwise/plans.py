@@ -1,9 +1,8 @@
 """Plans: effects of an event of a type on an instance in a state, computed once for each such pair.
 
-The type of an event settles most of a describable set; what is left is a condition, compiled to a function, or nothing
-at all. So an engine looks up a plan by type and visits only the states that look at such events. The changes of a move
-(bindings, registers, keys, timers) are read off the plan, the event and the instance before; nothing is changed in
-place, because instances that forked share what they hold.
+The type of an event settles most of a describable set; the rest is a condition, compiled to a function, or nothing. So
+an engine looks up a plan by type and visits only the states that look at such events. The changes of a move are read
+off plan, event and instance; nothing is changed in place, for forked instances share what they hold.
 """
 
 from __future__ import annotations
@@ -47,8 +46,7 @@ class Target:
     """A target state of an instance.
 
     Attributes:
-        state: its index.
-        accepting: whether arriving there completes a match.
+        accepting: whether arrival completes a match.
         goes_on: whether there are moves out of it, so that the instance lives on.
         arms: the time events started on arrival.
         timers, windows, keys: what stays; whatever is not listed is over.
@@ -90,12 +88,12 @@ class MovePlan:
 
 @dataclass(frozen=True, slots=True)
 class DomainTest:
-    """One condition under which an event is in the domain of a state.
+    """A condition under which an event is in the domain of a state.
 
     Attributes:
-        condition: the condition on the event; True for none.
-        inits: registers that begin again on the way there, and so before the condition is evaluated.
-        entered_keys: inner keys that would be entered; the reason counts only for an instance that chose their value.
+        condition: on the event; True for none.
+        inits: registers that begin again on the way there, before the condition is evaluated.
+        entered_keys: inner keys that would be entered; the test counts only for an instance that chose their value.
     """
 
     condition: Condition | bool
@@ -105,12 +103,7 @@ class DomainTest:
 
 @dataclass(frozen=True, slots=True)
 class KeyGroup:
-    """Inner keys that are entered together.
-
-    Attributes:
-        keys: their indices.
-        of: in the order of the indices, the function that gives an event's key.
-    """
+    """Inner keys that are entered together, with the functions that give an event's keys, in order of the indices."""
 
     keys: frozenset[int]
     of: tuple[KeyOf, ...]
@@ -133,12 +126,11 @@ class StatePlan:
 
     Attributes:
         strong: whether events have to follow strongly to be looked at.
-        everything: whether every event of the type is in the domain.
-        domain: else the reasons why one may be.
+        everything: whether every event of the type is in the domain; else one of `domain` has to hold.
         alike: whether each position's label and domain are the same, so that what no label holds is not looked at.
         opens: the inner keys that may be entered from here, those entered together as one group.
         joint: the `&` whose second side is awaited, for its composite events; None for none.
-        plain: whether nothing of this needs a look: no conditions, and simple moves only.
+        plain: whether nothing needs a look: no conditions, and simple moves only.
         leaving: of plain moves those that make a new instance.
         stays: whether the other one leads back here and changes only what was matched last, as in `~[B]* [B]`.
     """
@@ -160,11 +152,7 @@ class StatePlan:
 
 
 class Planner:
-    """Makes plans for one automaton.
-
-    Attributes:
-        kinds: the kinds of a type's attributes by type name, where they are known; they make conditions faster.
-    """
+    """Planner of one automaton; `kinds` of attributes by type name, where known, make conditions faster."""
 
     def __init__(self, automaton: Automaton, kinds: Callable[[str], Mapping[str, Kind] | None]) -> None:
         self.automaton = automaton
@@ -345,13 +333,8 @@ def key_of(attributes: tuple[str, ...]) -> KeyOf:
 
 @dataclass(frozen=True, slots=True)
 class TypePlan:
-    """Starts and visits of events of one type.
-
-    Attributes:
-        starts: the moves out of start states that may begin an instance, each with its reasons to be in the domain.
-        visits: the states that look at such events, with their pools.
-        looks: the start states that look at such events, by index.
-    """
+    """Starts and visits of events of one type: start moves with their states, other states with their pools, and the
+    start states that look at such events, by index."""
 
     starts: tuple[tuple[MovePlan, StatePlan], ...]
     visits: tuple[tuple[Pool, StatePlan], ...]
@@ -359,11 +342,7 @@ class TypePlan:
 
 
 class TypePlans:
-    """The plans of an automaton, each built on demand.
-
-    Attributes:
-        by_type: those that there are; None for a type that nothing looks at.
-    """
+    """The plans of an automaton by type, each built on demand; None for a type that nothing looks at."""
 
     def __init__(self, automaton: Automaton, planner: Planner, pools: Sequence[Pool]) -> None:
         self.by_type: dict[str, TypePlan | None] = {}

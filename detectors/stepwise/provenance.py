@@ -1,12 +1,11 @@
 """Provenance of matches: the start of each and the gap before it, for patterns whose matches are parts of others.
 
 Design, section 2, "Cutting". A reader of a detector's composite events has to know whether a match began with the first
-start event after some moment. That depends on the events that were in the *domain* of the start alternative before,
-whatever they did there. An alternation at the start has one alternative for each branch, which is a start state each; a
-key has one for each of its values. So a part notes before each match what its start alternatives looked at last
-(`start_recorded` takes the place of the plain way to begin), and announces from time to time how far its derivations
-are complete (`open_gaps`); its reader gives up what no derivation can answer any more (`hear_open`). Patterns that are
-no part of another and have none never come here, so this stands apart from the three rules of the matcher.
+start event after some moment. That depends on the earlier events in the *domain* of the start alternative: one for each
+branch of an alternation at the start, and for each value of a key. So a part notes before each match what its start
+alternatives looked at last (`start_recorded` in place of the plain start), and announces how far its derivations are
+complete (`open_gaps`); its reader gives up what no derivation can answer any more (`hear_open`). Other patterns do not need
+this, so it stands apart from the three rules of the matcher.
 """
 
 from __future__ import annotations

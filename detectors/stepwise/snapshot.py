@@ -1,8 +1,8 @@
-"""The whole state of an engine as bytes, and back: for checkpoints, migration, and handover between engines.
+"""Snapshots of the whole state of an engine: for checkpoints, migration, and handover between engines.
 
-Versioned msgpack. Events and the links of chains are written once and referred to by number, so instances that share a
-past share it in the snapshot, too. A snapshot fits engines for the same patterns, identified by their canonical ids.
-Pickle was rejected: a snapshot travels between nodes, and has to be readable after an upgrade.
+Versioned msgpack. Events and links of chains are written once and referred to by number, so a shared past stays shared.
+A snapshot fits engines for patterns with the same canonical ids. Pickle was rejected: a snapshot travels between nodes,
+and has to be readable after an upgrade.
 """
 
 from __future__ import annotations
@@ -72,11 +72,8 @@ def snapshot(engine: StepwiseEngine) -> bytes:
 
 
 def restore(engine: StepwiseEngine, content: bytes) -> None:
-    """Restore a new engine for the same patterns from a snapshot.
-
-    Raises:
-        SnapshotError: for bytes that are none, of a version this does not read, or of other patterns.
-    """
+    """Restore a new engine for the same patterns from a snapshot. Raises `SnapshotError` for invalid bytes, another
+    version, or other patterns."""
     state = _decode(content)
     patterns = [pattern.automaton.canonical_id for pattern in engine.patterns]
     if state.patterns != patterns:
@@ -104,11 +101,7 @@ def _decode(content: bytes) -> _EngineState:
 
 
 class _SnapshotWriter:
-    """Writer of a snapshot that numbers events and links at their first occurrence.
-
-    Attributes:
-        events, links: what was met, by number; what an event refers to has a smaller number.
-    """
+    """Writer of a snapshot that numbers events and links at their first occurrence, after those they refer to."""
 
     def __init__(self) -> None:
         self.events: list[Any] = []

@@ -13,13 +13,8 @@ from distced.middleware.sets.evaluation import Scope, compile_condition
 
 
 class Throttler:
-    """Throttles events by one rule.
-
-    Attributes:
-        throttling: the rule that is run.
-        passed: the number of the interval in which the last event of each key passed; of past intervals only what has
-            not been swept out yet.
-    """
+    """Throttles events by one rule; `passed` is the interval in which the last event of each key passed, past ones
+    until swept."""
 
     def __init__(self, throttling: Throttling) -> None:
         self.throttling = throttling
