@@ -1,8 +1,8 @@
 """The columnar engine: patterns over batches of events as arrays.
 
 Automata run in compiled loops, those that read one another's composite events one after the other (`cascade`). What the
-loops do not support (several inner keys, delegated parts, derivations for other detectors) the stepwise engine runs beside,
-on the same events. State goes from one to the other as instances (`handover`), and so into the same snapshots.
+loops do not support (several inner keys, delegated parts, derivations for other detectors) the stepwise engine runs
+beside, on the same events. State goes from one to the other as instances (`handover`), and so into the same snapshots.
 """
 
 from __future__ import annotations

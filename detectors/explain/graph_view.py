@@ -23,7 +23,7 @@ from distced.middleware.patterns.printer import format_output, format_pattern, f
 from distced.middleware.sets.expressions import FALSE, names, quote_name
 
 FlowKind: TypeAlias = Literal["events", "records", "published", "read"]
-"""Primitive events; composite events with their records, into the detector they are part of; composite events out of
+"""Primitive events; composite events with their derivations, into the detector they are part of; composite events out of
 the graph; composite events into a pattern that reads them by their name."""
 
 FOR_REUSE: Final = "for-reuse"
@@ -57,7 +57,7 @@ class DetectorView(msgspec.Struct, frozen=True):
         publishes: its output in pattern notation; None where it has no name or is part of others only.
         parts: the ids of the detectors it reads.
         reads: the types of events it reads itself, by name, `any event` among them.
-        exports: the variables and registers that its records hand on.
+        exports: the variables and registers that its derivations hand on.
         serves: number of readers, itself as a pattern's detector included.
     """
 

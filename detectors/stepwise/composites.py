@@ -39,8 +39,8 @@ _NO_EVENT: Final = Event("", 0, 0, "", 0, {})
 
 @dataclass(slots=True)
 class _Ways:
-    """The ways to a composite event detected in one instant: the first, and the known derivations by their most distinctive
-    property."""
+    """The ways to a composite event detected in one instant: the first, and the known derivations by their most
+    distinctive property."""
 
     moment: OrderKey
     derivations: dict[tuple[object, ...], list[Derivation]]

@@ -4,8 +4,8 @@ Design, section 2, "Cutting". A reader of a detector's composite events has to k
 start event after some moment. That depends on the earlier events in the *domain* of the start alternative: one for each
 branch of an alternation at the start, and for each value of a key. So a part notes before each match what its start
 alternatives looked at last (`start_recorded` in place of the plain start), and announces how far its derivations are
-complete (`open_gaps`); its reader gives up what no derivation can answer any more (`hear_open`). Other patterns do not need
-this, so it stands apart from the three rules of the matcher.
+complete (`open_gaps`); its reader gives up what no derivation can answer any more (`hear_open`). Other patterns do not
+need this, so it stands apart from the three rules of the matcher.
 """
 
 from __future__ import annotations
