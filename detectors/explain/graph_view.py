@@ -23,8 +23,8 @@ from distced.middleware.patterns.printer import format_output, format_pattern, f
 from distced.middleware.sets.expressions import FALSE, names, quote_name
 
 FlowKind: TypeAlias = Literal["events", "records", "published", "read"]
-"""Primitive events; composite events with their derivations, into the detector they are part of; composite events out of
-the graph; composite events into a pattern that reads them by their name."""
+"""Primitive events; composite events with derivations, into the detector they are part of; composite events out of the
+graph; composite events into a pattern that reads them by name."""
 
 FOR_REUSE: Final = "for-reuse"
 """The decomposition that distinguishes running detectors from new ones."""
