@@ -35,8 +35,8 @@ class CheckOptions:
 def check(options: CheckOptions) -> int:
     """Validate a pattern, and list its inputs.
 
-    With event types (from a file of them, or from a mapping) it is checked against these: every type and attribute
-    has to be known and the kinds have to fit. Without, types and attributes are taken as they stand.
+    Given event types, by --types or --mapping, every type and attribute has to be among them, with fitting kinds;
+    without, types and attributes are taken as known. Lists published and read types, keys, windows and time events.
 
     \b
     Examples:

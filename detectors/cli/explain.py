@@ -53,28 +53,36 @@ class ExplainOptions:
     """Options of `distced explain` without a distribution policy."""
 
     pattern: PatternArgument
-    shown: Annotated[Format, typer.Option("--format", help="How it is shown.")] = "text"
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write to this file.")] = None
+    shown: Annotated[Format, typer.Option("--format", help="Output form; svg and png need Graphviz.")] = "text"
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Output file; default: standard output.")
+    ] = None
     types: TypesOption = None
     mapping: MappingOption = None
     consumption: ConsumptionOption = "ordered"
-    cuts: Annotated[bool, typer.Option("--cuts", help="Show which sub-patterns may become detectors of their own.")] = (
-        False
-    )
+    cuts: Annotated[
+        bool,
+        typer.Option("--cuts", help="List sub-patterns with permission or reason against a detector of their own."),
+    ] = False
     decomposition: Annotated[
-        Decomposition | None, typer.Option("--decomposition", help="Show the detectors that detect it together.")
+        Decomposition | None,
+        typer.Option(
+            "--decomposition", help="Show the graph of detectors: uncut, fully cut, or cut to reuse those of --running."
+        ),
     ] = None
     running: Annotated[
         Path | None,
         typer.Option(
             "--running",
             metavar="FILE",
-            help="With for-reuse or --policy: a pattern file of the patterns already detected.",
+            help="Pattern file of running patterns, for --decomposition for-reuse or --policy.",
         ),
     ] = None
     verbose: Annotated[
         bool,
-        typer.Option("--verbose", "-v", help="With --cuts: list single atoms. With --policy all: show each in full."),
+        typer.Option(
+            "--verbose", "-v", help="With --cuts: list single atoms, too. With --policy all: show each policy in full."
+        ),
     ] = False
     as_json: AsJson = False
 

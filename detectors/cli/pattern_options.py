@@ -14,19 +14,26 @@ from distced.middleware.mapping.type_file import load_types
 from distced.middleware.model.event_types import TypeRegistry
 
 PatternArgument: TypeAlias = Annotated[
-    str, typer.Argument(metavar="PATTERN|FILE", help="A pattern, a pattern file, or - for a file on standard input.")
+    str, typer.Argument(metavar="PATTERN|FILE", help="Pattern, pattern file, or - for a file on standard input.")
 ]
 TypesOption: TypeAlias = Annotated[
-    Path | None, typer.Option("--types", metavar="FILE", help="A TOML file of event types: [types.Temp] temp = ...")
+    Path | None,
+    typer.Option(
+        "--types", metavar="FILE", help='TOML file of event types to check against: [types.Temp] temp = "number".'
+    ),
 ]
 MappingOption: TypeAlias = Annotated[
-    Path | None, typer.Option("--mapping", metavar="FILE", help="A mapping, whose event types are taken.")
+    Path | None, typer.Option("--mapping", metavar="FILE", help="Mapping (TOML) whose event types to check against.")
 ]
 ConsumptionOption: TypeAlias = Annotated[
-    Consumption, typer.Option("--consumption", help="Events one by one, or all of one instant together.")
+    Consumption,
+    typer.Option(
+        "--consumption", help="Consumption: ordered, events one by one; epoch, all events of an instant together."
+    ),
 ]
 EngineOption: TypeAlias = Annotated[
-    EngineName, typer.Option("--engine", help="The engine; auto takes the columnar one where there are many events.")
+    EngineName,
+    typer.Option("--engine", help="Engine, with equal results; auto: columnar for many events, else stepwise."),
 ]
 
 

@@ -40,26 +40,43 @@ class RunOptions:
         typer.Option(
             "--input",
             metavar="FILE",
-            help="Recorded events: .csv, .jsonl, .parquet, .log, .txt, .dat, each with .gz; or a history.",
+            help="Recorded events: .csv, .jsonl, .log, .txt, .dat (also .gz), .parquet, or the folder of a history.",
         ),
     ]
     mapping: Annotated[
         Path | None,
-        typer.Option("--mapping", metavar="FILE", help="The mapping of rows to events; needed for log files."),
+        typer.Option(
+            "--mapping",
+            metavar="FILE",
+            help="Mapping (TOML) of rows to events; required for log files; default: native form.",
+        ),
     ] = None
     types: TypesOption = None
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write composite events here.")] = None
-    with_events: Annotated[bool, typer.Option("--events", help="Give the constituents too, not only their ids.")] = (
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="Output file for composite events, by suffix; default: JSON lines on standard output.",
+        ),
+    ] = None
+    with_events: Annotated[bool, typer.Option("--events", help="Write constituents as events; default: their ids.")] = (
         False
     )
     native: Annotated[
-        bool, typer.Option("--native", help="Write lines that --input reads again; .csv and .parquet always are.")
+        bool, typer.Option("--native", help="Write events that --input reads again; always so for .csv and .parquet.")
     ] = False
     finish: Annotated[
-        bool, typer.Option("--finish", help="Let time go on after the last event until every time event has fired.")
+        bool,
+        typer.Option(
+            "--finish", help="Fire pending time events after the last event; default: time ends with the last event."
+        ),
     ] = False
     rejected: Annotated[
-        Path | None, typer.Option("--rejected", metavar="FILE", help="Write the rows that gave no event, and why.")
+        Path | None,
+        typer.Option(
+            "--rejected", metavar="FILE", help="Output file for rejected rows with reasons; default: counted only."
+        ),
     ] = None
     consumption: ConsumptionOption = "ordered"
     engine: EngineOption = "auto"
@@ -70,11 +87,9 @@ class RunOptions:
 def run(options: RunOptions) -> int:
     """Run patterns over recorded events; print the composite events.
 
-    What is found goes to standard output as JSON lines, or to a file.
-
-    The patterns of a file run together, so one may read what another publishes. Events are sorted into the order in
-    which they are consumed, so all that the patterns read have to fit into memory. A summary goes to standard error;
-    with --json it is the last line of standard output.
+    Composite events go to standard output as JSON lines, or to --out FILE. The patterns of a file run together: one may
+    read what another publishes. Events are sorted first, so those of the types that the patterns read have to fit into
+    memory. A summary goes to standard error; with --json it is the last line of standard output.
 
     \b
     Examples:

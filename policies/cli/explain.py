@@ -45,32 +45,37 @@ class PlacementOptions(ExplainOptions):
 
     policy: Annotated[
         str | None,
-        typer.Option("--policy", help="Show where a distribution policy would have them: its name, words, or all."),
+        typer.Option("--policy", help="Show placements by a distribution policy: its name and parameters, or all."),
     ] = None
     topology: Annotated[
-        Path | None, typer.Option("--topology", metavar="FILE", help="With --policy: the network, or - for one.")
+        Path | None,
+        typer.Option("--topology", metavar="FILE", help="With --policy: topology file, or - for standard input."),
     ] = None
     subscriber: Annotated[
         list[str] | None,
-        typer.Option("--subscriber", metavar="NAME", help="With --policy: a subscriber; repeatable."),
+        typer.Option("--subscriber", metavar="NAME", help="With --policy: a subscriber of the topology; repeatable."),
     ] = None
     near: Annotated[
         list[str] | None,
-        typer.Option("--near", metavar="SITE", help="With --policy: a subscriber at this site; repeatable."),
+        typer.Option("--near", metavar="SITE", help="With --policy: a new subscriber at this site; repeatable."),
     ] = None
     on: Annotated[
-        list[str] | None, typer.Option("--on", metavar="NODE", help="Hint: a node that may be taken; repeatable.")
+        list[str] | None, typer.Option("--on", metavar="NODE", help="Hint: a permitted node; repeatable; default: all.")
     ] = None
     avoid: Annotated[
-        list[str] | None, typer.Option("--avoid", metavar="NODE", help="Hint: one that may not; repeatable.")
+        list[str] | None, typer.Option("--avoid", metavar="NODE", help="Hint: an excluded node; repeatable.")
     ] = None
     rate: Annotated[
         list[str] | None,
-        typer.Option("--rate", metavar="TYPE=NUMBER", help="Hint: events a second, in place of the topology's."),
+        typer.Option(
+            "--rate",
+            metavar="TYPE=NUMBER",
+            help="Hint: rate of an event type, events/s; default: the topology's; repeatable.",
+        ),
     ] = None
     selectivity: Annotated[
         float | None,
-        typer.Option("--selectivity", help="Hint: composite events for each event.", show_default=False),
+        typer.Option("--selectivity", help="Hint: composite events per event; default: estimated.", show_default=False),
     ] = None
 
 

@@ -26,15 +26,18 @@ CutMode: TypeAlias = Literal["none", "full", "random"]
 class TestOptions:
     """Options of `distced test`."""
 
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of cases, or folders of them.")]
-    engine: Annotated[str, typer.Option("--engine", help="The engine to run them on.")] = "stepwise"
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of cases (TOML), or folders of these.")]
+    engine: Annotated[str, typer.Option("--engine", help="Engine: stepwise or columnar.")] = "stepwise"
     cut: Annotated[
         CutMode | None,
-        typer.Option("--cut", help="Run each pattern as a graph of detectors, with any delays between them."),
+        typer.Option(
+            "--cut",
+            help="Run patterns as graphs of detectors with random delays; default: on one engine.",
+        ),
     ] = None
     seed: Annotated[
         int | None,
-        typer.Option("--seed", help="With --cut: the seed of random cuts and delays; 0 where left out."),
+        typer.Option("--seed", help="With --cut: seed of random cuts and delays; default: 0."),
     ] = None
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every failure in full.")] = False
     as_json: AsJson = False
@@ -42,11 +45,11 @@ class TestOptions:
 
 @verb
 def test(options: TestOptions) -> int:
-    """Run conformance cases: patterns, events, what must be found.
+    """Run conformance cases: patterns, events, expected composite events.
 
-    With --cut the patterns are cut into sub-patterns, wherever that is allowed (full) or somewhere (random), or not at
-    all (none), and run as a graph of detectors under guaranteed detection: messages between them are delayed at random,
-    and arrive in an order that depends on the seed. What is found must be the same.
+    With --cut the patterns are cut into sub-patterns at every permitted place (full), at random ones (random) or not at
+    all (none), and run as a graph of detectors under guaranteed detection: messages between them are delayed at random
+    by the seed. The composite events must be the same.
 
     The exit code is 1 if any case fails. How cases are written: docs/reference/command-line.md.
 

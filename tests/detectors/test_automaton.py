@@ -32,11 +32,11 @@ def drawn(text: str) -> list[tuple[list[str], list[str], str]]:
     return states
 
 
-def test_one_atom() -> None:
+def test_automaton_of_one_atom_has_a_start_and_an_end() -> None:
     assert drawn("[A <= {A, B}]") == [(["[A <= {A, B}]"], ["A", "B"], "start"), ([], [], "emits")]
 
 
-def test_weak_and_strong() -> None:
+def test_moves_are_weak_or_strong_by_the_sign() -> None:
     assert drawn("[A] ; [B] [C]") == [
         (["[A]"], ["A"], "start"),
         (["; [B]"], ["B"], ""),
@@ -82,7 +82,7 @@ def test_figure_11_no_log_in() -> None:
     assert made.positions[1].label.by_type == {timer_type(0): TRUE}
 
 
-def test_scenario_1() -> None:
+def test_automaton_of_scenario_1_waits_for_its_time_event() -> None:
     made = automaton("([Pers] | [Door], [Temp]) @ T = 5min")
     assert len(made.starts) == 2
     # Both branches come to the same state.
@@ -91,7 +91,7 @@ def test_scenario_1() -> None:
     assert set(made.domain(made.states[waiting]).by_type) == {"Temp", timer_type(0)}
 
 
-def test_figure_14g_parallel() -> None:
+def test_sides_of_figure_14g_are_parts() -> None:
     made = automaton("[A] & [B]")
     assert [part.type_names() for part in made.parts] == [{"A"}, {"B"}]
     (start,) = made.starts
@@ -102,7 +102,7 @@ def test_figure_14g_parallel() -> None:
     assert made.joints == 1
 
 
-def test_copies_of_an_iteration() -> None:
+def test_bounded_iteration_is_repeated() -> None:
     assert len(automaton("[A]{3}").positions) == 3
     assert len(automaton("[A]{2,4}").positions) == 4
     # Without a limit the last copy leads back to itself.
@@ -118,13 +118,13 @@ def test_the_start_is_never_generative() -> None:
     assert any(state.accepting for state in made.states)
 
 
-def test_a_strong_move_beside_the_same_weak_one_says_nothing() -> None:
+def test_strong_move_beside_the_same_weak_one_is_dropped() -> None:
     # D is reached by no round at all, weakly, and by an empty round past the semicolon, strongly.
     _, after_a, *_ = drawn("[A] ([B]* ; [C]*)* [D]")
     assert after_a[0] == ["[B]", "; [C]", "[D]"]
 
 
-def test_what_is_around_the_whole_is_kept_apart() -> None:
+def test_key_and_window_of_the_whole_are_no_parts_of_states() -> None:
     made = automaton("([A][B] by k) within 5ns within 9ns")
     assert (made.key, made.whole_window, made.windows, made.inner_keys) == (("k",), 5, (), ())
     made = automaton("[X] ([A][B] by k within 5ns)")
@@ -133,7 +133,7 @@ def test_what_is_around_the_whole_is_kept_apart() -> None:
     assert [part.key for part in automaton("[A] & ([B] by l) by k").parts] == [("k",), ("k", "l")]
 
 
-def test_variables_that_nobody_reads_are_not_kept() -> None:
+def test_unread_variables_are_not_kept() -> None:
     assert automaton("[A as x][B as y][C where v == y.v]").variables == ("y",)
     assert automaton("[A as x][B] -> Out(v = x.v)").variables == ("x",)
 
@@ -150,7 +150,7 @@ def test_sides_hand_on_what_is_read_behind_them() -> None:
     assert [register.name for register in made.registers] == ["n"]
 
 
-def test_the_types_it_looks_at() -> None:
+def test_automaton_names_the_types_it_reads() -> None:
     assert automaton("([A], [B <= {B, C, T}]) @ T = 5s").type_names() == {"A", "B", "C"}
     assert automaton("[A] & [B]").type_names() == {"A", "B"}
     assert automaton("[A] [any - B]").type_names() is None
@@ -180,7 +180,7 @@ def test_an_automaton_is_a_value() -> None:
         ("[A <= B]*[B]", True),
     ],
 )
-def test_what_can_match_as_far_as_types_tell(text: str, possible: bool) -> None:
+def test_types_tell_whether_a_position_can_match(text: str, possible: bool) -> None:
     assert can_match(automaton(text)) is possible
 
 

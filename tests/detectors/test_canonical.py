@@ -135,7 +135,7 @@ def id_of(text: str, **options: object) -> str:
         ),
     ],
 )
-def test_equal_patterns(one: str, other: str) -> None:
+def test_equivalent_patterns_have_one_form(one: str, other: str) -> None:
     assert id_of(one) == id_of(other)
 
 
@@ -211,11 +211,11 @@ def test_equal_patterns(one: str, other: str) -> None:
         ("[any where v > 1]", "[any]"),
     ],
 )
-def test_patterns_that_differ(one: str, other: str) -> None:
+def test_different_patterns_have_different_forms(one: str, other: str) -> None:
     assert id_of(one) != id_of(other)
 
 
-def test_consumption_is_part_of_it() -> None:
+def test_id_depends_on_consumption() -> None:
     assert id_of("[A]") != id_of("[A]", consumption="epoch")
 
 
@@ -238,7 +238,7 @@ def test_a_key_from_outside_is_merged_with_its_own() -> None:
     assert form_of("([A][B] within 5s)", key=("k",)).publication == form_of("[A][B] by k within 5s").publication
 
 
-def test_what_is_read_outside_is_kept_and_told() -> None:
+def test_exported_names_are_kept_and_part_of_the_text() -> None:
     text = "[A as given] ; [B as other where v == given.v][C as unread]"
     alone, exporting = form_of(text), form_of(text, exports=frozenset({"other", "given", "absent"}))
     assert alone.names == {"given": "x0"}
@@ -248,13 +248,13 @@ def test_what_is_read_outside_is_kept_and_told() -> None:
     assert form_of(text, exports=frozenset()).id == alone.id
 
 
-def test_which_of_two_alike_is_read_outside_does_not_matter() -> None:
+def test_form_does_not_depend_on_which_of_two_equal_parts_is_exported() -> None:
     text = "[A as x][B where v == x.v] | [A as y][B where v == y.v]"
     one, other = (form_of(text, exports=frozenset({name})) for name in "xy")
     assert (one.text, one.names["x"]) == (other.text, other.names["y"])
 
 
-def test_names_of_registers_and_sides() -> None:
+def test_registers_and_sides_have_canonical_names() -> None:
     form = form_of("(init n = 0 : [A as x set n = x.v]) & [B as x where v == 1][C where v == x.v] -> Out(v = n)")
     assert format_publication(form.publication) == (
         "[B where (v == 1) as x0] [C where v == x0.v] & (init n_0 = 0 : [A set n_0 = v]) -> Out(v = n_0)"
@@ -278,13 +278,13 @@ def test_canonical_names_are_no_names_of_others(text: str, canonical: str) -> No
     assert canonical_form(form.publication).text == canonical
 
 
-def test_how_events_are_consumed_is_told() -> None:
+def test_text_of_the_form_tells_consumption() -> None:
     assert form_of("[A] by epochs").text == "[A] by epochs"
     assert form_of("[A]", epochs=True).text == "[A] # by epochs"
     assert form_of("[A as x]", exports=frozenset({"x"}), epochs=True).text == "[A as x0] # exporting x0 # by epochs"
 
 
-def test_large_conditions_are_written_so_that_they_read_back() -> None:
+def test_large_conditions_are_parsed_back_unchanged() -> None:
     members = [f"A where v == {number} and w != {number}" for number in range(1000)]
     one = form_of(f"[{', '.join(members)}]")
     other = form_of(f"[{', '.join(reversed(members))}]")
@@ -292,7 +292,7 @@ def test_large_conditions_are_written_so_that_they_read_back() -> None:
     assert parse_publication(format_publication(one.publication)) == one.publication
 
 
-def test_many_that_tie_keep_the_order_they_are_written_in() -> None:
+def test_tied_parts_beyond_the_limit_keep_their_order() -> None:
     branches = [f"([A as x{number}] ; [B where v == x{number}.v])" for number in range(9)]
     form = form_of(" | ".join(branches))
     assert form.id == form_of(" | ".join(reversed(branches))).id

@@ -28,7 +28,7 @@ def case_of(**keys: str) -> Case:
     return parse_cases(text, name="some.toml")[0]
 
 
-def test_a_case_with_everything_left_out_that_may_be() -> None:
+def test_case_has_defaults_for_optional_keys() -> None:
     case = parse_cases(CASE)[0]
     assert (case.name, case.language, case.consumption, case.error) == ("one", "core", "ordered", "")
     assert case.events == (Event("A", 1, 1, "e", 0, {}), Event("B", 2, 2, "e", 1, {}))
@@ -37,7 +37,7 @@ def test_a_case_with_everything_left_out_that_may_be() -> None:
     assert run_case(case).passed
 
 
-def test_the_design_s_own_example() -> None:
+def test_example_of_the_design_passes() -> None:
     case = parse_cases(
         """
 [[case]]
@@ -73,7 +73,7 @@ output = [{}, {}]
         ("  A   1   # a comment", Event("A", 1, 1, "e", 7, {})),
     ],
 )
-def test_events_as_text(text: str, event: Event) -> None:
+def test_event_lines_are_parsed(text: str, event: Event) -> None:
     parsed = parse_event(text, 7)
     assert parsed == event
     assert [type(value) for value in parsed.attributes.values()] == [type(value) for value in event.attributes.values()]
@@ -99,7 +99,7 @@ def test_events_as_text(text: str, event: Event) -> None:
         ("A 1 x='", "a quote that does not end"),
     ],
 )
-def test_events_that_are_none(text: str, message: str) -> None:
+def test_invalid_event_lines_are_refused(text: str, message: str) -> None:
     with pytest.raises(DistcedError, match=message.replace("+", r"\+")):
         parse_event(text, 0)
 
@@ -136,7 +136,7 @@ def test_events_that_are_none(text: str, message: str) -> None:
         ({"types": "{A = {}, B = {}}", "events": '["A 1 v=1", "B 2"]'}, "position 0", "has no attribute 'v'"),
     ],
 )
-def test_malformed_cases_are_told_with_their_place(keys: dict[str, str], where: str, message: str) -> None:
+def test_errors_of_malformed_cases_name_their_place(keys: dict[str, str], where: str, message: str) -> None:
     with pytest.raises(ConformanceError) as caught:
         case_of(**keys)
     assert str(caught.value.where).startswith("some.toml, case 1")
@@ -154,14 +154,14 @@ def test_malformed_cases_are_told_with_their_place(keys: dict[str, str], where: 
         ("[[cases]]\nname = 'x'", "cases"),
     ],
 )
-def test_malformed_files(text: str, message: str) -> None:
+def test_malformed_case_files_are_refused(text: str, message: str) -> None:
     with pytest.raises(ConformanceError) as caught:
         parse_cases(text, name="some.toml")
     assert "some.toml" in str(caught.value)
     assert message in str(caught.value)
 
 
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_case_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConformanceError, match="cannot read the cases"):
         load_cases(tmp_path / "nowhere.toml")
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
@@ -172,7 +172,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert case.where.endswith("good.toml, case 1")
 
 
-def test_what_differs_is_told() -> None:
+def test_report_shows_differences() -> None:
     outcome = run_case(case_of(events='["A 1", "B 2", "B 3"]', expect="[[0, 2], [0, 1]]"))
     assert not outcome.passed
     assert outcome.missing == (Match((0, 2)),)
@@ -232,7 +232,7 @@ def test_a_refused_pattern_is_a_failure_unless_it_is_expected() -> None:
     assert "was accepted" in run_case(case_of(error='"elephants"', **expected)).problem
 
 
-def test_languages_and_engines_that_are_not_there() -> None:
+def test_unknown_languages_and_engines_are_reported() -> None:
     outcome = run_case(case_of(language='"cel"'))
     assert outcome.status == "unsupported"
     assert not outcome.passed

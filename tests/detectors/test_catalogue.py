@@ -98,18 +98,18 @@ def reused(text: str, *texts: str) -> set[str]:
         ("[A];[B];[C] -> Out()", ["[A];[B] -> Other()"], set()),
     ],
 )
-def test_what_is_reused(text: str, there: list[str], taken: set[str]) -> None:
+def test_cover_reuses_running_detectors(text: str, there: list[str], taken: set[str]) -> None:
     assert reused(text, *there) == taken
 
 
-def test_at_most_one_new_detector() -> None:
+def test_plan_has_at_most_one_new_detector() -> None:
     catalogue = running("[A];[B]", "[C] & [D]", "[E];[F]")
     graph = planned("[A];[B];[G];([C] & [D] | [E];[F]);[H]", catalogue)
     assert len(graph.plans.keys() - graph.reused) == 1
     assert len(planned("[A];[B]", catalogue).plans.keys() - {*catalogue.plans}) == 0
 
 
-def test_what_a_reused_detector_reads_comes_along() -> None:
+def test_plan_includes_inputs_of_reused_detectors() -> None:
     catalogue = Catalogue()
     for plan in cut([compile_pattern("[A];[B];[C];[D]")], full).plans.values():
         catalogue.add(plan)
@@ -118,7 +118,7 @@ def test_what_a_reused_detector_reads_comes_along() -> None:
     assert list(graph.plans)[-1] == graph.roots[0]
 
 
-def test_who_may_not_be_used_is_not() -> None:
+def test_unusable_detector_is_not_reused() -> None:
     catalogue = running("[A];[B]", "[C];[D]")
     banned = canonical_form(compile_pattern("[A];[B]").plain).id
 
@@ -129,13 +129,13 @@ def test_who_may_not_be_used_is_not() -> None:
     assert {graph.plans[each].compiled.text for each in graph.reused} == {"[C] ; [D]"}
 
 
-def test_what_costs_more_than_it_saves_is_left() -> None:
+def test_detector_that_costs_more_than_it_saves_is_not_reused() -> None:
     catalogue = running("[A];[B]", "[C];[D];[E]")
     graph = cut([compile_pattern("[A];[B];[C];[D];[E]")], for_reuse(catalogue, lambda _: 2.5), running=catalogue.plans)
     assert {graph.plans[each].compiled.text for each in graph.reused} == {"[C] ; [D] ; [E]"}
 
 
-def test_what_is_gone_is_not_found() -> None:
+def test_removed_detector_is_not_found() -> None:
     catalogue = running("[A];[B]", "[A];[B];[C]", "[A] within 5s", "[A as x];[B where v == x.v]")
     for plan in list(catalogue.plans):
         assert plan in catalogue

@@ -84,7 +84,7 @@ def registry() -> TypeRegistry:
         ("[Temp] -> Cold(`a b` = 1)", 11, "a b", "not a name for an attribute"),
     ],
 )
-def test_what_is_refused(text: str, column: int, given: str, told: str) -> None:
+def test_invalid_patterns_are_refused(text: str, column: int, given: str, told: str) -> None:
     with pytest.raises(PatternError) as caught:
         compile_pattern(text, registry())
     error = caught.value
@@ -126,7 +126,7 @@ def test_what_is_refused(text: str, column: int, given: str, told: str) -> None:
         "[any] by person",
     ],
 )
-def test_what_is_accepted(text: str) -> None:
+def test_valid_patterns_are_accepted(text: str) -> None:
     assert compile_pattern(text, registry()).text
 
 
@@ -140,7 +140,7 @@ def test_an_open_registry_takes_types_and_attributes_as_known() -> None:
         compile_pattern("([A],[`@0`]) @ T = 5s")
 
 
-def test_the_type_of_the_composite_events() -> None:
+def test_type_of_composite_events_has_kinds_of_attributes() -> None:
     text = (
         "init n = 0 : [Temp as t set n = n + 1]+ -> Out(n = n, room = t.room, cold = t.temp < 5, twice = 2 * t.temp, "
         "label = t.room + '!', most = max(n, 3), none = null)"
@@ -153,7 +153,7 @@ def test_the_type_of_the_composite_events() -> None:
     assert check(parse_publication("[Temp]"), registry()) == EventType("", {})
 
 
-def test_what_a_file_publishes_is_checked_where_it_is_read() -> None:
+def test_published_types_of_a_file_are_checked_by_readers() -> None:
     first = "[Temp as t] -> Cold(room = t.room, v = t.temp)\n"
     assert len(compile_file(first + "[Cold where v < 5] -> Freezing()", registry())) == 2
     with pytest.raises(PatternError, match=r"unknown attribute: w \(allowed: room, v\)"):
@@ -169,18 +169,18 @@ def test_errors_in_a_file_have_their_line() -> None:
     assert caught.value.snippet == "    [Dor] -> Other()\n     ^^^"
 
 
-def test_errors_in_a_definition_of_a_file_are_told_where_it_stands() -> None:
+def test_errors_in_a_definition_name_its_place() -> None:
     with pytest.raises(PatternError) as caught:
         compile_file("Cold = [Temp where tmp < 5]\nCold ; [Door] -> Out()\n", registry())
     assert (caught.value.line, caught.value.column) == (1, 20)
 
 
-def test_patterns_that_read_each_other() -> None:
+def test_circular_patterns_are_refused() -> None:
     with pytest.raises(PatternError, match=r"in a circle: Four, Two"):
         compile_file("[Four] ; [Temp] -> Two()\n[Two] ; [Two] -> Four()\n")
 
 
-def test_definitions_that_lead_back_to_themselves() -> None:
+def test_recursive_definitions_are_refused() -> None:
     with pytest.raises(PatternError, match="leads back to itself: Loop -> Pair -> Loop") as caught:
         compile_file("Loop = [A] Pair\nPair = [B] | Loop\nLoop -> Out()\n")
     assert (caught.value.line, caught.value.column) == (2, 14)

@@ -43,7 +43,7 @@ def by_name(case: Case) -> str:
 
 @pytest.mark.parametrize("size", [1, 3])
 @pytest.mark.parametrize("case", RUN, ids=by_name)
-def test_cases_in_batches_of_any_size(case: Case, size: int) -> None:
+def test_conformance_cases_hold_in_batches_of_any_size(case: Case, size: int) -> None:
     def run(patterns: Sequence[Compiled], events: Sequence[Event], kinds: Kinds) -> list[CompositeEvent]:
         engine = ColumnarEngine(patterns, kinds)
         found = []
@@ -56,7 +56,7 @@ def test_cases_in_batches_of_any_size(case: Case, size: int) -> None:
 
 
 @pytest.mark.parametrize("case", RUN, ids=by_name)
-def test_cases_with_the_state_handed_over_after_every_event(case: Case) -> None:
+def test_conformance_cases_hold_with_a_handover_after_every_event(case: Case) -> None:
     def run(patterns: Sequence[Compiled], events: Sequence[Event], kinds: Kinds) -> list[CompositeEvent]:
         engine: ColumnarEngine | StepwiseEngine = ColumnarEngine(patterns, kinds)
         found = []
@@ -83,13 +83,13 @@ def test_most_of_the_language_is_run_by_the_loop() -> None:
 
 
 @pytest.mark.slow
-def test_random_patterns_and_streams() -> None:
+def test_engines_agree_on_random_patterns_and_streams() -> None:
     """A share of what `make properties` runs at length."""
     compared = sum(differences(seed) for seed in range(1500))
     assert compared > 700
 
 
-def test_matches_are_positions_until_somebody_asks() -> None:
+def test_matches_are_positions_until_events_are_asked_for() -> None:
     engine = ColumnarEngine([compile_pattern("[A as x] ; [B where k == x.k] -> Pair(k = x.k)")])
     types = np.array([0, 1, 0, 1], np.int32)
     attributes = {"k": np.array([1, 2, 2, 2])}
@@ -102,7 +102,7 @@ def test_matches_are_positions_until_somebody_asks() -> None:
 
 
 @pytest.mark.slow
-def test_what_nobody_refers_to_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreferenced_events_are_released(monkeypatch: pytest.MonkeyPatch) -> None:
     """A long stream leaves no more behind than what is alive, and finds what the stepwise engine finds."""
     monkeypatch.setattr(store, "LEAST", 64)
     random = Random(3)
@@ -125,7 +125,7 @@ def test_what_nobody_refers_to_is_let_go(monkeypatch: pytest.MonkeyPatch) -> Non
     assert engine.loop.store.held < 2000
 
 
-def test_columns_of_every_kind() -> None:
+def test_columns_hold_every_kind() -> None:
     text = "[A as x] ; [B where v == x.v] -> Same(v = x.v)"
     values = [1, 1.0, True, "1", None, 2**62, 0.5, "", float("inf"), -(2**63)]
     events = [Event("A", i, i, "s", i, {"v": value}) for i, value in enumerate(values)]
@@ -135,7 +135,7 @@ def test_columns_of_every_kind() -> None:
     assert len(found) == len(values)
 
 
-def test_columns_out_of_arrays() -> None:
+def test_arrays_become_columns() -> None:
     column = Column.of(np.array([0.5, np.nan, 2.0]))
     assert column.values() == [0.5, None, 2.0]
     assert Column.of(np.array([True, False])).values() == [True, False]
@@ -169,7 +169,7 @@ def test_columns_out_of_arrays() -> None:
         "abs(v - x.v) <= 1 and round(0.5 * v) == 2",
     ],
 )
-def test_guards_mean_the_same(guard: str) -> None:
+def test_conditions_agree_with_the_stepwise_engine(guard: str) -> None:
     random = Random(guard)
     values = [0, 1, 2, 3, -1, 0.5, 2.0, 2**53, 2**53 + 1, 2**62, INSTANT_MAX, INSTANT_MIN, 1e300, None, True, "b"]
     names = ["a", "A", "b", "", None, 3]
@@ -191,7 +191,7 @@ def test_guards_mean_the_same(guard: str) -> None:
     assert told(engine.feed(events)) == told(expected)
 
 
-def test_an_error_in_what_python_does_for_the_loop_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_of_a_python_call_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = ColumnarEngine([compile_pattern("[A where upper(name) == 'X']")])
     monkeypatch.setattr("distced.detectors.columnar.python_calls.FUNCTION_NAMES", ())
     with pytest.raises(IndexError):
@@ -199,7 +199,7 @@ def test_an_error_in_what_python_does_for_the_loop_is_raised(monkeypatch: pytest
 
 
 @pytest.mark.slow
-def test_with_bounds_checked(tmp_path: Path) -> None:
+def test_loop_stays_within_array_bounds(tmp_path: Path) -> None:
     """The loop compiled with numba's checks, in a process of its own: nothing is read or written beyond an array."""
     environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
     script = (
@@ -211,7 +211,7 @@ def test_with_bounds_checked(tmp_path: Path) -> None:
     assert int(done.stdout) > 100
 
 
-def test_nothing_is_paid_where_it_is_not_used() -> None:
+def test_stepwise_engine_does_not_import_numba() -> None:
     script = (
         "import sys, distced.detectors.batch_run.runner, distced.detectors.runtime.engines\n"
         "print('numba' in sys.modules or 'numpy' in sys.modules)"
@@ -220,7 +220,7 @@ def test_nothing_is_paid_where_it_is_not_used() -> None:
     assert done.stdout.strip() == "False", done.stderr
 
 
-def test_the_example_in_the_docs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_example_of_the_docs_runs(capsys: pytest.CaptureFixture[str]) -> None:
     (code,) = re.findall(
         r"```python\n(.*?)```", (ROOT / "docs/explanation/engines.md").read_text(encoding="utf-8"), re.DOTALL
     )
@@ -246,22 +246,22 @@ def _row(types: str) -> list[Event]:
 
 
 @pytest.mark.parametrize("text", ["[X] [any - A]* [any - B]", "[X] [any - A]{0,1} [any - B]", "[X] ([any - A]* [B])"])
-def test_what_one_domain_rules_out_another_one_may_look_at(text: str) -> None:
+def test_event_outside_one_domain_reaches_another(text: str) -> None:
     assert _alike([text], [_row("XCABCA")])
 
 
-def test_shared_states_with_types_that_only_some_patterns_take() -> None:
+def test_shared_states_read_types_of_some_patterns_only() -> None:
     assert _alike(["[X] [A <= {A, B}]", "[X] [B <= {A, B}]"], [_row("XAXBXA")]) == 3
     texts = [f"[X] [{name} <= {{A, B, C}}]" for name in "ABC"]
     assert _alike([*texts, "[X] [A <= {A, B, C}] [B]"], [_row("XAXBXCXAB")]) >= 4
 
 
-def test_many_types_seen_for_the_first_time_in_one_batch() -> None:
+def test_batch_may_bring_many_new_types() -> None:
     events = [Event(f"T{number}", number, number, "s", number, {}) for number in range(80)]
     assert _alike(["[any]"], [events]) == 80
 
 
-def test_an_event_that_comes_twice_and_late() -> None:
+def test_repeated_late_event_is_handled() -> None:
     first, second, last = _row("AAB")
     assert _alike(["[A] ; [B]"], [[first, second], [first], [last]]) == 2
 
@@ -272,7 +272,7 @@ def test_the_least_integer_is_equal_to_its_float() -> None:
     assert _alike(["[A where k == -9223372036854775808.0]"], [events]) == 1
 
 
-def test_nothing_to_consume_before_anything_has_happened() -> None:
+def test_empty_engine_consumes_nothing() -> None:
     assert _alike(["[A] & [B]", "[A] ; [B]"], [[], _row("AB"), []]) == 2
 
 
@@ -287,7 +287,7 @@ def test_marks_of_throttled_types_stay_inside_across_a_hand_over() -> None:
     assert {each.type: each.events[0].attributes for each in found} == {"X": {"k": 1}, "Y": {"k": 1}}
 
 
-def test_after_a_peak_of_instances_it_is_not_looked_through_with_every_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_peak_of_instances_does_not_slow_later_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "LEAST", 64)
     engine = ColumnarEngine([compile_pattern("[A] ; [B] within 10ns")])
     assert engine.loop is not None
@@ -320,7 +320,7 @@ def test_events_may_be_asked_for_twice() -> None:
     assert matches.events() == matches.events()
 
 
-def test_batches_that_no_events_can_be_are_refused_and_change_nothing() -> None:
+def test_invalid_batches_are_refused_and_change_nothing() -> None:
     def batch(types: Sequence[int], hi: Sequence[int], lo: Sequence[int] | None = None) -> Batch:
         begins = None if lo is None else np.array(lo)
         return Batch.of_arrays(np.array(types), ["A", "B"], np.array(hi), {}, lo=begins)
@@ -341,7 +341,7 @@ def test_batches_that_no_events_can_be_are_refused_and_change_nothing() -> None:
     assert len(engine.feed_batch(batch([1], [6]))) == 1
 
 
-def test_what_overdue_time_events_complete_comes_late() -> None:
+def test_overdue_time_events_complete_matches_late() -> None:
     """Late events set off a time event that is due already: what a side finds by it is late for whoever reads it."""
     text = "([C as y], [T, B]) @ T = 4ns & ([C where v != 1], ~[U <= U]) @ U = at 1970-01-01T00:00:00.000000003Z"
     pattern = compile_pattern(text)
@@ -388,7 +388,7 @@ def test_inner_keys_are_run_by_the_loop(text: str, consumption: Literal["ordered
 
 
 @pytest.mark.slow
-def test_values_of_inner_keys_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_of_inner_keys_are_released(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "LEAST", 64)
     pattern = compile_pattern("[X] ; ([A] ; [B] by k) within 60ns")
     engine, other = ColumnarEngine([pattern]), StepwiseEngine([pattern])
@@ -407,7 +407,7 @@ def test_values_of_inner_keys_are_let_go(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(engine.loop.state.spent) < 4000
 
 
-def test_events_of_which_nothing_begins_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_without_matches_are_released(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "LEAST", 64)
     engine = ColumnarEngine([compile_pattern("[Z] ; [A]")])
     assert engine.loop is not None
@@ -421,7 +421,7 @@ def test_events_of_which_nothing_begins_are_let_go(monkeypatch: pytest.MonkeyPat
     "values",
     [[1, 2], [1.5, -0.0], ["a", "b", "a"], [True, False], [1, None], [None, 2.5], [None, "x"], [None, True], [None]],
 )
-def test_columns_of_values(values: list[int | float | str | None]) -> None:
+def test_values_become_columns(values: list[int | float | str | None]) -> None:
     """Those of one kind are made at once, and are what they were, kinds included."""
     column = Column.of(values)
     assert list(map(repr, column.values())) == list(map(repr, values))

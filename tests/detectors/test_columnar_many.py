@@ -105,7 +105,7 @@ def test_shared_instances_are_handed_over_to_each_pattern_they_are_of() -> None:
     assert [each.source for each in again.feed(last)] == [patterns[2].automaton.canonical_id]
 
 
-def test_what_was_removed_is_swept_out() -> None:
+def test_removed_patterns_are_swept_out() -> None:
     pattern = compile_pattern("[A] ; [B]")
     loop = Loop([pattern.automaton])
     loop.feed(Batch.of_events([Event("A", at, at, "s", at, {}) for at in range(100)]))
@@ -129,7 +129,7 @@ def test_what_was_removed_is_swept_out() -> None:
         ("([A], [T]) @ T = 1s", False),
     ],
 )
-def test_which_patterns_may_share_states(text: str, shares: bool) -> None:
+def test_only_chains_of_steps_share_states(text: str, shares: bool) -> None:
     assert (chain_of(compile_pattern(text).automaton) is not None) == shares
 
 
@@ -163,7 +163,7 @@ def test_instances_are_found_by_a_value_of_an_event_before(text: str) -> None:
     assert len(found) > 20
 
 
-def test_an_event_comes_by_the_instances_it_may_concern_only() -> None:
+def test_event_visits_only_instances_it_may_concern() -> None:
     pattern = compile_pattern("[A as x] ; [B where k == x.k]")
     loop = Loop([pattern.automaton])
     starts = [Event("A", at, at, "s", at, {"k": at}) for at in range(1000)]

@@ -33,14 +33,14 @@ def test_patterns_that_come_and_go_find_what_each_finds_by_itself(seed: int) -> 
 
 
 @pytest.mark.properties
-def test_so_do_many() -> None:
+def test_many_patterns_come_and_go_with_the_same_results() -> None:
     for seed in range(5_000):
         come_and_go(seed, spoil=seed % 2 == 0)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seeds", [20, pytest.param(2_000, marks=pytest.mark.properties)])
-def test_with_bounds_checked_and_what_is_free_spoiled(seeds: int, tmp_path: Path) -> None:
+def test_patterns_come_and_go_with_bounds_checked_and_freed_words_spoiled(seeds: int, tmp_path: Path) -> None:
     """In a process of its own: whatever is read of what was freed leads beyond an array."""
     environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
     script = "import sys; from tests.support.pattern_churn import come_and_go; "
@@ -51,7 +51,7 @@ def test_with_bounds_checked_and_what_is_free_spoiled(seeds: int, tmp_path: Path
     assert int(done.stdout) > 50 * seeds
 
 
-def test_it_stays_as_large_as_the_most_patterns_there_were(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_stays_as_large_as_its_peak(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "LEAST_LEFT", 20)
     random = Random(7)
     loop = Loop(())
@@ -94,7 +94,7 @@ def test_it_stays_as_large_as_the_most_patterns_there_were(monkeypatch: pytest.M
     assert not assembler.sharing.made
 
 
-def test_removing_brings_about_a_collection_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_removals_trigger_compactions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "LEAST_LEFT", 5)
     loop = Loop(compile_pattern(f"[A] ; [B where v == {number}]").automaton for number in range(10))
     loop.feed(Batch.of_events([Event("A", 1, 1, "s", 1, {})]))
@@ -122,7 +122,7 @@ def test_matches_are_those_of_a_pattern_that_was_removed(fed: bool, monkeypatch:
     assert [(each.type, each.attributes) for each in matches.events()] == [("Old", {"v": 3})]
 
 
-def test_what_was_told_is_not_told_again_by_a_pattern_that_was_removed() -> None:
+def test_removed_pattern_reports_nothing_again() -> None:
     loop = Loop([compile_pattern("[A] ~[B]*").automaton])
     assert len(loop.events_of(loop.feed(Batch.of_events([Event("A", 1, 1, "s", 1, {})])))) == 1
     again = loop.feed(Batch.of_events([Event("B", 2, 2, "s", 2, {})]))
@@ -146,7 +146,7 @@ def test_an_instance_goes_on_when_the_pattern_that_began_it_is_gone(monkeypatch:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_stretches_are_given_to_one_at_a_time(seed: int) -> None:
+def test_free_list_gives_each_range_once(seed: int) -> None:
     random = Random(seed)
     room = FreeList(3)
     taken: dict[int, int] = {}
@@ -172,7 +172,7 @@ def test_stretches_are_given_to_one_at_a_time(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_starts_are_found_where_they_stand(seed: int) -> None:
+def test_start_entries_are_found_at_their_places(seed: int) -> None:
     random = Random(seed)
     starts = StartTable()
     expected: dict[tuple[int, int, int], set[tuple[int, int]]] = {}

@@ -58,7 +58,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_pattern_file_for_people(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_shows_facts_of_a_pattern_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "office.pattern", "--types", "types.toml"]) == 0
     shown = capsys.readouterr()
     lines = shown.out.splitlines()
@@ -73,7 +73,7 @@ def test_a_pattern_file_for_people(folder: Path, capsys: pytest.CaptureFixture[s
     assert shown.err == ""
 
 
-def test_a_pattern_file_for_programs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_prints_facts_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "office.pattern", "--types", "types.toml", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["ok"], told["types"], told["notes"]) == (True, "declared", [])
@@ -88,7 +88,7 @@ def test_a_pattern_file_for_programs(folder: Path, capsys: pytest.CaptureFixture
     assert cold["canonical_id"].startswith("c")
 
 
-def test_without_types_they_are_taken_as_known(capsys: pytest.CaptureFixture[str]) -> None:
+def test_types_are_taken_as_known_without_a_registry(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "[A as a] -> X(x = a.x, one = 1)"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("X(x: any kind, one: number)")
@@ -102,21 +102,21 @@ def test_a_pattern_that_reads_everything_by_epochs(capsys: pytest.CaptureFixture
     assert "consumes  by epochs" in shown
 
 
-def test_the_types_of_a_mapping(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_uses_types_of_a_mapping(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "[Temp as t] -> X(t = t.temp)", "--mapping", "office.toml"]) == 0
     assert capsys.readouterr().out.startswith("X(t: number)")
     assert main(["check", "[Temp where tmp < 15]", "--mapping", "office.toml"]) == 2
     assert "unknown attribute: tmp" in capsys.readouterr().err
 
 
-def test_types_and_a_mapping_together(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_joins_types_and_mapping(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "[Temp] [Pers]", "--types", "types.toml", "--mapping", "office.toml"]) == 0
     (folder / "other.toml").write_text("[types.Temp]\nroom = 'number'\n", encoding="utf-8")
     assert main(["check", "[Temp]", "--types", "other.toml", "--mapping", "office.toml"]) == 2
     assert "registered already, and differs" in capsys.readouterr().err
 
 
-def test_a_file_on_standard_input(
+def test_check_reads_standard_input(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(OFFICE))
@@ -142,7 +142,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("text", "place", "message"), MISTAKES, ids=[message for *_, message in MISTAKES])
-def test_a_mistake_in_a_file_is_told_with_file_and_place(
+def test_error_in_a_file_names_file_and_place(
     text: str, place: tuple[int, int] | None, message: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "wrong.pattern").write_text(text, encoding="utf-8")
@@ -156,7 +156,7 @@ def test_a_mistake_in_a_file_is_told_with_file_and_place(
         compile_source(read_source("wrong.pattern"), TypeRegistry(load_types("types.toml")))
 
 
-def test_slips_are_noted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_suspicious_patterns_are_noted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "slips.pattern").write_text(
         "type Seen = Pers every 1min\nOther = [Temp]\n[Pers] ;\n  [Temp]\n[Pers]\nwithin 5s", encoding="utf-8"
     )
@@ -182,7 +182,7 @@ def test_slips_are_noted(folder: Path, capsys: pytest.CaptureFixture[str]) -> No
         ("a\0b", "no definition of this name: a"),
     ],
 )
-def test_what_is_neither_a_file_nor_a_pattern(
+def test_argument_that_is_neither_file_nor_pattern_is_refused(
     given: str, message: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["check", given]) == 2
@@ -191,7 +191,7 @@ def test_what_is_neither_a_file_nor_a_pattern(
     assert "Traceback" not in shown
 
 
-def test_a_file_that_is_no_text(folder: Path) -> None:
+def test_binary_file_is_refused(folder: Path) -> None:
     (folder / "binary.pattern").write_bytes(b"\xff\xfe[A]")
     with pytest.raises(PatternError, match="cannot read the pattern file"):
         read_source("binary.pattern")

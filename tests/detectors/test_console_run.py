@@ -55,7 +55,7 @@ def test_a_composite_event_is_a_line_of_json(folder: Path, capsys: pytest.Captur
     }
 
 
-def test_the_summary_tells_what_became_of_every_row(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_summary_counts_every_row(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "[A] ; [B] -> Pair()", "--input", "events.jsonl"]) == 0
     told = capsys.readouterr().err
     assert "7 rows, 2 rejected" in told
@@ -69,7 +69,7 @@ def test_the_summary_tells_what_became_of_every_row(folder: Path, capsys: pytest
     assert "\x1b" not in told
 
 
-def test_the_summary_for_programs_is_the_last_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_summary_is_the_last_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "([C], [T]) @ T = 1min", "--input", "events.jsonl", "--json"]) == 0
     shown = capsys.readouterr()
     assert shown.err == ""
@@ -82,14 +82,14 @@ def test_the_summary_for_programs_is_the_last_line(folder: Path, capsys: pytest.
     assert "--finish" in last["notes"][0]
 
 
-def test_time_can_go_on(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_option_finish_fires_pending_time_events(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "([C], [T]) @ T = 1min", "--input", "events.jsonl", "--finish"]) == 0
     shown = capsys.readouterr()
     assert lines(shown.out)[0]["hi"] == 105 * SECOND
     assert "note:" not in shown.err
 
 
-def test_constituents_themselves(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_option_events_writes_constituents(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "[A] ; [B]", "--input", "events.jsonl", "--events"]) == 0
     (line,) = lines(capsys.readouterr().out)
     assert [each["id"] for each in line["events"]] == [["s", 0], ["s", 2]]
@@ -97,7 +97,7 @@ def test_constituents_themselves(folder: Path, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize("name", ["found.jsonl", "found.jsonl.gz", "found.txt"])
-def test_a_file_of_json_lines(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_option_out_writes_json_lines(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import gzip
 
     assert main(["run", "[B] -> X()", "--input", "events.jsonl", "--out", name]) == 0
@@ -108,7 +108,7 @@ def test_a_file_of_json_lines(name: str, folder: Path, capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize("name", ["found.csv", "found.csv.gz", "found.parquet", "found.jsonl"])
-def test_what_is_found_can_be_read_again(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_native_output_is_read_again(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if name.endswith(".parquet"):
         pytest.importorskip("pyarrow", reason="needs the extra distced[tables]")
     pattern = "[A as a] ; [B as b] -> Pair(room = a.room, x = b.x)"
@@ -157,7 +157,9 @@ def test_a_recording_that_does_not_fit_is_noted(folder: Path, capsys: pytest.Cap
         (["missing.pattern"], "no such pattern file"),
     ],
 )
-def test_mistakes(arguments: list[str], message: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes_are_refused(
+    arguments: list[str], message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["run", *arguments, "--input", "events.jsonl"]) == 2
     assert message in capsys.readouterr().err
     assert main(["run", *arguments, "--input", "events.jsonl", "--json"]) == 2
@@ -165,7 +167,7 @@ def test_mistakes(arguments: list[str], message: str, folder: Path, capsys: pyte
     assert message.startswith(told["problem"])
 
 
-def test_a_recording_that_is_not_there_leaves_no_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_recording_leaves_no_output_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "[A]", "--input", "missing.jsonl", "--out", "found.jsonl"]) == 2
     assert "cannot read the recording" in capsys.readouterr().err
     assert not list(folder.glob("found*"))
@@ -177,7 +179,7 @@ def test_a_log_file_needs_a_mapping(folder: Path, capsys: pytest.CaptureFixture[
     assert "a text file without a mapping" in capsys.readouterr().err
 
 
-def test_nobody_reads_on(folder: Path) -> None:
+def test_closed_pipe_ends_the_run(folder: Path) -> None:
     """`distced run ... | head -1` ends without a word about broken pipes."""
     many = [Event("A", at, at, "s", at, {}) for at in range(60_000)]
     write_events(many, folder / "many.jsonl")

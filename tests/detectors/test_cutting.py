@@ -60,7 +60,7 @@ def all_of(text: str) -> dict[str, Candidate]:
         ),
     ],
 )
-def test_what_may_be_cut_out(text: str, part: str, stand: str) -> None:
+def test_permitted_sub_patterns_are_cut_out(text: str, part: str, stand: str) -> None:
     candidate = all_of(text)[part]
     assert candidate.allowed, candidate.failures
     assert candidate.stand == stand
@@ -90,7 +90,7 @@ def test_what_may_be_cut_out(text: str, part: str, stand: str) -> None:
         ("(([A] | [B]+) [C]) ; [D]", "[B]{1,}", "c"),
     ],
 )
-def test_what_may_not_be_cut_out(text: str, part: str, conditions: str) -> None:
+def test_refused_sub_patterns_name_their_conditions(text: str, part: str, conditions: str) -> None:
     texts = {each.replace("{1,}", "+").replace("{0,}", "*"): candidate for each, candidate in all_of(text).items()}
     candidate = texts[part.replace("{1,}", "+")]
     assert " ".join(dict.fromkeys(each.condition for each in candidate.failures)) == conditions
@@ -111,16 +111,16 @@ def test_what_may_not_be_cut_out(text: str, part: str, conditions: str) -> None:
         ("([A as x] & [B as y]) ; [C where v == y.v]", "[A]", set()),
     ],
 )
-def test_what_is_handed_on(text: str, part: str, exports: set[str]) -> None:
+def test_candidates_hand_on_names_read_outside(text: str, part: str, exports: set[str]) -> None:
     assert all_of(text)[part].exports == exports
 
 
-def test_keys_and_windows_around_are_known() -> None:
+def test_candidates_know_keys_and_windows_around_them() -> None:
     candidate = all_of("(([A] ; [B] ; [C] within 5s) ; [D]) within 1h by (room, floor)")["[A] ; [B]"]
     assert (candidate.key, candidate.window) == (("floor", "room"), 5_000_000_000)
 
 
-def test_a_fast_answer_is_the_same_answer() -> None:
+def test_fast_check_agrees_with_the_list_of_failures() -> None:
     asked = 0
     for seed in range(400):
         random = Random(seed)
@@ -167,7 +167,7 @@ def test_joints_are_flat_however_they_are_nested() -> None:
 # Graphs.
 
 
-def test_uncut_a_pattern_is_one_detector() -> None:
+def test_uncut_pattern_is_one_detector() -> None:
     pattern = compile_pattern("[A] ; [B] by k -> Out()")
     graph = cut([pattern], none)
     assert graph.roots == list(graph.plans) == [pattern.automaton.canonical_id]
@@ -207,7 +207,7 @@ def test_a_pattern_consumed_by_epochs_is_not_cut() -> None:
     assert len(graph.plans) == 1
 
 
-def test_thinnings_go_where_they_are_needed() -> None:
+def test_throttlings_go_to_detectors_that_need_them() -> None:
     (pattern,) = compile_file("type Seen = Pers every 1min by person\n[Seen] ; [A] ; [B] ; ([A] ; [C] & [Seen])\n")
     graph = cut([pattern], full)
     needed = {plan.compiled.text: len(plan.compiled.throttlings) for plan in graph.plans.values()}

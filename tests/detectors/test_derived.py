@@ -41,7 +41,7 @@ def test_filters_are_written_out() -> None:
     assert throttlings == ()
 
 
-def test_thinnings_are_marks_in_order() -> None:
+def test_throttlings_are_marks_in_order() -> None:
     known = registry(
         "type Seen = Pers every 1min by (room, person)",
         "type SeenHere = Seen where room == 'a'",
@@ -57,7 +57,7 @@ def test_thinnings_are_marks_in_order() -> None:
     assert format_pattern(plain) == f"[Pers where `{seldom.mark}`] [Pers where `{seen.mark}`]"
 
 
-def test_equal_thinnings_are_one() -> None:
+def test_equal_throttlings_are_one() -> None:
     known = registry("type One = Pers every 1min by (room, person)", "type Other = Pers every 60s by (person, room)")
     _, throttlings = without_derived(parse_pattern("[One] [Other]"), known)
     assert len(throttlings) == 1
@@ -65,7 +65,7 @@ def test_equal_thinnings_are_one() -> None:
     assert one.automaton.canonical_id == other.automaton.canonical_id
 
 
-def test_the_thinner_passes_one_of_each_interval_and_key() -> None:
+def test_throttler_passes_one_event_of_each_interval_and_key() -> None:
     throttler = Throttler(Throttling("m", "Pers", parse_expression("room != 'x'"), MINUTE, ("person",)))
     passes = [
         throttler.passes(each)
@@ -83,7 +83,7 @@ def test_the_thinner_passes_one_of_each_interval_and_key() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 300), st.sampled_from(["p", "q", None])), max_size=30))
-def test_one_of_each_minute_and_person(drawn: list[tuple[int, str | None]]) -> None:
+def test_throttled_type_passes_one_event_per_minute_and_person(drawn: list[tuple[int, str | None]]) -> None:
     events = sorted(
         (Event("Pers", at * SECOND, at * SECOND, "e", seq, {"person": who}) for seq, (at, who) in enumerate(drawn)),
         key=lambda event: event.key,
@@ -97,7 +97,7 @@ def test_one_of_each_minute_and_person(drawn: list[tuple[int, str | None]]) -> N
     assert passed == list(first.values())
 
 
-def test_the_thinner_forgets_what_is_over() -> None:
+def test_throttler_forgets_past_intervals() -> None:
     throttler = Throttler(Throttling("m", "Pers", TRUE, MINUTE, ("person",)))
     for seq in range(20_000):
         assert throttler.passes(pers(seq, seq, person=f"p{seq}"))
@@ -119,7 +119,7 @@ def test_marks_do_not_show() -> None:
     assert composite.attributes == {"person": "p"}
 
 
-def test_derived_types_of_a_file() -> None:
+def test_file_derives_types() -> None:
     patterns = compile_file(
         "type Seen = Pers where person == 'p' every 1min\n[Seen] -> Out()\n[Seen] ; [Out] -> Two()\n"
     )
@@ -139,7 +139,7 @@ def test_derived_types_of_a_file() -> None:
         ("type One = Pers every 1s\ntype One = Pers every 2s", "One"),
     ],
 )
-def test_derived_types_that_are_refused(text: str, told: str) -> None:
+def test_invalid_derived_types_are_refused(text: str, told: str) -> None:
     with pytest.raises(DistcedError) as caught:
         compile_file(f"{text}\n[Pers] -> Out()\n", TypeRegistry([PERS]))
     assert told in str(caught.value)

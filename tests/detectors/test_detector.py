@@ -84,7 +84,7 @@ def _arrivals(random: Random, again: float = 0.3) -> tuple[list[Event], list[str
     return events, names, interleaved(random, *streams, again=again)
 
 
-def test_what_is_found_under_the_guarantee_does_not_depend_on_delays() -> None:
+def test_guaranteed_detection_does_not_depend_on_delays() -> None:
     compared = 0
     for seed, random, pattern in _patterns(SEEDS):
         events, names, arriving = _arrivals(random)
@@ -230,7 +230,7 @@ def _used(policy: str = "guaranteed") -> Detector:
     return detector
 
 
-def test_a_source_nobody_announced_may_be_in_a_snapshot() -> None:
+def test_snapshot_may_hold_an_unannounced_source() -> None:
     detector = Detector(compile_pattern("[A]"), Guaranteed())
     detector.receive("s", [Event("A", INSTANT_MIN + 1, 5, "s", 0, {})], None, 0)
     fresh = Detector(compile_pattern("[A]"), Guaranteed())
@@ -261,6 +261,6 @@ def test_damaged_snapshots_are_refused(policy: str) -> None:
         (Detector(compile_pattern("[B]"), Guaranteed()).snapshot(), "another detector"),
     ],
 )
-def test_what_does_not_fit_is_refused(content: bytes, problem: str) -> None:
+def test_snapshot_of_another_detector_is_refused(content: bytes, problem: str) -> None:
     with pytest.raises(SnapshotError, match=problem):
         _used().resume(content)

@@ -65,7 +65,7 @@ def picture(text: str, form: DiagramForm) -> str:
 # The view.
 
 
-def test_the_states_of_scenario_1() -> None:
+def test_view_shows_the_states_of_scenario_1() -> None:
     view = viewed(
         "([Seen] | [Door], [Temp where (temp < 15) as t <= {Temp where temp < 15, T}]) @ T = 5min by room "
         "-> ColdRoom(room = t.room, temp = t.temp)"
@@ -96,7 +96,7 @@ def test_the_states_of_scenario_1() -> None:
         ("([A], [T <= any]) @ T = 5s", 1, "{any, T}", "any other event"),
     ],
 )
-def test_domains_and_what_fails(text: str, state: int, domain: str, fails: str) -> None:
+def test_view_shows_domains_and_failing_events(text: str, state: int, domain: str, fails: str) -> None:
     shown = viewed(text).states[state]
     assert (shown.domain, shown.fails or "") == (domain, fails)
 
@@ -111,7 +111,7 @@ def test_view_tells_forks_loops_hidden_moves_and_strength() -> None:
     assert again.to == strong.to
 
 
-def test_windows_keys_and_registers_inside() -> None:
+def test_view_shows_inner_windows_keys_and_registers() -> None:
     view = viewed("init n = 0 : [A set n = n + 1] ([B] [C] within 3s by room)")
     assert view.registers == ("n = 0",)
     first, second = view.states[0].moves[0], view.states[1].moves[0]
@@ -176,7 +176,7 @@ def test_tree_of_a_pattern_has_a_line_for_each_node() -> None:
         ("[A] by (k, m)", "by k, m: for each value on its own"),
     ],
 )
-def test_what_nodes_are_called(text: str, words: str) -> None:
+def test_nodes_of_the_tree_have_words(text: str, words: str) -> None:
     assert outline(parse_pattern(text)).text == words
 
 
@@ -236,12 +236,12 @@ def test_edges_that_lead_on_have_no_cycle(text: str) -> None:
 
 @needs_dot
 @pytest.mark.parametrize("text", PATTERNS)
-def test_nothing_lies_on_anything_else(text: str) -> None:
+def test_nodes_do_not_overlap(text: str) -> None:
     assert overlapping(picture(text, "dot")) == []
 
 
 @pytest.mark.parametrize("form", [pytest.param("svg", marks=needs_dot), "dot", "mermaid"])
-def test_pictures_of_random_patterns(form: DiagramForm) -> None:
+def test_random_patterns_are_drawn(form: DiagramForm) -> None:
     made = 0
     for seed in range(40 if form == "svg" else 300):
         random = Random(seed)
@@ -304,7 +304,7 @@ def test_picture_without_graphviz_says_what_to_install(
 
 @pytest.mark.parametrize("path", FILES, ids=[path.name for path in FILES])
 @pytest.mark.parametrize("form", ["text", pytest.param("svg", marks=needs_dot), "dot", "mermaid", "json"])
-def test_the_pattern_files_that_come_with_it(
+def test_shipped_pattern_files_are_drawn(
     path: Path, form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["explain", str(path), "--format", form]) == 0
@@ -327,12 +327,12 @@ def test_json_is_the_same_by_option_and_by_format(capsys: pytest.CaptureFixture[
     assert told["tree"]["parts"][1]["kind"] == "alternation"
 
 
-def test_a_file_that_cannot_be_written(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unwritable_file_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "[A]", "--out", "/no/such/folder/x.dot", "--format", "dot"]) == 2
     assert "cannot write the file" in capsys.readouterr().err
 
 
-def test_types_are_checked_here_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_checks_types(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "types.toml").write_text("[types.A]\n", encoding="utf-8")
     assert main(["explain", "[B]", "--types", str(tmp_path / "types.toml")]) == 2
     assert "unknown event type: B" in capsys.readouterr().err

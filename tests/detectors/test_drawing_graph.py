@@ -94,7 +94,7 @@ def flows(view: GraphView) -> list[tuple[str, str, str, str]]:
 # The view.
 
 
-def test_shared_prefixes() -> None:
+def test_shared_prefixes_are_one_detector() -> None:
     view = viewed(THREE)
     assert view.summary() == "3 patterns, 4 detectors, 1 shared"
     assert [(each.body, each.serves if each.shared else 0, each.root) for each in view.detectors] == [
@@ -115,7 +115,7 @@ def test_shared_prefixes() -> None:
     assert ("published", "[A] ; [B] ; [C]", "X", "composite events") in flows(view)
 
 
-def test_what_records_hand_on() -> None:
+def test_flows_name_the_values_handed_on() -> None:
     handed_on = [flow[3] for flow in flows(viewed(SIX)) if flow[0] == "records"]
     assert handed_on == [
         "composite events; with records: x0, x1",
@@ -125,7 +125,7 @@ def test_what_records_hand_on() -> None:
     ]
 
 
-def test_composite_events_read_by_their_name(tmp_path: Path) -> None:
+def test_composite_events_are_read_by_name(tmp_path: Path) -> None:
     path = tmp_path / "readers.pattern"
     path.write_text(READERS, encoding="utf-8")
     patterns = compile_source(read_source(path))
@@ -145,7 +145,7 @@ def test_composite_events_read_by_their_name(tmp_path: Path) -> None:
     assert cold.publishes == "Cold(room = x0.room)"
 
 
-def test_nothing_is_cut() -> None:
+def test_uncut_patterns_are_one_detector_each() -> None:
     view = viewed(THREE, "none")
     assert view.summary() == "3 patterns, 3 detectors"
     assert {flow.kind for flow in view.flows} == {"events", "published"}
@@ -158,7 +158,7 @@ def test_equal_patterns_are_one_detector() -> None:
     assert [each.text for each in view.publications] == ["X", "Y"]
 
 
-def test_by_epochs_nothing_is_cut() -> None:
+def test_patterns_by_epochs_are_not_cut() -> None:
     view = viewed(THREE, "full", "epoch")
     assert len(view.detectors) == 3
     assert {each.remarks() for each in view.detectors} == {("by epochs: not cut",)}
@@ -253,11 +253,11 @@ def test_sharing_is_highlighted() -> None:
 @needs_dot
 @pytest.mark.parametrize("name", PATTERNS)
 @pytest.mark.parametrize("how", ["none", "full"])
-def test_nothing_lies_on_anything_else(name: str, how: str) -> None:
+def test_nodes_do_not_overlap(name: str, how: str) -> None:
     assert overlapping(picture(viewed(PATTERNS[name], how), "dot")) == []
 
 
-def test_diagrams_of_random_patterns() -> None:
+def test_graphs_of_random_patterns_are_drawn() -> None:
     made = 0
     for seed in range(80):
         random = Random(seed)
@@ -277,7 +277,7 @@ def test_diagrams_of_random_patterns() -> None:
     assert made > 100
 
 
-def test_the_tree_in_a_terminal() -> None:
+def test_text_shows_the_tree_of_detectors() -> None:
     lines = plain(graph_as_text(viewed(THREE), 100)).splitlines()
     ids = [each.short for each in viewed(THREE).detectors]
     assert lines == [
@@ -316,7 +316,7 @@ def test_long_patterns_are_wrapped_in_their_column() -> None:
         ("x" * 25, 10, ["x" * 10, "x" * 10, "x" * 5]),
     ],
 )
-def test_folding(text: str, columns: int, lines: Sequence[str]) -> None:
+def test_text_is_folded_between_parts(text: str, columns: int, lines: Sequence[str]) -> None:
     assert fold(text, columns) == list(lines)
 
 
@@ -338,7 +338,7 @@ def test_folding_loses_nothing(columns: int) -> None:
 
 @needs_dot
 @pytest.mark.parametrize("path", FILES, ids=[path.name for path in FILES])
-def test_the_pattern_files_that_come_with_it(
+def test_graphs_of_shipped_pattern_files_are_drawn(
     path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     patterns = compile_source(read_source(path))
@@ -354,7 +354,7 @@ def test_the_pattern_files_that_come_with_it(
         assert "`throttled" not in shown.out
 
 
-def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_every_detector_and_flow(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "readers.pattern"
     path.write_text(READERS, encoding="utf-8")
     assert main(["explain", str(path), "--decomposition", "full", "--json"]) == 0
@@ -419,7 +419,9 @@ def test_dot_has_every_node_and_every_edge() -> None:
         (["--decomposition", "full", "--cuts"], "ask for different things"),
     ],
 )
-def test_errors(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_refuses_invalid_options(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["explain", "[A] ; [B]", *arguments]) == 2
     shown = capsys.readouterr()
     assert shown.out == ""

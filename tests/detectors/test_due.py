@@ -47,7 +47,7 @@ KATHMANDU = "Asia/Kathmandu"
         (TimeOfDay(0), INSTANT_MAX - 5, None),
     ],
 )
-def test_when_it_is_due(when: Relative | Instant | TimeOfDay, end: int, due: int | None) -> None:
+def test_time_events_are_due_by_their_rule(when: Relative | Instant | TimeOfDay, end: int, due: int | None) -> None:
     assert due_instant(when, end) == due
 
 
@@ -68,7 +68,7 @@ def test_when_it_is_due(when: Relative | Instant | TimeOfDay, end: int, due: int
         ("00:00", "Pacific/Niue", "2026-11-21T00:00:00Z", "2026-11-21T11:00:00Z"),
     ],
 )
-def test_times_of_day_in_zones(time: str, zone: str, end: str, due: str) -> None:
+def test_times_of_day_follow_their_zone(time: str, zone: str, end: str, due: str) -> None:
     hour, minute = map(int, time.split(":"))
     found = due_instant(TimeOfDay(hour * HOUR + minute * MINUTE, zone), parse_instant(end))
     assert found is not None
@@ -80,7 +80,7 @@ def test_times_of_day_in_zones(time: str, zone: str, end: str, due: str) -> None
     st.sampled_from([LONDON, KATHMANDU, "America/New_York", "Australia/Lord_Howe", "UTC"]),
     st.integers(0, 3 * 365 * 24 * 60),
 )
-def test_a_clock_on_the_wall_shows_the_time(minute: int, zone: str, start: int) -> None:
+def test_due_instant_shows_the_wall_clock_time(minute: int, zone: str, start: int) -> None:
     """The first minute at or after the start at which the clock shows the time, looked for minute by minute."""
     wall = ZoneInfo(zone)
     begin = datetime(2025, 1, 1, tzinfo=UTC) + timedelta(minutes=start)
@@ -102,7 +102,7 @@ def test_a_clock_on_the_wall_shows_the_time(minute: int, zone: str, start: int) 
 
 
 @given(st.integers(INSTANT_MIN, INSTANT_MAX), st.integers(0, DAY - 1), st.integers(-1439, 1439))
-def test_a_fixed_zone_comes_round_once_a_day(end: int, nanosecond: int, zone: int) -> None:
+def test_time_of_day_in_a_fixed_zone_is_due_once_a_day(end: int, nanosecond: int, zone: int) -> None:
     due = due_instant(TimeOfDay(nanosecond, zone), end)
     if due is None:
         assert end > INSTANT_MAX - DAY

@@ -75,31 +75,31 @@ def test_single_events_stay_with_the_stepwise_engine() -> None:
     assert Pretended().run(LIGHT, 60).changes == []
 
 
-def test_large_batches_that_touch_much_are_worth_the_columnar_engine_within_a_second_or_two() -> None:
+def test_large_batches_with_many_instances_get_the_columnar_engine_within_seconds() -> None:
     detector = Pretended().run(HEAVY, 2)
     assert detector.at_work == "columnar"
     assert len(detector.changes) == 1
 
 
-def test_large_batches_that_touch_little_are_not() -> None:
+def test_large_batches_with_few_instances_stay_with_the_stepwise_engine() -> None:
     assert Pretended().run(Load(calls=20, events=500, touched=400), 60).changes == []
 
 
-def test_small_batches_that_touch_much_are() -> None:
+def test_small_batches_with_many_instances_get_the_columnar_engine() -> None:
     assert Pretended().run(Load(calls=100, events=2, touched=1_000), 10).at_work == "columnar"
 
 
-def test_where_events_are_few_and_far_between_it_is_not_worth_the_trouble() -> None:
+def test_rare_events_stay_with_the_stepwise_engine() -> None:
     assert Pretended().run(Load(calls=0.5, events=10, touched=1_000), 600).changes == []
 
 
-def test_when_batches_become_small_it_goes_back() -> None:
+def test_small_batches_return_to_the_stepwise_engine() -> None:
     detector = Pretended().run(HEAVY, 10).run(LIGHT, 4)
     assert [engine for _, engine in detector.changes] == ["columnar", "stepwise"]
     assert detector.run(HEAVY, 2).at_work == "columnar"
 
 
-def test_one_that_is_called_now_and_then_goes_back_at_last() -> None:
+def test_rarely_called_detector_returns_to_the_stepwise_engine() -> None:
     assert Pretended().run(HEAVY, 10).run(Load(calls=5, events=1, touched=2), 600).at_work == "stepwise"
 
 
@@ -111,7 +111,7 @@ def test_a_pause_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("seen", [1.0, 0.4, 0.0])
-def test_it_does_not_flap(seen: float) -> None:
+def test_choice_does_not_flap(seen: float) -> None:
     """Whatever the load, as long as it stays; also where the engines count differently."""
     changed = 0
     for calls, events, each, found in product((1, 30, 1_000), (1, 7, 40, 500), (0, 0.5, 1, 2, 5, 30, 500), (0, 0.1)):
@@ -122,7 +122,7 @@ def test_it_does_not_flap(seen: float) -> None:
     assert changed > 10
 
 
-def test_what_it_costs_is_never_much_more_than_with_the_better_engine() -> None:
+def test_cost_is_bounded_by_that_of_the_better_engine() -> None:
     """Phases of light and heavy load of any length; two engines that stand by are the measure."""
     for light, heavy in product((0.3, 1, 3, 20), repeat=2):
         detector = Pretended()
@@ -136,7 +136,7 @@ def test_what_it_costs_is_never_much_more_than_with_the_better_engine() -> None:
         assert detector.cost < 1.5 * min(always.values()) + SECOND, (light, heavy)
 
 
-def test_events_behind_their_place_speak_against_it() -> None:
+def test_late_events_count_against_the_columnar_engine() -> None:
     """For each call with one the columnar engine hands its whole state over, and takes it back."""
     load = Load(calls=20, events=500, touched=5_000, behind=1, live=1_000)
     assert Pretended().run(load, 30).changes == []
@@ -144,7 +144,7 @@ def test_events_behind_their_place_speak_against_it() -> None:
     assert detector.run(load, 10).at_work == "stepwise"
 
 
-def test_too_much_to_hand_over() -> None:
+def test_large_state_is_not_handed_over() -> None:
     def busy(live: int) -> Load:
         return Load(calls=20, events=500, touched=100_000, live=live)
 
@@ -152,7 +152,7 @@ def test_too_much_to_hand_over() -> None:
     assert Pretended().run(busy(MOST_LIVE + 1), 600).changes == []
 
 
-def test_the_more_there_is_to_hand_over_the_later() -> None:
+def test_larger_state_is_handed_over_later() -> None:
     def after(live: int) -> int:
         ((at, _),) = Pretended().run(Load(calls=400, events=100, touched=2_000, live=live), 30).changes
         return at
@@ -166,7 +166,7 @@ def test_a_clock_that_is_set_back_does_no_harm() -> None:
     assert detector.run(HEAVY, 3).at_work == "columnar"
 
 
-def test_it_looks_now_and_then_only() -> None:
+def test_choice_is_made_at_intervals() -> None:
     read = 0
 
     class Counted(Pretended):

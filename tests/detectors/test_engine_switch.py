@@ -56,7 +56,7 @@ def _patterns(count: int) -> Iterator[tuple[int, Random, Compiled]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["guaranteed", "best-effort"])
-def test_it_finds_the_same_whichever_engine_is_at_work(policy: str) -> None:
+def test_switched_engine_finds_the_same_with_any_engine(policy: str) -> None:
     """With events in any order, snapshots in between, and sometimes another detector that goes on from one."""
     changed = found = disordered = 0
     for seed, random, pattern in _patterns(SEEDS):
@@ -98,7 +98,7 @@ def test_it_finds_the_same_whichever_engine_is_at_work(policy: str) -> None:
     assert disordered > SEEDS // 10 if policy == "best-effort" else disordered == 0
 
 
-def test_the_load_goes_on_from_where_it_was() -> None:
+def test_load_continues_after_a_switch() -> None:
     pattern = compile_pattern("[A] ; [B where v > 0] by k")
     events = [Event("AB"[at % 2], at, at, "s", at, {"k": at % 3, "v": -1}) for at in range(400)]
     detector = Detector(pattern, BestEffort(), engines=by_chance(1))
@@ -115,7 +115,7 @@ def test_the_load_goes_on_from_where_it_was() -> None:
     assert detector.touched == whole.touched
 
 
-def test_the_size_is_about_the_same() -> None:
+def test_size_is_similar_after_a_switch() -> None:
     pattern = compile_pattern("[A] ; [B] by k")
     events = [Event("A", at, at, "s", at, {"k": at}) for at in range(500)]
     sizes = []
@@ -128,7 +128,7 @@ def test_the_size_is_about_the_same() -> None:
     assert sizes[0] == sizes[1]
 
 
-def test_for_a_snapshot_it_comes_home_and_the_choice_begins_anew() -> None:
+def test_snapshot_returns_to_the_stepwise_engine_and_resets_the_choice() -> None:
     made: list[Script] = []
 
     def choice() -> Script:
@@ -146,7 +146,7 @@ def test_for_a_snapshot_it_comes_home_and_the_choice_begins_anew() -> None:
     assert len(made) == 2
 
 
-def test_one_that_keeps_records_stays_with_the_stepwise_engine() -> None:
+def test_pattern_with_derivations_stays_with_the_stepwise_engine() -> None:
     detector = Detector(compile_pattern("[A] ; [B]"), Guaranteed(), engines=COLUMNAR)
     detector.join("s", 0, 0)
     detector.receive("s", [Event("A", 1, 1, "s", 0, {})], 1, 0)
@@ -159,7 +159,7 @@ def test_one_that_keeps_records_stays_with_the_stepwise_engine() -> None:
     assert Detector(compile_pattern("[A]"), Guaranteed(), derivations=True, engines=COLUMNAR).at_work == "stepwise"
 
 
-def test_what_the_loop_does_not_run_stays_with_the_stepwise_engine() -> None:
+def test_unsupported_pattern_stays_with_the_stepwise_engine() -> None:
     """It is tried once."""
     choice = Script("columnar")
     engines = Engines(AtOnce(), lambda: choice)
@@ -171,7 +171,7 @@ def test_what_the_loop_does_not_run_stays_with_the_stepwise_engine() -> None:
     assert detector.at_work == "stepwise"
 
 
-def test_until_it_is_ready_the_stepwise_engine_serves() -> None:
+def test_stepwise_engine_serves_until_the_columnar_is_ready() -> None:
     readiness = Never()
     detector = Detector(compile_pattern("[A]"), BestEffort(), engines=Engines(readiness, lambda: Forced("columnar")))
     for number in range(3):
@@ -180,7 +180,7 @@ def test_until_it_is_ready_the_stepwise_engine_serves() -> None:
     assert detector.at_work == "stepwise"
 
 
-def test_a_columnar_engine_lets_go_of_events_and_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columnar_engine_releases_events_and_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is left of those that nobody refers to."""
     monkeypatch.setattr(engine_switch, "LET_GO_AFTER", 1_000)
     detector = Detector(compile_pattern("[A] ; [B] within 20ns by k"), BestEffort(), engines=COLUMNAR)
@@ -216,7 +216,7 @@ def test_a_columnar_engine_is_renewed_after_very_many_events(monkeypatch: pytest
     assert detector.touched == expected.touched
 
 
-def test_one_with_many_instances_is_renewed_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_engine_with_many_instances_is_renewed_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_switch, "RENEW_AFTER", 1)
     detector = Detector(compile_pattern("[A] ; [B]"), BestEffort(), engines=COLUMNAR)
     detector.receive("s", [Event("A", at, at, "s", at, {}) for at in range(10)], None, 0)

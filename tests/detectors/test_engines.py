@@ -24,7 +24,7 @@ def test_many_events_are_worth_the_columnar_engine() -> None:
     assert isinstance(make_engine([compile_pattern("[A]")]), StepwiseEngine)
 
 
-def test_without_numba_the_stepwise_engine_serves_and_says_so(
+def test_stepwise_engine_serves_without_numba_and_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(engines, "find_spec", lambda _: None)
@@ -36,13 +36,13 @@ def test_without_numba_the_stepwise_engine_serves_and_says_so(
     assert "distced[fast]" in str(raised.value)
 
 
-def test_an_engine_that_there_is_not() -> None:
+def test_unknown_engine_is_refused() -> None:
     with pytest.raises(DistcedError, match="no engine of this name"):
         chosen("vectorised", 0)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("finish", [True, False])
-def test_a_replay_finds_the_same_by_either(finish: bool) -> None:
+def test_engines_agree_on_a_replay(finish: bool) -> None:
     pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
     random = Random(5)
     events = [Event(random.choice("ABC"), at, at, "s", at, {"k": random.randrange(4)}) for at in range(0, 24_000, 2)]
@@ -56,6 +56,6 @@ def test_a_replay_finds_the_same_by_either(finish: bool) -> None:
     assert replays[0].counts.running is replays[1].counts.running
 
 
-def test_a_replay_by_an_engine_that_cannot_be_had_is_refused_before_anything_is_read() -> None:
+def test_replay_by_an_unavailable_engine_is_refused_before_reading() -> None:
     with pytest.raises(DistcedError, match="no engine"):
         Replay([compile_pattern("[A]")], iter(()), engine="best")  # type: ignore[arg-type]

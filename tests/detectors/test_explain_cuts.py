@@ -95,7 +95,7 @@ def conditions(candidate: Candidate) -> str:
 
 
 @pytest.mark.parametrize(("text", "expected"), CUTS, ids=[text for text, _ in CUTS])
-def test_what_may_be_cut_out(text: str, expected: list[Row]) -> None:
+def test_table_lists_permitted_cuts(text: str, expected: list[Row]) -> None:
     rows = cuts_of(compile_pattern(text), {}).for_people().rows
     assert [(format_pattern(row.pattern), row.stand, conditions(row)) for row in rows] == expected
 
@@ -105,7 +105,7 @@ def test_every_condition_has_a_case() -> None:
 
 
 @pytest.mark.parametrize(("text", "expected"), CUTS, ids=[text for text, _ in CUTS])
-def test_the_table_shows_them(text: str, expected: list[Row], capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_shows_candidates(text: str, expected: list[Row], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", text, "--cuts"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == compile_pattern(text).text
@@ -158,7 +158,7 @@ def test_reasons_are_in_the_patterns_own_names(text: str, reason: str, capsys: p
          "init count = 0 : [A as a set count = 1 + count] ; [B where x > count and x > a.x] -> X(a = a.x, n = count)"),
     ],
 )  # fmt: skip
-def test_own_names(text: str, shown: str) -> None:
+def test_report_has_the_patterns_own_names(text: str, shown: str) -> None:
     assert format_publication(cuts_of(compile_pattern(text), {}).publication) == shown
 
 
@@ -182,7 +182,7 @@ def test_throttled_types_have_their_names(tmp_path: Path, capsys: pytest.Capture
     assert with_throttled_names(compiled.plain, {}) == compiled.plain
 
 
-def test_names_change_nothing() -> None:
+def test_names_do_not_change_the_cuts() -> None:
     tried = 0
     for seed in range(200):
         random = Random(seed)
@@ -201,7 +201,7 @@ def test_names_change_nothing() -> None:
     assert tried > 100
 
 
-def test_single_atoms_only_if_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_single_atoms_are_listed_on_request(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "[A] ; [B] ; [C]", "--cuts"]) == 0
     short = capsys.readouterr().out
     assert "left out: 3 single atoms" in short
@@ -215,7 +215,7 @@ def test_single_atoms_only_if_asked_for(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize(("count", "rows", "left"), [(MOST_PARTS, 8 * 7 // 2 - 1, 0), (9, 7, 28), (60, 58, 1711)])
-def test_of_long_joints_only_prefixes(count: int, rows: int, left: int) -> None:
+def test_long_joints_list_prefixes_only(count: int, rows: int, left: int) -> None:
     cuts = cuts_of(compile_pattern(" ; ".join(f"[A{number}]" for number in range(count))), {})
     listing = cuts.for_people()
     assert (len(listing.rows), listing.runs_left, listing.atoms_left) == (rows, left, count)
@@ -224,7 +224,7 @@ def test_of_long_joints_only_prefixes(count: int, rows: int, left: int) -> None:
     assert len(listing.rows) + listing.runs_left + listing.atoms_left + 1 == len(list(cuts.everything()))
 
 
-def test_what_is_left_out_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_counts_omissions(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", " ; ".join("[A] ([B] | [C])" for _ in range(5)), "--cuts"]) == 0
     out = capsys.readouterr().out
     assert "left out: 36 runs" in out
@@ -233,7 +233,7 @@ def test_what_is_left_out_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert sum(line.endswith("  [B] | [C]") for line in out.splitlines()) == 5
 
 
-def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_lists_every_sub_pattern(capsys: pytest.CaptureFixture[str]) -> None:
     text = "[A as a] ; [B where x > a.x] ; [C]* within 5s by room -> X(v = a.v)"
     assert main(["explain", text, "--cuts", "--json"]) == 0
     by_option = capsys.readouterr().out
@@ -267,7 +267,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert (alone["text"], [each["condition"] for each in alone["failures"]]) == ("[B where x > a.x]", ["closed"])
 
 
-def test_several_patterns_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_covers_all_patterns_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "two.pattern"
     path.write_text("[A] ; [B] ; [C] -> X()\n[X] [X] [D]* -> Y()\n", encoding="utf-8")
     out = tmp_path / "cuts.txt"
@@ -307,7 +307,9 @@ def test_patterns_by_epochs_are_not_cut(capsys: pytest.CaptureFixture[str]) -> N
         (["--cuts", "--out", "/no/such/folder/x"], "cannot write the file"),
     ],
 )
-def test_errors(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_refuses_invalid_options(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["explain", "[A] ; [B]", *arguments]) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
@@ -315,7 +317,7 @@ def test_errors(arguments: list[str], message: str, capsys: pytest.CaptureFixtur
     assert "Traceback" not in shown.err
 
 
-def test_colours_on_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_terminal_gets_colours(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("COLUMNS", "80")
@@ -330,7 +332,7 @@ def test_colours_on_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: 
 PAGE = (Path(__file__).parents[2] / "docs" / "explanation" / "cutting.md").read_text(encoding="utf-8")
 
 
-def test_the_sessions_in_the_docs(
+def test_sessions_of_the_docs_are_reproduced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -364,7 +366,7 @@ def test_the_sessions_in_the_docs(
         ("[A] ; [B]+ | [C]", "[A] ; [B]+", "branch", ""),
     ],
 )
-def test_the_examples_in_the_docs(whole: str, part: str, stand: str, failed: str) -> None:
+def test_examples_of_the_docs_hold(whole: str, part: str, stand: str, failed: str) -> None:
     assert f"`{whole}`" in PAGE.replace("\\|", "|")
     assert f"`{part}`" in PAGE
     found = {format_pattern(row.pattern): row for row in cuts_of(compile_pattern(whole), {}).everything()}
@@ -379,7 +381,7 @@ def test_the_examples_in_the_docs(whole: str, part: str, stand: str, failed: str
         ("[A] [B]* [C]", "[A] [B]*", "c", ["A 1", "B 2", "C 3"], (1, 2)),
     ],
 )
-def test_without_its_condition_a_cut_would_be_seen(
+def test_every_condition_is_needed(
     whole_text: str, part: str, condition: str, events: list[str], found: tuple[int, int]
 ) -> None:
     """What the page says would happen: how many composite events are found whole, and cut against the rule."""

@@ -118,7 +118,7 @@ def explained(folder: Path, there: str, new: str, *more: str) -> list[str]:
 @pytest.mark.parametrize(
     ("there", "new", "running", "made", "summary"), CASES, ids=[f"{new} / {there}" for there, new, *_ in CASES]
 )
-def test_what_is_shown(
+def test_explain_shows_reused_detectors(
     there: str,
     new: str,
     running: set[str],
@@ -145,14 +145,14 @@ def test_what_is_shown(
         assert ("runs already" in picture) == bool(running)
 
 
-def test_a_single_pattern(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_single_pattern_reuses_a_running_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = explained(tmp_path, ROOMS, "")
     arguments[1] = "[Door] ; [Motion] ; [Guard]"
     assert main(arguments) == 0
     assert "2 detectors: 1 runs already, 1 new" in capsys.readouterr().out
 
 
-def test_by_epochs_the_whole_is_reused_or_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pattern_by_epochs_is_reused_as_a_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     new = "[A] ; [B] -> X()\n[A] ; [B] ; [C] -> Y()"
     assert main(explained(tmp_path, "[A] ; [B] -> X()", new, "--consumption", "epoch")) == 0
     assert "2 patterns, 2 detectors: 1 runs already, 1 new\n" in capsys.readouterr().out
@@ -171,7 +171,7 @@ def test_by_epochs_the_whole_is_reused_or_nothing(tmp_path: Path, capsys: pytest
         ("[A] ; [B] by k\n[B] ; [C]", "[A] ; [B] ; [C] by k\n[A] & [B] ; [C]"),
     ],
 )
-def test_what_is_reused_finds_the_same(there: str, new: str) -> None:
+def test_reused_detectors_find_the_same(there: str, new: str) -> None:
     running, patterns = compile_file(there), compile_file(new)
     graph = plan_for_reuse(patterns, catalogue_of(running))
     assert graph.reused
@@ -203,7 +203,7 @@ TYPES = '[types.A]\nx = "number"\n[types.B]\n'
         ("[A] ; [B]", "[A] ; [B]", ["--format", "dot", "--out", "/no/such/folder/x.dot"], "cannot write the file"),
     ],
 )
-def test_errors_in_files(
+def test_errors_name_their_file(
     there: str, new: str, more: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "types.toml").write_text(TYPES, encoding="utf-8")
@@ -224,7 +224,7 @@ def test_types_hold_for_both_files(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "2 detectors: 1 runs already, 1 new" in capsys.readouterr().out
 
 
-def test_notes_say_of_which_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_notes_name_their_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(explained(tmp_path, SEEN + "[A] ; [B]", "[A] ; [B] ; [C]")) == 0
     assert "there.pattern: the derived type Seen is used nowhere" in capsys.readouterr().err
 
@@ -249,7 +249,7 @@ def test_notes_say_of_which_file(tmp_path: Path, capsys: pytest.CaptureFixture[s
         (["--running", "FOLDER", "--decomposition", "for-reuse"], "cannot read the pattern file", "directory"),
     ],
 )
-def test_errors(
+def test_explain_refuses_invalid_options(
     arguments: list[str], message: str, advice: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "there.pattern").write_text(ROOMS, encoding="utf-8")

@@ -20,39 +20,39 @@ def events_of(*types: str, value: int = 0) -> list[Event]:
     return [Event(name, seq, seq, "e", seq, {"v": value}) for seq, name in enumerate(types)]
 
 
-def test_a_thousand_atoms() -> None:
+def test_pattern_of_a_thousand_atoms_compiles() -> None:
     text = " ".join(f"[A{index}]" for index in range(1000))
     assert found(text, events_of(*(f"A{index}" for index in range(1000)))) == [list(range(1000))]
 
 
-def test_a_thousand_atoms_in_a_sequence_of_one_type() -> None:
+def test_sequence_of_a_thousand_atoms_compiles() -> None:
     text = ";".join(["[A]"] * 1000)
     assert found(text, events_of(*["A"] * 1001)) == [list(range(1000)), list(range(1, 1001))]
 
 
-def test_two_hundred_alternatives() -> None:
+def test_pattern_of_two_hundred_alternatives_compiles() -> None:
     text = "([X] (" + "|".join(f"[A{index}]" for index in range(200)) + "))"
     assert found(text, events_of("X", "A7", "A199", "A7")) == [[0, 1], [0, 2]]
 
 
-def test_two_hundred_alternatives_inside_an_iteration() -> None:
+def test_iteration_of_two_hundred_alternatives_compiles() -> None:
     text = "(" + "|".join(f"[A{index}]" for index in range(200)) + "){2}"
     assert found(text, events_of("A7", "A199")) == [[0, 1]]
 
 
-def test_a_thousand_conditions_in_one_label() -> None:
+def test_label_of_a_thousand_conditions_compiles() -> None:
     text = "[" + ", ".join(f"A where v == {index}" for index in range(1000)) + "]"
     assert found(text, events_of("A", value=999)) == [[0]]
     assert found(text, events_of("A", value=1000)) == []
 
 
-def test_a_chain_of_ninety_operators() -> None:
+def test_chain_of_ninety_operators_compiles() -> None:
     text = "[A where " + " or ".join(f"v == {index}" for index in range(90)) + "]"
     assert found(text, events_of("A", value=89)) == [[0]]
     assert found("[A where v" + " + 1" * 90 + " == 90]", events_of("A")) == [[0]]
 
 
-def test_hundreds_of_rounds() -> None:
+def test_iteration_of_hundreds_of_rounds_compiles() -> None:
     assert found("[A]{400}", events_of(*["A"] * 400)) == [list(range(400))]
     assert found("[A]{399,400}", events_of(*["A"] * 399)) == [list(range(399))]
 
@@ -84,7 +84,7 @@ DEEP = {
 
 @pytest.mark.parametrize("kind", DEEP)
 @pytest.mark.parametrize("depth", [200, 10_000])
-def test_what_is_too_deep_is_refused(kind: str, depth: int) -> None:
+def test_too_deep_patterns_are_refused(kind: str, depth: int) -> None:
     with pytest.raises(PatternError, match="nested too deeply, or too many operators in a row") as caught:
         parse_publication(DEEP[kind](depth))
     assert caught.value.line == 1
@@ -92,7 +92,7 @@ def test_what_is_too_deep_is_refused(kind: str, depth: int) -> None:
 
 
 @pytest.mark.parametrize("kind", DEEP)
-def test_what_is_quite_deep_is_compiled(kind: str) -> None:
+def test_deep_patterns_within_the_limit_compile(kind: str) -> None:
     text = DEEP[kind](20)
     if kind in ("timings", "registers"):
         # Each needs a name of its own.
@@ -106,7 +106,7 @@ def test_what_is_quite_deep_is_compiled(kind: str) -> None:
     assert parse_publication(compiled.text) == compiled.publication
 
 
-def test_definitions_that_build_on_one_another() -> None:
+def test_chained_definitions_compile() -> None:
     chain = "D0 = [A]\n" + "".join(f"D{index} = [A] | D{index - 1} ; [B]\n" for index in range(1, 20))
     (compiled,) = compile_file(chain + "D19 -> Out()\n")
     assert parse_publication(compiled.text) == compiled.publication
@@ -115,7 +115,7 @@ def test_definitions_that_build_on_one_another() -> None:
         compile_file(longer + "D1999 -> Out()\n")
 
 
-def test_definitions_that_multiply() -> None:
+def test_multiplying_definitions_are_refused() -> None:
     text = "D0 = [A]\n" + "".join(f"D{index} = D{index - 1} D{index - 1}\n" for index in range(1, 40))
     with pytest.raises(PatternError, match="definitions that multiply beyond measure"):
         compile_file(text + "D39 -> Out()\n")
@@ -136,7 +136,7 @@ def test_definitions_that_multiply() -> None:
         ),
     ],
 )
-def test_what_is_too_large_is_refused(text: str, told: str) -> None:
+def test_too_large_patterns_are_refused(text: str, told: str) -> None:
     with pytest.raises(PatternError, match=told):
         compile_pattern(text)
 

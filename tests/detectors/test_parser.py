@@ -94,7 +94,7 @@ SET_A, SET_B, SET_C = (TypeSet(name) for name in "ABC")
         ("([A], [B]) @ T = at 1970-01-01 00:00:00.000000001", Timing(A, B, "T", Instant(1))),
     ],
 )
-def test_rows_of_the_table(text: str, tree: Pattern) -> None:
+def test_every_row_of_the_language_table_is_parsed(text: str, tree: Pattern) -> None:
     assert parse_pattern(text) == tree
     assert parse_pattern(format_pattern(tree)) == tree
 
@@ -116,7 +116,7 @@ def test_rows_of_the_table(text: str, tree: Pattern) -> None:
         ("[ [A] | [B] <= C ]", "[ ([A] | [B]) <= C ]"),
     ],
 )
-def test_precedence(text: str, same: str) -> None:
+def test_operators_bind_by_precedence(text: str, same: str) -> None:
     assert parse_pattern(text) == parse_pattern(same)
 
 
@@ -139,7 +139,7 @@ def test_definitions_stand_as_references() -> None:
     assert parse_pattern("[A <= Meeting]", names) == Atom(SET_A, TypeSet("Meeting"))
 
 
-def test_outputs() -> None:
+def test_outputs_are_parsed() -> None:
     assert parse_publication("[A] -> Out") == Publication(A, Output("Out"))
     assert parse_publication("[A] -> Out()") == Publication(A, Output("Out"))
     assert parse_publication("[A as x] -> Out(v = x.v, n = 1) where n > v") == Publication(
@@ -185,7 +185,7 @@ def test_outputs() -> None:
         ("(a == b) <= c", Binary("<=", Binary("==", Name("a"), Name("b")), Name("c"))),
     ],
 )
-def test_expressions(text: str, tree: Any) -> None:
+def test_expressions_are_parsed(text: str, tree: Any) -> None:
     assert parse_expression(text) == tree
 
 
@@ -211,7 +211,7 @@ def test_expressions(text: str, tree: Any) -> None:
         ("A ∪ B ∩ C ∖ A", Union((SET_A, Difference(Intersection(SET_B, SET_C), SET_A)))),
     ],
 )
-def test_sets(text: str, tree: Any) -> None:
+def test_sets_are_parsed(text: str, tree: Any) -> None:
     assert parse_set(text) == tree
 
 
@@ -233,7 +233,7 @@ def test_sets(text: str, tree: Any) -> None:
         ("[A where max((v == 1) <= w, true) <= B]", "A where max((v == 1) <= w, true) <= B", None),
     ],
 )
-def test_where_a_condition_ends_and_the_domain_begins(text: str, label: str, domain: str | None) -> None:
+def test_condition_ends_where_the_domain_begins(text: str, label: str, domain: str | None) -> None:
     atom = parse_pattern(text)
     assert atom == Atom(parse_set(label), None if domain is None else parse_set(domain))
     assert parse_pattern(format_pattern(atom)) == atom
@@ -258,7 +258,7 @@ Meeting = [BoardOn]
 """
 
 
-def test_a_file() -> None:
+def test_pattern_file_is_parsed() -> None:
     file = parse_file(FILE)
     assert [each.name for each in file.types] == ["Seen", "Cold"]
     assert file.types[0] == DerivedType(
@@ -276,7 +276,7 @@ def test_a_file() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "# nothing but a comment\n", "   \n\t\n"])
-def test_a_file_without_statements(text: str) -> None:
+def test_file_without_statements_is_refused(text: str) -> None:
     file = parse_file(text)
     assert (file.types, file.definitions, file.publications) == ((), (), ())
 
@@ -289,7 +289,7 @@ def test_a_statement_goes_on_behind_an_open_bracket_and_at_an_operator() -> None
     ]
 
 
-def test_an_indented_file_is_read_as_if_it_were_not() -> None:
+def test_indentation_of_a_file_is_ignored() -> None:
     assert parse_file("    X = [A]\n    X ; [B]\n") == parse_file("X = [A]\nX ; [B]\n")
 
 
@@ -336,7 +336,7 @@ def test_an_indented_file_is_read_as_if_it_were_not() -> None:
         ("[A] -> Out() [B]", (1, 14), "[", "the end of the pattern"),
     ],
 )
-def test_errors_of_patterns(text: str, place: tuple[int, int], given: str | None, told: str) -> None:
+def test_errors_of_patterns_name_their_place(text: str, place: tuple[int, int], given: str | None, told: str) -> None:
     with pytest.raises(PatternError) as caught:
         parse_publication(text)
     error = caught.value
@@ -361,14 +361,14 @@ def test_errors_of_patterns(text: str, place: tuple[int, int], given: str | None
         ("[A]\n[B", (2, 3), "']'"),
     ],
 )
-def test_errors_of_files(text: str, place: tuple[int, int], told: str) -> None:
+def test_errors_of_files_name_their_place(text: str, place: tuple[int, int], told: str) -> None:
     with pytest.raises(PatternError) as caught:
         parse_file(text)
     assert (caught.value.line, caught.value.column) == place
     assert told in str(caught.value)
 
 
-def test_a_definition_that_is_missing_is_told_with_those_there_are() -> None:
+def test_error_for_a_missing_definition_lists_the_others() -> None:
     with pytest.raises(PatternError) as caught:
         parse_pattern("Metting", {"Meeting", "Login"})
     assert caught.value.allowed == "Login, Meeting"

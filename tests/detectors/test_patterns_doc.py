@@ -27,7 +27,7 @@ def blocks(text: str, kind: str) -> list[str]:
 
 
 @pytest.mark.parametrize("example", blocks(PATTERNS, "detect"), ids=lambda text: text.splitlines()[0])
-def test_what_is_found(example: str) -> None:
+def test_examples_find_what_the_page_says(example: str) -> None:
     pattern, _, rest = example.partition("\nevents  ")
     given, *found = rest.strip().split("\nfinds   ")
     events = [parse_event(text, place) for place, text in enumerate(given.split(", "))]
@@ -50,14 +50,14 @@ def _event(event: Event) -> str:
 
 
 @pytest.mark.parametrize("example", blocks(PATTERNS, "error"), ids=lambda text: text.splitlines()[0])
-def test_what_errors_say(example: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_are_those_of_the_page(example: str, capsys: pytest.CaptureFixture[str]) -> None:
     pattern, _, message = example.partition("\n")
     assert main(["check", pattern]) == 2
     assert capsys.readouterr().err == message
 
 
 @pytest.mark.parametrize("name", ["a pattern file", "derived types"])
-def test_what_is_shown_of_pattern_files_can_be_read(name: str) -> None:
+def test_pattern_files_of_the_page_are_parsed(name: str) -> None:
     files = [text for text in blocks(PATTERNS, "pattern") if "type Seen" in text]
     file = parse_file(files[1 if name == "a pattern file" else 0])
     assert [each.name for each in file.types][-1] == "Seen"
@@ -75,7 +75,7 @@ def rows() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("code", "text"), rows(), ids=[code for code, _ in rows()])
-def test_the_table_of_the_binding(code: str, text: str) -> None:
+def test_table_of_the_binding_holds(code: str, text: str) -> None:
     known = {name: getattr(binding, name) for name in binding.__all__}
     written = str(eval(code, known | {name.lower(): binding.event(name) for name in "ABC"}))
     assert parse_publication(written) == parse_publication(text)
@@ -106,7 +106,7 @@ def test_every_method_of_the_binding_is_in_the_docs() -> None:
 # The command line.
 
 
-def test_the_session_in_the_docs(
+def test_session_of_the_docs_is_reproduced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Files are those shown; then every command is run and prints what is shown, times and speeds aside."""

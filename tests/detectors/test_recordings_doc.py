@@ -50,7 +50,7 @@ def _number(text: str) -> int:
 
 
 @pytest.mark.parametrize(("recording", "name", "file"), FILES)
-def test_what_the_patterns_find(recording: str, name: str, file: str) -> None:
+def test_shipped_patterns_find_what_the_page_says(recording: str, name: str, file: str) -> None:
     if not (DATA / file).exists():
         pytest.skip(f"the recording {file} is not at ../shared/data")
     mapping = load_mapping(RECORDINGS / f"{name}.toml")

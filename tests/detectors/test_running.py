@@ -95,7 +95,7 @@ def test_random_patterns_find_what_the_engine_finds_and_in_total_order(monkeypat
     assert compared > 60
 
 
-def test_the_patterns_of_a_file_run_together(tmp_path: Path) -> None:
+def test_patterns_of_a_file_run_together(tmp_path: Path) -> None:
     path = tmp_path / "two.pattern"
     path.write_text("[Pair]{2} -> Twice()\n[A] ; [B] -> Pair()\n", encoding="utf-8")
     events = [an_event("A", 1, 0), an_event("B", 2, 1), an_event("A", 3, 2), an_event("B", 4, 3)]
@@ -110,7 +110,7 @@ def test_equal_patterns_are_detected_once() -> None:
     assert constituents(run(["[A] ; [B]", "([A] ; [B])"], EVENTS)) == [[0, 2]]
 
 
-def test_a_time_event_after_the_recording_has_not_fired_unless_time_goes_on() -> None:
+def test_time_event_after_the_recording_fires_on_request_only() -> None:
     pattern = "([A], [T <= {T, B}]) @ T = 5ns"
     late = "([C], [T]) @ T = 5ns"
     assert constituents(run(pattern, EVENTS)) == [[0]]
@@ -128,13 +128,13 @@ def test_time_goes_on_with_events_that_no_pattern_reads() -> None:
     assert constituents(run("([A], [T <= {T, B}]) @ T = 50ns", [EVENTS[0], EVENTS[3]])) == [[0]]
 
 
-def test_epochs() -> None:
+def test_run_consumes_by_epochs() -> None:
     events = [an_event("A", 10, 0), an_event("B", 20, 1), an_event("B", 20, 2)]
     assert len(run("[A] [B]", events)) == 1
     assert len(run("[A] [B]", events, consumption="epoch")) == 2
 
 
-def test_counts() -> None:
+def test_run_counts_events() -> None:
     events = [*EVENTS, EVENTS[0], EVENTS[2]]
     passed, reader = replay("[A] ; [B] -> X()", events)
     assert reader is None
@@ -147,7 +147,7 @@ def test_counts() -> None:
     assert passed.counts.found == {0: 1}
 
 
-def test_nothing_at_all() -> None:
+def test_empty_recording_gives_nothing() -> None:
     assert run("[A]", []) == []
     assert run("([A], [T]) @ T = 1s", [], finish=True) == []
 
@@ -155,7 +155,7 @@ def test_nothing_at_all() -> None:
 # Where patterns come from.
 
 
-def test_a_pattern_of_the_python_binding() -> None:
+def test_run_takes_a_pattern_of_the_python_binding() -> None:
     a, b = event("A"), event("B")
     pattern = a.then(b.where(b.x > a.x)).publish("X", x=b.x)
     assert [each.attributes for each in run(pattern, EVENTS)] == [{"x": 3}]
@@ -165,14 +165,14 @@ def test_a_pattern_of_the_python_binding() -> None:
     assert len(run(pattern_file(throttled, pattern), EVENTS)) == 2
 
 
-def test_compiled_patterns() -> None:
+def test_run_takes_compiled_patterns() -> None:
     compiled = compile_pattern("[A] ; [B] -> X()")
     assert constituents(run(compiled, EVENTS)) == [[0, 2]]
     assert [each.type for each in run((compiled, "[C] -> Y()"), EVENTS)] == ["X", "Y"]
 
 
 @pytest.mark.parametrize("pattern", [3, None, object()])
-def test_what_is_no_pattern(pattern: object) -> None:
+def test_value_that_is_no_pattern_is_refused(pattern: object) -> None:
     with pytest.raises(PatternError, match="not a pattern"):
         run(pattern, EVENTS)
 
@@ -180,7 +180,7 @@ def test_what_is_no_pattern(pattern: object) -> None:
 # Where events come from, and what they are checked against.
 
 
-def test_a_file_with_a_mapping(recording: Path, tmp_path: Path) -> None:
+def test_run_reads_a_file_with_a_mapping(recording: Path, tmp_path: Path) -> None:
     mapping = parse_mapping(MAPPING)
     pattern = "[Temp as t where temp < 15] -> Cold(room = t.room)"
     assert [each.attributes["room"] for each in run(pattern, recording, mapping)] == ["FE03", "FE02", "FE03"]
@@ -193,7 +193,7 @@ def test_a_file_with_a_mapping(recording: Path, tmp_path: Path) -> None:
     assert passed.counts.disordered == 2
 
 
-def test_the_types_of_a_mapping_are_what_patterns_are_checked_against(recording: Path) -> None:
+def test_patterns_are_checked_against_types_of_the_mapping(recording: Path) -> None:
     mapping = parse_mapping(MAPPING)
     for pattern, message in (
         ("[Temp where tmp < 15]", "unknown attribute: tmp"),
@@ -204,14 +204,14 @@ def test_the_types_of_a_mapping_are_what_patterns_are_checked_against(recording:
             run(pattern, recording, mapping)
 
 
-def test_types_that_are_given_come_first() -> None:
+def test_given_types_come_first() -> None:
     with pytest.raises(PatternError, match="unknown attribute: y"):
         run("[A where y == 1]", EVENTS, types=[event_type("A", {"x": "number"})])
     assert run("[A where y == 1]", EVENTS) == []
 
 
 @pytest.mark.parametrize("kind", ["pyarrow", "pandas", "polars"])
-def test_tables(kind: str) -> None:
+def test_run_reads_tables(kind: str) -> None:
     pytest.importorskip("pyarrow", reason="needs the extra distced[tables]")
     library = pytest.importorskip(kind, reason=f"{kind} is not installed")
     columns = {"type": ["A", "B", "B"], "time": [10, 30, 20], "x": [1, 2, 3]}
@@ -225,7 +225,7 @@ def test_tables(kind: str) -> None:
         run("[Temp where tmp < 15]", table, parse_mapping(MAPPING))
 
 
-def test_a_parquet_file_that_notes_its_types(tmp_path: Path) -> None:
+def test_parquet_file_brings_its_types(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="needs the extra distced[tables]")
     path = tmp_path / "events.parquet"
     write_events(EVENTS, path)
@@ -235,7 +235,7 @@ def test_a_parquet_file_that_notes_its_types(tmp_path: Path) -> None:
         run("[D]", path)
 
 
-def test_types_that_were_found_only_are_no_ground_for_an_error(tmp_path: Path) -> None:
+def test_types_found_in_a_recording_cause_no_errors(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     write_events(EVENTS, path)
     assert declared_types(path) is None
@@ -257,12 +257,12 @@ def test_types_that_were_found_only_are_no_ground_for_an_error(tmp_path: Path) -
         (EVENTS, parse_mapping(MAPPING), "a mapping for events"),
     ],
 )
-def test_what_events_cannot_be_read_from(source: object, mapping: Any, message: str) -> None:
+def test_unreadable_sources_are_refused(source: object, mapping: Any, message: str) -> None:
     with pytest.raises(EventError, match=message):
         run("[Temp]", source, mapping)
 
 
-def test_a_mapping_that_is_not_there() -> None:
+def test_missing_mapping_is_an_error() -> None:
     with pytest.raises(DistcedError, match="cannot read the mapping"):
         run("[A]", EVENTS, "missing.toml")
 
@@ -270,7 +270,7 @@ def test_a_mapping_that_is_not_there() -> None:
 # A building for an hour.
 
 
-def test_the_scenarios_over_the_active_office(tmp_path: Path) -> None:
+def test_scenarios_of_the_active_office_are_detected(tmp_path: Path) -> None:
     office = ActiveOffice(Random(7))
     events = office.events(HOUR)
     expected: list[CompositeEvent] = []
@@ -287,7 +287,7 @@ def test_the_scenarios_over_the_active_office(tmp_path: Path) -> None:
     assert sorted(each.id for each in found) == sorted(each.id for each in expected)
 
 
-def test_the_folder_of_a_history(tmp_path: Path) -> None:
+def test_run_reads_the_folder_of_a_history(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="a history needs the extra distced[tables]")
     from distced.middleware.history import HistoryWriter
 

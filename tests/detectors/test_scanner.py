@@ -43,7 +43,7 @@ def words(text: str) -> list[tuple[str, str]]:
         ("A⊆B", [("name", "A"), ("sign", "⊆"), ("name", "B")]),
     ],
 )
-def test_words(text: str, expected: list[tuple[str, str]]) -> None:
+def test_words_are_scanned(text: str, expected: list[tuple[str, str]]) -> None:
     assert words(text) == expected
 
 
@@ -56,14 +56,14 @@ def test_places_are_in_characters() -> None:
     assert (scanner.word.start, scanner.word.end, scanner.word.text) == (8, 12, "ab")
 
 
-def test_a_part_of_a_text() -> None:
+def test_part_of_a_text_is_scanned() -> None:
     scanner = Scanner("[A] [B] [C]", 4, 7)
     assert [scanner.next().text for _ in range(3)] == ["[", "B", "]"]
     assert scanner.word.kind == "end"
     assert scanner.word.start == 7
 
 
-def test_the_end_is_where_the_last_word_ends() -> None:
+def test_end_is_where_the_last_word_ends() -> None:
     scanner = Scanner("[A\n\n  # comment\n")
     scanner.next()
     scanner.next()
@@ -82,13 +82,13 @@ def test_the_end_is_where_the_last_word_ends() -> None:
         ("'a\nb'", "'", 1),
     ],
 )
-def test_what_is_no_word(text: str, given: str, column: int) -> None:
+def test_invalid_words_are_refused(text: str, given: str, column: int) -> None:
     with pytest.raises(PatternError) as caught:
         words(text)
     assert (caught.value.given, caught.value.line, caught.value.column) == (given, 1, column)
 
 
-def test_what_would_have_been_accepted_is_remembered() -> None:
+def test_accepted_alternatives_are_remembered() -> None:
     scanner = Scanner("x")
     assert not scanner.at("[", "(")
     assert not scanner.at_kind("number")
@@ -122,7 +122,7 @@ def test_tabs_keep_the_mark_in_place() -> None:
     assert error_at("\t[A", Span(1, 2), "wrong").snippet == "  \t[A\n  \t^"
 
 
-def test_of_a_long_line_only_the_surroundings_are_shown() -> None:
+def test_long_line_is_shown_around_the_error() -> None:
     text = "x" * 5000 + "[" + "y" * 5000
     error = error_at(text, Span(5000, 5001), "wrong")
     assert error.column == 5001
@@ -133,6 +133,6 @@ def test_of_a_long_line_only_the_surroundings_are_shown() -> None:
     assert shown.endswith("y…")
 
 
-def test_an_error_about_nothing_in_particular_has_no_place() -> None:
+def test_error_without_a_span_has_no_place() -> None:
     error = error_at("", None, "wrong")
     assert (error.line, error.column, error.snippet) == (0, 0, "")

@@ -62,7 +62,7 @@ def test_chains_longer_than_the_stack_are_kept() -> None:
     assert max(len(each.constituents) for each in found) == 1101
 
 
-def test_thinning_goes_on() -> None:
+def test_throttling_continues_after_a_snapshot() -> None:
     (pattern,) = compile_file("type Seen = A every 10ns by k\n[Seen] [Seen]\n")
     events = [Event("A", i, i, "s", i, {"k": True}) for i in (0, 5, 11, 12)]
     engine, fresh = StepwiseEngine([pattern]), StepwiseEngine([pattern])
@@ -71,7 +71,7 @@ def test_thinning_goes_on() -> None:
     assert [each.constituents for each in fresh.feed(events[1:])] == [(("s", 0), ("s", 11))]
 
 
-def test_a_strong_joint_before_sides_at_the_very_beginning_binds_to_nothing() -> None:
+def test_strong_joint_at_the_beginning_binds_to_nothing() -> None:
     """Found by chance: a bound before all time did not fit into a snapshot."""
     pattern = compile_pattern("[A]* ; ([B] & [C])")
     engine, fresh = StepwiseEngine([pattern]), StepwiseEngine([pattern])
@@ -92,7 +92,7 @@ def test_a_strong_joint_before_sides_at_the_very_beginning_binds_to_nothing() ->
         (snapshot(StepwiseEngine([compile_pattern("[A]")])).replace(b"engine\x02", b"engine\x03"), "another version"),
     ],
 )
-def test_bytes_that_do_not_fit_are_refused(content: bytes, problem: str) -> None:
+def test_bytes_of_another_engine_are_refused(content: bytes, problem: str) -> None:
     with pytest.raises(SnapshotError, match=problem):
         restore(StepwiseEngine([compile_pattern("[A]")]), content)
 

@@ -26,7 +26,7 @@ def seqs(found: list[CompositeEvent]) -> list[list[int]]:
     return [[each.seq for each in one.events] for one in found]
 
 
-def test_what_is_found_comes_in_order_with_the_event_that_completed_it() -> None:
+def test_composite_events_come_in_order_with_the_completing_event() -> None:
     engine = engine_of("[A] ; [B]")
     assert engine.feed([event("A", 1), event("A", 2)]) == []
     found = engine.feed([event("B", 3), event("A", 4), event("B", 5)])
@@ -62,14 +62,14 @@ def test_time_events_fire_before_a_later_event_is_consumed() -> None:
     assert seqs(engine.feed([event("A", 20), event("B", 25)])) == []
 
 
-def test_patterns_beside_one_another_are_told_in_order_of_detection() -> None:
+def test_composite_events_of_several_patterns_come_in_order_of_detection() -> None:
     engine = engine_of("[B] -> Second()", "[A] -> First()", "[A] ; [B] -> Both()")
     found = engine.feed([event("A", 1), event("B", 2)])
     assert [each.hi for each in found] == [1, 2, 2]
     assert Counter(each.type for each in found) == {"First": 1, "Second": 1, "Both": 1}
 
 
-def test_what_is_published_is_read_at_once() -> None:
+def test_published_composite_events_are_read_at_once() -> None:
     # Publications that others read have to see the whole of an instant: they are told when it is over.
     engine = StepwiseEngine(compile_file("[Pair] ; [C] -> Triple()\n[A] ; [B] -> Pair()\n"))
     found = engine.feed([event("A", 1), event("B", 2), event("C", 3)])
@@ -93,7 +93,7 @@ def test_patterns_in_a_circle_are_refused() -> None:
         StepwiseEngine([one, other])
 
 
-def test_late_events_are_counted_and_offered_to_whom_they_may_concern() -> None:
+def test_late_events_are_counted_and_offered_to_instances_they_follow() -> None:
     engine = engine_of("[A] ; [B]")
     engine.feed([event("A", 10), event("C", 30)])
     assert seqs(engine.feed([event("B", 20)])) == [[10, 20]]
@@ -106,7 +106,7 @@ def test_late_events_are_counted_and_offered_to_whom_they_may_concern() -> None:
     assert engine.behind == 3
 
 
-def test_the_same_event_again_at_once_is_no_second_one() -> None:
+def test_repeated_event_of_one_instant_counts_once() -> None:
     engine = engine_of("[A]+")
     assert len(engine.feed([event("A", 1), event("A", 1), event("A", 1)])) == 1
     assert engine.behind == 0
@@ -134,7 +134,7 @@ def test_equal_instances_are_one() -> None:
 
 
 @pytest.mark.parametrize("key", ["", " by k"])
-def test_what_has_left_the_window_is_forgotten(key: str) -> None:
+def test_instances_outside_the_window_are_forgotten(key: str) -> None:
     engine = engine_of(f"[A] ; [B] within 100ns{key}")
     for at in range(60_000):
         engine.feed([event("A", at, k=at % 500)])
@@ -143,7 +143,7 @@ def test_what_has_left_the_window_is_forgotten(key: str) -> None:
     assert len(found) == (1 if key else 100)
 
 
-def test_time_events_of_forgotten_instances_come_to_nothing() -> None:
+def test_time_events_of_forgotten_instances_have_no_effect() -> None:
     engine = engine_of("([A], [B, T]) @ T = 1000000ns within 100ns")
     for at in range(40_000):
         engine.feed([event("A", at)])
@@ -161,7 +161,7 @@ def test_ids_that_cannot_come_again_are_forgotten() -> None:
     assert sum(len(unit.matcher.composites.reported) for unit in engine.units) < 15_000
 
 
-def test_many_events_against_a_count_of_pairs() -> None:
+def test_engine_finds_as_many_pairs_as_counted() -> None:
     """A stream long enough for everything that is swept now and then, against plain arithmetic."""
     random = Random(3)
     events = [event(random.choice("AB"), at, k=random.randrange(3), v=at) for at in range(1, 40_001)]
@@ -211,13 +211,13 @@ def test_a_long_match_does_not_exhaust_the_stack() -> None:
     assert [len(each.constituents) for each in found] == [20_002]
 
 
-def test_times_far_apart() -> None:
+def test_instants_far_apart_are_compared() -> None:
     engine = engine_of("([A], [B]) @ T = 100d")
     far = 200 * 365 * 86_400 * SECOND
     assert len(engine.feed([event("A", -far), event("B", -far + 5), event("A", far), event("B", far + 5)])) == 2
 
 
-def test_composite_events_are_throttled_as_any_others() -> None:
+def test_composite_events_are_throttled_as_others() -> None:
     patterns = compile_file("[A] ; [B] -> Seen()\ntype Rare = Seen every 10ns\n[Rare] ; [C] -> Y()\n")
     found = StepwiseEngine(patterns)
     events = [event(name, at) for at, name in enumerate("ABABC", start=1)]

@@ -36,7 +36,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("pattern", "events", "touched"), CASES)
-def test_what_is_looked_at(pattern: str, events: str, touched: int) -> None:
+def test_touched_counts_pairs_of_instance_and_event(pattern: str, events: str, touched: int) -> None:
     engine = StepwiseEngine([compile_pattern(pattern)])
     for event in _events(events):
         engine.feed([event])
@@ -44,14 +44,14 @@ def test_what_is_looked_at(pattern: str, events: str, touched: int) -> None:
     assert engine.touched == touched
 
 
-def test_together_each_event_meets_those_that_stood_before() -> None:
+def test_events_consumed_together_touch_earlier_instances() -> None:
     engine = StepwiseEngine([compile_pattern("[A] ; [B]", consumption="epoch")])
     engine.feed([_event("A", 1, 0), _event("A", 1, 1), _event("B", 2, 2), _event("B", 2, 3)])
     engine.finish()
     assert engine.touched == 2 + 2 * 2
 
 
-def test_a_matcher_that_goes_on_from_a_snapshot_counts_anew() -> None:
+def test_matcher_counts_from_0_after_a_snapshot() -> None:
     engine = StepwiseEngine([compile_pattern("[A] ; [B]")])
     engine.feed(_events("A1 A2"))
     other = StepwiseEngine([compile_pattern("[A] ; [B]")])
@@ -61,7 +61,7 @@ def test_a_matcher_that_goes_on_from_a_snapshot_counts_anew() -> None:
     assert other.touched == 2
 
 
-def test_records_do_not_change_it() -> None:
+def test_derivations_do_not_change_the_count() -> None:
     plain = StepwiseEngine([compile_pattern("[A] ; [B]")])
     recorded = StepwiseEngine([compile_pattern("[A] ; [B]")], derivations=True)
     for engine in (plain, recorded):

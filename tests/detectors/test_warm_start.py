@@ -28,7 +28,7 @@ def _until(there: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
-def test_without_numba_it_is_said_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_numba_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warm_start, "has_columnar", lambda: False)
     prepared = InBackground()
     assert prepared.problem == ""
@@ -37,7 +37,7 @@ def test_without_numba_it_is_said_why(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not prepared.ready()
 
 
-def test_nothing_is_prepared_before_somebody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_preparation_begins_with_the_first_query(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     monkeypatch.setattr(warm_start, "has_columnar", lambda: bool(asked.append(1)))
     prepared = InBackground()
@@ -47,7 +47,7 @@ def test_nothing_is_prepared_before_somebody_asks(monkeypatch: pytest.MonkeyPatc
     assert asked == [1]
 
 
-def test_where_it_cannot_be_compiled_that_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_compile_error_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     failing = tmp_path / "python"
     failing.write_text("#!/bin/sh\necho something first >&2\necho there is no room >&2\nexit 3\n", encoding="utf-8")
     failing.chmod(0o755)
@@ -60,7 +60,7 @@ def test_where_it_cannot_be_compiled_that_is_said(monkeypatch: pytest.MonkeyPatc
     assert not prepared.ready()
 
 
-def test_engines_by_their_names() -> None:
+def test_engines_are_chosen_by_name() -> None:
     assert engines("stepwise", AtOnce()) is None
     assert engines("auto", AtOnce()) is not None
     with pytest.raises(DistcedError, match="no engine of this name"):
@@ -68,7 +68,7 @@ def test_engines_by_their_names() -> None:
 
 
 @pytest.mark.skipif(has_columnar(), reason="numba is installed")
-def test_one_that_cannot_be_had_is_refused() -> None:
+def test_unavailable_engine_is_refused() -> None:
     with pytest.raises(DistcedError, match="needs numba"):
         engines("columnar", AtOnce())
 
@@ -105,7 +105,7 @@ print(sorted(there() - before))
 
 
 @pytest.mark.slow
-def test_afterwards_nothing_is_left_to_be_compiled() -> None:
+def test_warm_compiles_every_function() -> None:
     pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", PREPARED]
