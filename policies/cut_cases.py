@@ -7,9 +7,9 @@ from random import Random
 from typing import Literal, TypeAlias
 
 from distced.detectors.compiler import Compiled
-from distced.detectors.conformance import Kinds, Run
-from distced.detectors.cutting import decomposition
-from distced.detectors.cutting.graph import Choose, cut
+from distced.detectors.conformance.case_runner import Run
+from distced.detectors.cutting.cut import Choose, cut, full, none, randomly
+from distced.detectors.runtime.engines import Kinds
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.policies.local_runner import LocalRunner
 
@@ -24,11 +24,11 @@ def cut_run(how: HowCut, seed: int = 0) -> Run:
 
     def run(patterns: Sequence[Compiled], events: Sequence[Event], kinds: Kinds) -> list[CompositeEvent]:
         random = Random(seed)
-        choose: Choose = decomposition.none
+        choose: Choose = none
         if how == "full":
-            choose = decomposition.full
+            choose = full
         elif how == "random":
-            choose = decomposition.randomly(random)
+            choose = randomly(random)
         runner = LocalRunner(cut(patterns, choose), random, kinds, over_wire=True)
         runner.run(spread(events, random))
         return [each for root in runner.graph.roots for each in runner.composites(root)]

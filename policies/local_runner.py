@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from distced.detectors.cutting.graph import DetectorGraph, DetectorPlan
+from distced.detectors.cutting.cut import DetectorGraph, DetectorPlan
 from distced.detectors.runtime.detector import Detected, Detector
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import CompositeEvent, Event, OpenGap

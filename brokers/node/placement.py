@@ -16,9 +16,8 @@ from distced.brokers.core.effects import Effect, Note
 from distced.brokers.node.hosted import HostedDetector
 from distced.brokers.node.planning import Found, Planned, Planner
 from distced.brokers.node.policy_settings import PolicySettings
-from distced.detectors.cutting import decomposition
 from distced.detectors.cutting.catalogue import Catalogue
-from distced.detectors.cutting.graph import DetectorGraph, cut
+from distced.detectors.cutting.cut import DetectorGraph, cut, none
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.wire.directory_entries import Hints, Measured, SubscriptionEntry
@@ -203,7 +202,7 @@ class Placement:
         return tuple(hinted[:1] or graphs)
 
     def _whole(self, found: Found, entry: SubscriptionEntry) -> tuple[DetectorGraph, ...]:
-        return (cut([found.compiled], decomposition.none, exports=frozenset(entry.exports)),)
+        return (cut([found.compiled], none, exports=frozenset(entry.exports)),)
 
     def _request(
         self, found: Found, entry: SubscriptionEntry, graphs: tuple[DetectorGraph, ...], policy: Policy

@@ -19,7 +19,7 @@ from distced.brokers.node.pattern_cache import PatternCache
 from distced.detectors.canonical.form import canonical_id
 from distced.detectors.compiler import Compiled, Consumption
 from distced.detectors.cutting.catalogue import Catalogue
-from distced.detectors.cutting.graph import CutPlace, DetectorGraph, DetectorPlan, cut_at
+from distced.detectors.cutting.cut import CutPlace, DetectorGraph, DetectorPlan, cut_at
 from distced.detectors.language.names import all_registers, all_variables
 from distced.detectors.runtime.detection_policy import DetectionPolicy
 from distced.detectors.runtime.detector import detector_id

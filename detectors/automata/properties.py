@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from distced.detectors.automata.automaton import TIMER_PREFIX, Automaton, AutomatonState, Delegated
+from distced.detectors.automata.automaton import TIMER_PREFIX, Automaton, AutomatonState
+from distced.middleware.patterns.tree import Delegated
 from distced.middleware.sets.describable import ConditionByType
 from distced.middleware.sets.expressions import FALSE
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
 from rich.text import Text
 
 from distced.detectors.cli.pattern_options import (
@@ -49,7 +50,7 @@ def check(options: CheckOptions) -> int:
     facts = [facts_of(each, patterns.derived) for each in patterns.compiled]
     checked = "declared" if registry is not None else "taken as known"
     if options.as_json:
-        shown = {"ok": True, "types": checked, "patterns": [each.as_dict() for each in facts]}
+        shown = {"ok": True, "types": checked, "patterns": msgspec.to_builtins(facts)}
         print_json({**shown, "notes": list(patterns.notes)})
         return 0
     show_notes(patterns.notes)
@@ -75,7 +76,7 @@ def _facts_lines(facts: Facts) -> list[Text]:
         "by": ", ".join(facts.key),
         "within": "" if facts.within is None else format_duration(facts.within),
         "timers": ", ".join(f"{name} = {when}" for name, when in facts.timers.items()),
-        "consumes": "by epochs" if facts.epochs else "",
+        "consumes": "by epochs" if facts.consumption == "epoch" else "",
     }
     lines += [Text.assemble((f"  {name:<10}", "dim"), text) for name, text in said.items() if text]
     return lines

@@ -27,9 +27,8 @@ from distced.detectors.cli.pattern_options import (
 )
 from distced.detectors.compiler import Consumption
 from distced.detectors.cutting.candidates import CONDITIONS
+from distced.detectors.cutting.cut import cut, full, none
 from distced.detectors.cutting.cut_report import cuts_of
-from distced.detectors.cutting.decomposition import full, none
-from distced.detectors.cutting.graph import cut
 from distced.detectors.cutting.reuse import catalogue_of, plan_for_reuse
 from distced.detectors.drawing.automaton_drawing import automata_diagram, pattern_as_text
 from distced.detectors.drawing.cuts_text import cuts_as_text

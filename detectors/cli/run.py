@@ -9,8 +9,7 @@ from typing import Annotated
 
 import typer
 
-from distced.detectors.batch_run.output import opened_for_writing, progress_bars, writing_found
-from distced.detectors.batch_run.report import Summary
+from distced.detectors.batch_run.report import Summary, opened_for_writing, progress_bars, writing_found
 from distced.detectors.batch_run.runner import Replay, declared_types, misfits, reader_of
 from distced.detectors.cli.pattern_options import (
     ConsumptionOption,

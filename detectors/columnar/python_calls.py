@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from distced.detectors.automata.due import due_instant
+from distced.detectors.automata.automaton import due_instant
 from distced.detectors.columnar import word_offsets
 from distced.detectors.columnar.batch.values import Texts
 from distced.detectors.columnar.program.condition_code import FUNCTION_NAMES, OPERATORS

@@ -11,8 +11,7 @@ from typing import Any, TypeAlias
 
 from distced.detectors.batch_run.runner import run
 from distced.detectors.compiler import Consumption
-from distced.detectors.conformance.cases import Constituents, Match
-from distced.detectors.conformance.event_text import parse_event
+from distced.detectors.conformance.cases import Constituents, Match, parse_event
 from distced.detectors.runtime.engines import EngineName
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import EventType

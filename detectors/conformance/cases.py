@@ -24,7 +24,8 @@ A constituent that is a composite event itself is written as the list of what it
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -32,12 +33,73 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from distced.detectors.compiler import Consumption
-from distced.detectors.conformance.event_text import parse_event
+from distced.detectors.language.expression_parser import ExpressionParser
+from distced.detectors.language.parser import INSTANT
+from distced.detectors.language.scanner import Scanner
 from distced.middleware.mapping.schema_check import shape
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import EventType, event_type
-from distced.middleware.model.events import Attribute, Event
-from distced.middleware.model.timestamps import Timestamp
+from distced.middleware.model.events import Attribute, Event, check_event
+from distced.middleware.model.timestamps import INSTANT_MAX, Timestamp, parse_instant
+from distced.middleware.sets.expressions import Literal, Span
+
+SOURCE: Final = "e"
+"""The source of the events of a case; their sequence number is their position."""
+
+_TIME: Final = "a time: whole nanoseconds such as 10, a duration such as 5s, an instant such as 2026-11-21T08:00Z"
+
+
+def parse_event(text: str, position: int) -> Event:
+    """The event of a line. Raises `DistcedError` for a malformed one."""
+    scanner = Scanner(text)
+    name = scanner.expect_kind("name", "an event type").text
+    lo = _time(scanner)
+    hi = _time(scanner) if _at_time(scanner) else lo
+    attributes: dict[str, Attribute] = {}
+    while scanner.word.kind != "end":
+        word = scanner.expect_kind("name", "an attribute" if attributes else f"{_TIME}, or an attribute")
+        if word.text in attributes:
+            raise scanner.error("given twice", Span(word.start, word.end), given=word.text)
+        scanner.expect("=")
+        attributes[word.text] = _value(scanner)
+    return check_event(Event(name, lo, hi, SOURCE, position, attributes))
+
+
+def _at_time(scanner: Scanner) -> bool:
+    return scanner.word.kind in ("number", "duration") or (scanner.word.kind == "sign" and scanner.word.text == "-")
+
+
+def _time(scanner: Scanner) -> int:
+    start = scanner.word.start
+    if INSTANT.match(scanner.text, start):
+        text = scanner.raw(INSTANT, _TIME)[0]
+        try:
+            return parse_instant(text)
+        except DistcedError as error:
+            span = Span(start, scanner.previous.end)
+            raise scanner.error(error.problem, span, given=text, allowed=error.allowed) from None
+    sign = -1 if scanner.take("-") else 1
+    if scanner.word.kind == "duration":
+        return sign * ExpressionParser(scanner).duration()
+    word = scanner.expect_kind("number", _TIME)
+    if not word.text.isdigit() or len(word.text) > len(str(INSTANT_MAX)):
+        raise scanner.error("not a time", Span(start, word.end), given=word.text, allowed=_TIME)
+    return sign * int(word.text)
+
+
+def _value(scanner: Scanner) -> Attribute:
+    start = scanner.word.start
+    expression = ExpressionParser(scanner).sum()
+    if not isinstance(expression, Literal):
+        span = Span(start, scanner.previous.end)
+        raise scanner.error(
+            "not the value of an attribute",
+            span,
+            given=scanner.text[span.start : span.end],
+            allowed="a number, 'a text', true, false, null, a duration",
+        )
+    return expression.value
+
 
 LANGUAGES: Final = ("core", "pretty", "cel", "cedr")
 """The languages a case may be written in, whether or not this version supports them."""
@@ -191,36 +253,35 @@ def _case(table: _Table, place: str, where: str) -> Case:
     )
 
 
-def _types(tables: Mapping[str, Mapping[str, str]], where: str) -> dict[str, EventType]:
+@contextmanager
+def _errors_of_cases(where: str | None = None) -> Iterator[None]:
+    """Raise other errors as those of a case, at this place or their own."""
     try:
-        return {name: event_type(name, attributes) for name, attributes in tables.items()}
+        yield
     except DistcedError as error:
-        raise ConformanceError(error.problem, given=error.given, allowed=error.allowed, where=where) from None
+        raise ConformanceError(
+            error.problem, given=error.given, allowed=error.allowed, where=where or error.where, advice=error.advice
+        ) from None
+
+
+def _types(tables: Mapping[str, Mapping[str, str]], where: str) -> dict[str, EventType]:
+    with _errors_of_cases(where):
+        return {name: event_type(name, attributes) for name, attributes in tables.items()}
 
 
 def _event(text: str, position: int, types: Mapping[str, EventType] | None, where: str) -> Event:
-    try:
+    with _errors_of_cases(f"{where}, events, position {position}: {text!r}"):
         event = parse_event(text, position)
         if types is None:
             return event
         if event.type not in types:
-            raise ConformanceError(
-                "an event of a type that is not in types", given=event.type, allowed=", ".join(types)
-            )
+            raise DistcedError("an event of a type that is not in types", given=event.type, allowed=", ".join(types))
         known = types[event.type]
         # What is left out is null, as everywhere in a case.
         attributes = {**dict.fromkeys(known.attributes), **event.attributes}
         event = Event(event.type, event.lo, event.hi, event.source, event.seq, attributes)
         known.check(event)
         return event
-    except DistcedError as error:
-        raise ConformanceError(
-            error.problem,
-            given=error.given,
-            allowed=error.allowed,
-            where=f"{where}, events, position {position}: {text!r}",
-            advice=error.advice,
-        ) from None
 
 
 def _expected(table: _Table, where: str) -> tuple[Match, ...]:
@@ -278,9 +339,8 @@ def _timestamp(text: str, where: str) -> Timestamp:
     try:
         return parse_event(f"_ {text}", 0).timestamp
     except DistcedError as error:
-        raise ConformanceError(
-            error.problem, given=text, allowed="`lo` or `lo hi`, as in events", where=where
-        ) from None
+        allowed = "`lo` or `lo hi`, as in events"
+        raise ConformanceError(error.problem, given=text, allowed=allowed, where=where) from None
 
 
 def _format_constituents(constituents: Constituents) -> str:
@@ -289,9 +349,5 @@ def _format_constituents(constituents: Constituents) -> str:
 
 
 def _shaped(raw: object, wanted: type[Any], where: str) -> Any:
-    try:
+    with _errors_of_cases():
         return shape(raw, wanted, where)
-    except DistcedError as error:
-        raise ConformanceError(
-            error.problem, given=error.given, allowed=error.allowed, where=error.where, advice=error.advice
-        ) from None

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from distced.detectors.automata.properties import may_repeat
 from distced.detectors.canonical.form import canonical_form
-from distced.detectors.cutting.graph import DetectorPlan
+from distced.detectors.cutting.cut import DetectorPlan
 from distced.detectors.cutting.joints import Joint, joint_of
 from distced.detectors.cutting.uses import uses_of
 from distced.detectors.language.names import all_registers

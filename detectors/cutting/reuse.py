@@ -18,8 +18,7 @@ from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Auto
 from distced.detectors.compiler import Compiled
 from distced.detectors.cutting.candidates import Context, JointView, Path, inside, outermost
 from distced.detectors.cutting.catalogue import Around, Catalogue, Entry, Word, core_of, word_of
-from distced.detectors.cutting.decomposition import full
-from distced.detectors.cutting.graph import Choose, ChosenCut, DetectorGraph, DetectorPlan, cut
+from distced.detectors.cutting.cut import Choose, ChosenCut, DetectorGraph, DetectorPlan, cut, full
 from distced.detectors.cutting.joints import Joint, joint_of
 from distced.detectors.language.names import all_registers
 from distced.middleware.patterns.tree import Atom, Pattern, Publication

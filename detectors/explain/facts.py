@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+
+import msgspec
 
 from distced.detectors.automata.automaton import Automaton, AutomatonTimer
-from distced.detectors.compiler import Compiled
+from distced.detectors.compiler import Compiled, Consumption
 from distced.detectors.language.derived import throttled_names
 from distced.middleware.patterns.printer import format_when
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """Facts of a pattern.
+class Facts(msgspec.Struct, frozen=True, rename={"within": "within_ns"}):
+    """Facts of a pattern, in JSON as here.
 
     Attributes:
-        publishes: the type of its composite events; empty for one without a name.
+        publishes: the type of its composite events; None for one without a name.
         attributes: their kinds by name; None where a kind is not known.
         reads: the types of events it reads, in order; None where `any` leaves that open.
         throttled: how the events it reads are throttled before.
@@ -27,7 +26,7 @@ class Facts:
         text: the pattern as the printer writes it.
     """
 
-    publishes: str
+    publishes: str | None
     attributes: Mapping[str, str | None]
     canonical_id: str
     reads: tuple[str, ...] | None
@@ -35,23 +34,8 @@ class Facts:
     key: tuple[str, ...]
     within: int | None
     timers: Mapping[str, str]
-    epochs: bool
+    consumption: Consumption
     text: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """The facts as JSON."""
-        return {
-            "publishes": self.publishes or None,
-            "attributes": dict(self.attributes),
-            "canonical_id": self.canonical_id,
-            "reads": None if self.reads is None else list(self.reads),
-            "throttled": list(self.throttled),
-            "key": list(self.key),
-            "within_ns": self.within,
-            "timers": dict(self.timers),
-            "consumption": "epoch" if self.epochs else "ordered",
-            "text": self.text,
-        }
 
     def signature(self) -> str:
         """The published type, as `Name(attribute: kind)`."""
@@ -67,7 +51,7 @@ def facts_of(compiled: Compiled, derived: Mapping[str, str] | None = None) -> Fa
     known = derived or {}
     kinds = compiled.publishes.attributes
     return Facts(
-        publishes="" if output is None else output.type_name,
+        publishes=None if output is None else output.type_name,
         attributes={} if output is None else {name: kinds.get(name) for name, _ in output.attributes},
         canonical_id=automaton.canonical_id,
         reads=None if names is None else tuple(sorted(names)),
@@ -75,7 +59,7 @@ def facts_of(compiled: Compiled, derived: Mapping[str, str] | None = None) -> Fa
         key=automaton.key,
         within=automaton.whole_window,
         timers={timer.name: format_when(timer.when) for timer in _timers(automaton)},
-        epochs=automaton.epochs,
+        consumption="epoch" if automaton.epochs else "ordered",
         text=compiled.text,
     )
 

@@ -1,6 +1,6 @@
 """Views of detector graphs: detectors, their inputs and publications, for drawings and as JSON.
 
-Text, diagrams and JSON are made from this view, so they show the same. The graph is that of `detectors.cutting.graph`,
+Text, diagrams and JSON are made from this view, so they show the same. The graph is that of `detectors.cutting.cut`,
 with primitive events on its left, published composite events on its right, and those read again by their names. For
 reuse it is the graph of the new patterns, with the detectors that run already and are used by them.
 """
@@ -15,8 +15,8 @@ import msgspec
 from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton
 from distced.detectors.compiler import Compiled
 from distced.detectors.cutting.catalogue import core_of
+from distced.detectors.cutting.cut import DetectorGraph, DetectorPlan
 from distced.detectors.cutting.cut_report import with_throttled_names
-from distced.detectors.cutting.graph import DetectorGraph, DetectorPlan
 from distced.detectors.language.derived import throttled_names
 from distced.middleware.model.timestamps import format_duration
 from distced.middleware.patterns.printer import format_output, format_pattern, format_publication

@@ -494,15 +494,13 @@ def _first_atoms(pattern: tree.Pattern) -> Iterator[tree.Atom]:
                 yield from _first_atoms(part)
                 if not tree.nullable(part):
                     break
-        case tree.Alternation(parts=parts):
-            for part in parts:
-                yield from _first_atoms(part)
         case tree.Timing(first=first):
             yield from _first_atoms(first)
         case tree.Parallel() | tree.Reference() | tree.Delegated():
             return
         case _:
-            yield from _first_atoms(pattern.body)
+            for child in tree.children(pattern):
+                yield from _first_atoms(child)
 
 
 def _visible(pattern: tree.Pattern, timers: frozenset[str] = frozenset(), hidden: bool = False) -> Iterator[bool]:
@@ -519,19 +517,8 @@ def _visible(pattern: tree.Pattern, timers: frozenset[str] = frozenset(), hidden
         case tree.Timing(first=first, second=second, timer=timer):
             yield from _visible(first, timers, hidden)
             yield from _visible(second, timers | {timer}, hidden)
-        case tree.Concatenation(parts=parts) | tree.Sequence(parts=parts) | tree.Alternation(parts=parts):
-            for part in parts:
-                yield from _visible(part, timers, hidden)
-        case tree.Parallel(left=left, right=right):
-            for side in (left, right):
-                yield from _visible(side, timers, hidden)
-        case (
-            tree.Iteration(body=body)
-            | tree.Scope(body=body)
-            | tree.Window(body=body)
-            | tree.Keyed(body=body)
-            | tree.Init(body=body)
-        ):
-            yield from _visible(body, timers, hidden)
         case tree.Reference() | tree.Delegated():
             yield True
+        case _:
+            for child in tree.children(pattern):
+                yield from _visible(child, timers, hidden)

@@ -14,7 +14,7 @@ from itertools import groupby
 
 from msgspec import structs
 
-from distced.detectors.automata.automaton import Automaton, Delegated, part_type
+from distced.detectors.automata.automaton import Automaton, part_type
 from distced.detectors.compiler import Compiled
 from distced.detectors.stepwise.inner_events import PartMatch, part_events, part_match
 from distced.detectors.stepwise.instance import BEFORE_ALL
@@ -24,6 +24,7 @@ from distced.detectors.stepwise.throttling import Throttler, mark, unmarked
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import CompositeEvent, Event, EventId, OpenGap, OrderKey
 from distced.middleware.model.timestamps import INSTANT_MAX
+from distced.middleware.patterns.tree import Delegated
 
 
 @dataclass(slots=True)

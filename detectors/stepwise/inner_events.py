@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from distced.detectors.automata.automaton import Delegated
 from distced.middleware.model.events import TIME, Attribute, CompositeEvent, Derivation, Event, EventId, OrderKey
+from distced.middleware.patterns.tree import Delegated
 
 _V = TypeVar("_V")
 

@@ -15,10 +15,10 @@ from distced.detectors.automata.automaton import (
     AutomatonMove,
     AutomatonState,
     Position,
+    due_instant,
     part_type,
     timer_type,
 )
-from distced.detectors.automata.due import due_instant
 from distced.detectors.stepwise.inner_events import PartEvent
 from distced.detectors.stepwise.instance import Instance
 from distced.detectors.stepwise.instance_store import Pool

@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, Protocol, TypeAlias
 
-from distced.detectors.automata.automaton import Automaton, Delegated, part_type
+from distced.detectors.automata.automaton import Automaton, part_type
 from distced.detectors.stepwise.composites import key_values
 from distced.detectors.stepwise.instance import Instance
 from distced.detectors.stepwise.instance_store import InstanceStore
 from distced.detectors.stepwise.plans import KeyOf, MovePlan, StatePlan, TypePlan, TypePlans, initialised
 from distced.middleware.model.events import Attribute, Event, Gap, OpenGap, OrderKey
+from distced.middleware.patterns.tree import Delegated
 
 _NO_GAP: Final = Gap()
 

@@ -11,7 +11,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from distced.detectors.conformance import ENGINES, CaseOutcome, ConformanceError, Run, load_cases, run_case
+from distced.detectors.conformance.case_runner import ENGINES, CaseOutcome, Run, run_case
+from distced.detectors.conformance.cases import ConformanceError, load_cases
 from distced.detectors.runtime.engines import notice
 from distced.middleware.cli.options import verb
 from distced.middleware.cli.output import AsJson, error_as_dict, messages, output, print_json, show_error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from distced.detectors.cutting.graph import DetectorGraph
+from distced.detectors.cutting.cut import DetectorGraph
 from distced.middleware.wire.directory_entries import NO_HINTS, Hints
 from distced.policies.topology.model import Place
 

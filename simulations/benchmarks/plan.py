@@ -28,7 +28,7 @@ from distced.detectors.canonical.form import canonical_form
 from distced.detectors.compiler import Compiled, compile_pattern
 from distced.detectors.cutting.candidates import JointView, size_of, views
 from distced.detectors.cutting.catalogue import Catalogue
-from distced.detectors.cutting.graph import ChosenCut, DetectorGraph, DetectorPlan, cut
+from distced.detectors.cutting.cut import ChosenCut, DetectorGraph, DetectorPlan, cut
 from distced.detectors.cutting.reuse import for_reuse
 from distced.middleware.patterns.tree import Delegated, Publication
 from distced.simulations.benchmarks.plan_patterns import SHAPES

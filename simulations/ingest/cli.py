@@ -53,7 +53,7 @@ def ingest(
       distced ingest events.parquet --history office
       distced ingest week-*.csv.gz --mapping office.toml --history office --count-on
     """
-    from distced.detectors.batch_run.output import progress_bars
+    from distced.detectors.batch_run.report import progress_bars
     from distced.middleware.history.layout import make_history
     from distced.middleware.history.writer import check_recorder
     from distced.middleware.mapping import load_mapping
@@ -105,7 +105,7 @@ def compact(
       distced history compact office
       distced history compact office --master inline
     """
-    from distced.detectors.batch_run.output import progress_bars
+    from distced.detectors.batch_run.report import progress_bars
     from distced.middleware.history.layout import check_history
     from distced.simulations.ingest.compaction import Compaction
     from distced.simulations.ingest.ingest_report import show_compaction
@@ -136,7 +136,7 @@ def _check_rejected(path: Path, recordings: Sequence[Path]) -> None:
 
 
 def _copy_rejected(outcomes: Sequence[IngestOutcome], path: Path) -> None:
-    from distced.detectors.batch_run.output import opened_for_writing
+    from distced.detectors.batch_run.report import opened_for_writing
 
     with opened_for_writing(path) as whole:
         for each in outcomes:

@@ -15,7 +15,7 @@ from typing import Final
 from msgspec.structs import replace as replace_entry
 
 from distced.detectors.cutting.catalogue import Catalogue
-from distced.detectors.cutting.graph import DetectorPlan
+from distced.detectors.cutting.cut import DetectorPlan
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.wire.directory_entries import NO_HINTS, NODE_CLIENT, DetectorEntry
 from distced.policies.distribution.choose.place_all import Placement, place

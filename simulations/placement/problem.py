@@ -13,7 +13,7 @@ from functools import cached_property
 
 from msgspec.structs import replace as replace_entry
 
-from distced.detectors.cutting.graph import DetectorPlan
+from distced.detectors.cutting.cut import DetectorPlan
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.patterns.printer import format_publication
 from distced.middleware.wire.directory import Entries

@@ -71,7 +71,7 @@ def replay(
       distced replay '[Login as x] ; [Logout] by person within 8h' --history office --from 2026-11-21T00:00:00Z
       distced replay office.pattern --history office --plan
     """
-    from distced.detectors.batch_run.output import progress_bars, writing_found
+    from distced.detectors.batch_run.report import progress_bars, writing_found
     from distced.detectors.batch_run.runner import misfits
     from distced.detectors.pattern_files import compile_source, read_source
     from distced.middleware.cli.history import selection

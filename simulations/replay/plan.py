@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from distced.detectors.compiler import Compiled, types_read
-from distced.detectors.cutting.decomposition import full
-from distced.detectors.cutting.graph import DetectorGraph, cut
+from distced.detectors.cutting.cut import DetectorGraph, cut, full
 from distced.detectors.runtime.engines import has_columnar
 from distced.middleware.history.history import HistoryFile
 from distced.middleware.model.errors import DistcedError

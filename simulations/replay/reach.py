@@ -11,17 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from distced.detectors.automata.automaton import (
-    Automaton,
-    AutomatonState,
-    AutomatonTimer,
-    Relative,
-    TimeOfDay,
-    timer_type,
-)
+from distced.detectors.automata.automaton import Automaton, AutomatonState, AutomatonTimer, timer_type
 from distced.detectors.automata.properties import may_repeat
 from distced.detectors.compiler import Compiled
 from distced.middleware.model.timestamps import DAY, HOUR
+from distced.middleware.patterns.tree import Relative, TimeOfDay
 from distced.middleware.sets.expressions import FALSE, TRUE
 from distced.simulations.replay.pattern_properties import may_lack_constituents
 

@@ -15,7 +15,7 @@ from typing import IO, Final, NamedTuple
 import msgspec
 
 from distced.detectors.compiler import Compiled, types_read
-from distced.detectors.cutting.graph import DetectorGraph
+from distced.detectors.cutting.cut import DetectorGraph
 from distced.detectors.runtime.engines import EngineName
 from distced.middleware.history.history import History, HistoryFile, Problem
 from distced.middleware.model.errors import DistcedError

@@ -15,7 +15,7 @@ from typing import IO, Final
 
 import pyarrow as pa
 
-from distced.detectors.cutting.graph import DetectorGraph, DetectorPlan
+from distced.detectors.cutting.cut import DetectorGraph, DetectorPlan
 from distced.detectors.runtime.detector import Detected, Detector
 from distced.middleware.history.layout import day_number, day_of
 from distced.middleware.model.events import CompositeEvent, Event, EventId, OpenGap, OrderKey

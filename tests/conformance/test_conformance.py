@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from distced.detectors.compiler import Compiled
-from distced.detectors.conformance import ENGINES, Case, compile_case, load_cases, run_case
-from distced.detectors.conformance.case_runner import compare
+from distced.detectors.conformance.case_runner import ENGINES, compare, compile_case, run_case
+from distced.detectors.conformance.cases import Case, load_cases
 from distced.detectors.language.inlining import inline
 from distced.detectors.language.parser import parse_pattern, parse_publication
 from distced.middleware.model.events import COMPOSITE, CompositeEvent, Event, EventId, composite_digest

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from distced.detectors.conformance import Case, ConformanceError, Match, load_cases, parse_cases, run_case
-from distced.detectors.conformance.event_text import parse_event
+from distced.detectors.conformance.case_runner import run_case
+from distced.detectors.conformance.cases import Case, ConformanceError, Match, load_cases, parse_cases, parse_event
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import HOUR, MINUTE, SECOND, Timestamp

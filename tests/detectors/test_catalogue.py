@@ -11,8 +11,7 @@ from distced.detectors.canonical.form import canonical_form
 from distced.detectors.compiler import compile_pattern
 from distced.detectors.cutting.candidates import candidates
 from distced.detectors.cutting.catalogue import Catalogue, Entry
-from distced.detectors.cutting.decomposition import full, none
-from distced.detectors.cutting.graph import DetectorGraph, cut
+from distced.detectors.cutting.cut import DetectorGraph, cut, full, none
 from distced.detectors.cutting.reuse import for_reuse
 from distced.middleware.model.errors import PatternError
 from distced.middleware.patterns.printer import format_pattern
@@ -171,7 +170,7 @@ def test_every_sub_pattern_is_found_again() -> None:
 
 
 def _only(pattern, candidate):  # type: ignore[no-untyped-def]
-    from distced.detectors.cutting.graph import ChosenCut
+    from distced.detectors.cutting.cut import ChosenCut
 
     once = iter([[ChosenCut(candidate)]])
     return cut([pattern], lambda _, __: next(once, []))

@@ -23,7 +23,9 @@ from distced.detectors.columnar.engine import ColumnarEngine
 from distced.detectors.columnar.program.units import supports
 from distced.detectors.columnar.results import store
 from distced.detectors.compiler import Compiled, compile_file, compile_pattern
-from distced.detectors.conformance import Case, Kinds, load_cases, run_case
+from distced.detectors.conformance.case_runner import run_case
+from distced.detectors.conformance.cases import Case, load_cases
+from distced.detectors.runtime.engines import Kinds
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.detectors.stepwise.snapshot import restore, snapshot
 from distced.middleware.model.errors import EventError

@@ -9,8 +9,7 @@ import pytest
 from distced.detectors.canonical.form import canonical_form
 from distced.detectors.compiler import compile_file, compile_pattern
 from distced.detectors.cutting.candidates import Candidate, candidates, views
-from distced.detectors.cutting.decomposition import full, none
-from distced.detectors.cutting.graph import cut
+from distced.detectors.cutting.cut import cut, full, none
 from distced.detectors.cutting.joints import ends_open, joined, joint_of, opens_parallel, opens_strong
 from distced.detectors.language.parser import parse_pattern
 from distced.middleware.model.errors import PatternError

@@ -12,8 +12,7 @@ import pytest
 
 from distced import simulations
 from distced.detectors.compiler import Compiled, Consumption, compile_file, compile_publication
-from distced.detectors.cutting import decomposition
-from distced.detectors.cutting.graph import cut
+from distced.detectors.cutting.cut import cut, full, none
 from distced.detectors.cutting.reuse import catalogue_of, plan_for_reuse
 from distced.detectors.drawing.diagram import Colour, DiagramForm, drawn
 from distced.detectors.drawing.folding import fold
@@ -67,7 +66,7 @@ REUSED = {
 
 def viewed(text: str, name: str = "full", consumption: Consumption = "ordered") -> GraphView:
     compiled = compile_file(text, consumption=consumption)
-    return graph_view(compiled, cut(compiled, getattr(decomposition, name)), name)
+    return graph_view(compiled, cut(compiled, {"full": full, "none": none}[name]), name)
 
 
 def reusing(there: str, new: str) -> GraphView:
@@ -129,7 +128,7 @@ def test_composite_events_are_read_by_name(tmp_path: Path) -> None:
     path = tmp_path / "readers.pattern"
     path.write_text(READERS, encoding="utf-8")
     patterns = compile_source(read_source(path))
-    view = graph_view(patterns.compiled, cut(patterns.compiled, decomposition.full), "full", patterns.derived)
+    view = graph_view(patterns.compiled, cut(patterns.compiled, full), "full", patterns.derived)
     assert view.inputs == ("Alarm", "Door", "Pers", "Temp", ANY)
     assert [flow for flow in flows(view) if flow[0] == "read"] == [
         ("read", "Cold", "[Cold] ; [Cold]", "Cold"),
@@ -269,7 +268,7 @@ def test_graphs_of_random_patterns_are_drawn() -> None:
                 continue
         if not compiled:
             continue
-        for choose in (decomposition.full, decomposition.none):
+        for choose in (full, none):
             view = graph_view(compiled, cut(compiled, choose), "full")
             assert all(each.short in picture(view, "dot") for each in view.detectors)
             assert len(plain(graph_as_text(view, 80)).splitlines()) > 3
@@ -342,7 +341,7 @@ def test_graphs_of_shipped_pattern_files_are_drawn(
     path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     patterns = compile_source(read_source(path))
-    view = graph_view(patterns.compiled, cut(patterns.compiled, decomposition.full), "full", patterns.derived)
+    view = graph_view(patterns.compiled, cut(patterns.compiled, full), "full", patterns.derived)
     for form in ("text", "svg", "dot", "mermaid", "json"):
         arguments = ["explain", str(path), "--decomposition", "full", "--format", form]
         assert main(arguments) == 0

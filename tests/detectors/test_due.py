@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distced.detectors.automata.due import due_instant
+from distced.detectors.automata.automaton import due_instant
 from distced.middleware.model.timestamps import (
     DAY,
     HOUR,

@@ -13,10 +13,10 @@ import pytest
 
 from distced.detectors.canonical.form import canonical_form
 from distced.detectors.compiler import compile_pattern, compile_publication
-from distced.detectors.conformance.event_text import parse_event
+from distced.detectors.conformance.cases import parse_event
 from distced.detectors.cutting.candidates import CONDITIONS, Candidate, candidates
+from distced.detectors.cutting.cut import ChosenCut, cut
 from distced.detectors.cutting.cut_report import MOST_PARTS, NOT_CUT, cuts_of, with_throttled_names
-from distced.detectors.cutting.graph import ChosenCut, cut
 from distced.detectors.language.derived import throttled_names
 from distced.detectors.pattern_files import compile_source, read_source
 from distced.middleware.cli.command import main

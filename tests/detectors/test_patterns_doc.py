@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from distced.detectors.batch_run.runner import run
-from distced.detectors.conformance.event_text import parse_event
+from distced.detectors.conformance.cases import parse_event
 from distced.detectors.language.parser import parse_file, parse_publication
 from distced.detectors.pattern_files import PatternSource, compile_source
 from distced.middleware import patterns as binding

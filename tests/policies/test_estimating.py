@@ -8,8 +8,7 @@ from random import Random
 import pytest
 
 from distced.detectors.compiler import compile_pattern
-from distced.detectors.cutting import decomposition
-from distced.detectors.cutting.graph import cut
+from distced.detectors.cutting.cut import cut, none
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
@@ -27,7 +26,7 @@ def estimated(pattern: str, hints: Hints | None = None, **more: bool) -> Measure
     situation = Situation()
     for name in RATES:
         situation.changed("source", f"s{name}", SourceEntry((name,), 0))
-    graph = cut([compile_pattern(pattern)], decomposition.none)
+    graph = cut([compile_pattern(pattern)], none)
     return expected(graph.plans[graph.roots[0]], situation, hints or Hints(rates=RATES), **more)
 
 
@@ -100,7 +99,7 @@ def test_hints_and_what_is_read_along() -> None:
     # What was measured counts before a hint.
     situation = Situation()
     situation.changed("source", "sA", SourceEntry(("A",), 0))
-    graph = cut([compile_pattern("[A]")], decomposition.none)
+    graph = cut([compile_pattern("[A]")], none)
     plan = graph.plans[graph.roots[0]]
     from distced.middleware.wire.directory_entries import DetectorEntry
 

@@ -9,8 +9,7 @@ import pytest
 from distced.detectors.canonical.form import canonical_form
 from distced.detectors.compiler import Compiled, compile_file, compile_pattern
 from distced.detectors.cutting.candidates import Candidate, candidates
-from distced.detectors.cutting.decomposition import full, none
-from distced.detectors.cutting.graph import ChosenCut, DetectorGraph, cut
+from distced.detectors.cutting.cut import ChosenCut, DetectorGraph, cut, full, none
 from distced.detectors.runtime.detector import Detector
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.patterns.printer import format_pattern

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from distced.detectors.cutting.graph import DetectorGraph
+from distced.detectors.cutting.cut import DetectorGraph
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import DetectorEntry, Hints, LoadEntry, Measured, NodeEntry

@@ -18,7 +18,7 @@ from distced.detectors.canonical.form import canonical_form
 from distced.detectors.compiler import Compiled
 from distced.detectors.cutting.candidates import CONDITIONS, Candidate, candidates
 from distced.detectors.cutting.catalogue import Catalogue
-from distced.detectors.cutting.graph import ChosenCut, cut
+from distced.detectors.cutting.cut import ChosenCut, cut
 from distced.detectors.cutting.reuse import for_reuse
 from distced.detectors.language.parser import parse_publication
 from distced.middleware.model.errors import PatternError

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from distced.detectors.batch_run.runner import run
 from distced.detectors.compiler import compile_pattern
-from distced.detectors.cutting.graph import DetectorPlan
+from distced.detectors.cutting.cut import DetectorPlan
 from distced.middleware.history.history import History
 from distced.middleware.history.writer import HistoryWriter
 from distced.middleware.model.events import Event

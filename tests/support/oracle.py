@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from distced.detectors.automata.due import due_instant
+from distced.detectors.automata.automaton import due_instant
 from distced.detectors.canonical.form import canonical_id
 from distced.detectors.language.names import all_registers, all_variables, referenced
 from distced.middleware.model.events import COMPOSITE, PRIMITIVE, TIME, composite_digest

@@ -8,8 +8,7 @@ from random import Random
 from typing import NamedTuple
 
 from distced.detectors.compiler import Compiled
-from distced.detectors.cutting.decomposition import full, randomly
-from distced.detectors.cutting.graph import Choose, DetectorGraph, cut
+from distced.detectors.cutting.cut import Choose, DetectorGraph, cut, full, randomly
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.events import CompositeEvent, Event, EventId

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from distced.detectors.compiler import Compiled, compile_pattern
-from distced.detectors.cutting import decomposition
 from distced.detectors.cutting.catalogue import Catalogue, Entry
-from distced.detectors.cutting.graph import Choose, ChosenCut, DetectorGraph, DetectorPlan, cut
+from distced.detectors.cutting.cut import Choose, ChosenCut, DetectorGraph, DetectorPlan, cut, full, none
 from distced.detectors.cutting.reuse import INLINE, Usable, for_reuse
 from distced.detectors.language.names import referenced
 from distced.middleware.model.errors import DistcedError
@@ -45,7 +44,7 @@ def alternatives(
         subscribers: where those are who want to hear of it.
         whole: leave it whole: by best effort, by epochs, or because a part was refused.
     """
-    found = [cut([compiled], decomposition.none, exports=exports)]
+    found = [cut([compiled], none, exports=exports)]
     if whole or compiled.epochs or policy.decomposition == "none":
         return found
     root = found[0].plans[found[0].roots[0]]
@@ -54,7 +53,7 @@ def alternatives(
         found += _cut(compiled, root, choose, catalogue, exports)
     if policy.decomposition == "full":
         running = catalogue if policy.reuse != "none" else Catalogue()
-        found += _cut(compiled, root, decomposition.full, running, exports)
+        found += _cut(compiled, root, full, running, exports)
     different: dict[tuple[str, ...], DetectorGraph] = {}
     for graph in found:
         different.setdefault(graph.plans[graph.roots[0]].parts, graph)
@@ -67,7 +66,7 @@ def running_plan(entry: DetectorEntry, registry: TypeRegistry) -> DetectorPlan |
         return None
     try:
         compiled = compile_pattern(entry.pattern, registry)
-        graph = cut([compiled], decomposition.none, exports=frozenset(entry.exports))
+        graph = cut([compiled], none, exports=frozenset(entry.exports))
     except (DistcedError, KeyError):
         return None
     return None if compiled.throttlings else graph.plans[graph.roots[0]]

@@ -15,7 +15,7 @@ from msgspec.structs import replace as replace_entry
 
 from distced.detectors.compiler import Compiled, compile_pattern
 from distced.detectors.cutting.catalogue import Catalogue
-from distced.detectors.cutting.graph import DetectorPlan
+from distced.detectors.cutting.cut import DetectorPlan
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.patterns.printer import format_publication
 from distced.middleware.wire.directory_entries import NO_HINTS, DetectorEntry, Hints

@@ -16,7 +16,7 @@ from itertools import combinations
 from math import comb, inf
 from typing import Final, NamedTuple, TypeAlias
 
-from distced.detectors.cutting.graph import DetectorGraph
+from distced.detectors.cutting.cut import DetectorGraph
 from distced.middleware.model.errors import DistcedError
 from distced.policies.distribution.candidate import Action, Candidate, Rank
 from distced.policies.distribution.choose.alternatives import may_be_read

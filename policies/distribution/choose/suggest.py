@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 
-from distced.detectors.cutting.graph import DetectorGraph
+from distced.detectors.cutting.cut import DetectorGraph
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.directory_entries import NO_HINTS, Hints, Measured
 from distced.policies.distribution.candidate import Action, Candidate

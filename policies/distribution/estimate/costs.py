@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from distced.detectors.cutting.graph import DetectorGraph
+from distced.detectors.cutting.cut import DetectorGraph
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import Hints, Measured
 from distced.policies.distribution.estimate.delays import (

@@ -35,7 +35,7 @@ from typing import Final, NamedTuple
 
 from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton, AutomatonState, AutomatonTimer
 from distced.detectors.cutting.candidates import size_of
-from distced.detectors.cutting.graph import DetectorPlan
+from distced.detectors.cutting.cut import DetectorPlan
 from distced.middleware.model.timestamps import DAY, SECOND
 from distced.middleware.patterns.tree import Delegated, Relative
 from distced.middleware.wire.directory_entries import Hints, Measured

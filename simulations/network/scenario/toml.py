@@ -60,7 +60,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from distced.detectors.conformance.event_text import parse_event
+from distced.detectors.conformance.cases import parse_event
 from distced.middleware.mapping.schema_check import shape
 from distced.middleware.model.errors import DistcedError, MappingError
 from distced.middleware.model.event_types import EventType, event_type

@@ -24,7 +24,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from distced.detectors.cutting.graph import DetectorPlan
+from distced.detectors.cutting.cut import DetectorPlan
 from distced.detectors.runtime.engines import EngineName, Kinds, make_engine
 from distced.middleware.model.events import CompositeEvent, Event, EventId
 from distced.middleware.wire.frames import encode

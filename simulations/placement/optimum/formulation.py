@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from functools import cached_property
 from math import inf
 
-from distced.detectors.cutting.graph import DetectorPlan
+from distced.detectors.cutting.cut import DetectorPlan
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.directory_entries import DetectorEntry
 from distced.policies.distribution.situation.rates import flow_of

@@ -8,7 +8,7 @@ from itertools import product
 from math import inf
 from typing import Final, NamedTuple, TypeAlias
 
-from distced.detectors.cutting.graph import DetectorPlan
+from distced.detectors.cutting.cut import DetectorPlan
 from distced.middleware.model.errors import DistcedError
 from distced.policies.distribution.estimate.delays import Input, from_source, waited
 from distced.policies.distribution.estimate.detector_estimate import streams_of

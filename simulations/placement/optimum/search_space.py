@@ -15,9 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from distced.detectors.compiler import Compiled
-from distced.detectors.cutting import decomposition
 from distced.detectors.cutting.catalogue import Catalogue, Entry
-from distced.detectors.cutting.graph import Choose, ChosenCut, DetectorGraph, DetectorPlan, cut
+from distced.detectors.cutting.cut import Choose, ChosenCut, DetectorGraph, DetectorPlan, cut, full, none
 from distced.detectors.cutting.reuse import INLINE, Usable, for_reuse
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.patterns.tree import Publication
@@ -129,7 +128,7 @@ class SearchSpace:
         return new
 
     def _add_detector(self, compiled: Compiled, exports: frozenset[str]) -> str:
-        whole = _top(cut([compiled], decomposition.none, exports=exports))
+        whole = _top(cut([compiled], none, exports=exports))
         if whole.id not in self.ways:
             self.ways[whole.id] = {"": whole}
             self.compiled[whole.id] = (compiled, exports)
@@ -143,7 +142,7 @@ class SearchSpace:
             compiled, exports = self.compiled[name]
             if compiled.epochs:
                 continue
-            graph = cut([compiled], _at_the_top(decomposition.full), exports=exports)
+            graph = cut([compiled], _at_the_top(full), exports=exports)
             self._keep(graph)
             for part in _top(graph).parts:
                 if part not in self.ways:

@@ -1,20 +1,22 @@
-"""Cut of patterns at chosen places into a graph of detectors: the sub-pattern of each, and the detectors it reads.
+"""Cut of patterns into a graph of detectors: the choice of places, the sub-pattern of each, the detectors it reads.
 
-composite-event-framework-2004, "Decomposition" and "Distributed Detection"; design, section 2. A `Choose`
-(`decomposition`, `reuse`) chooses the sub-patterns; here they are taken out of the canonical tree. Equal sub-patterns,
-of one pattern or of several, are one detector.
+composite-event-framework-2004, "Decomposition" and "Distributed Detection"; design, sections 2 and 3. Of the permitted
+cuts (`candidates`) a `Choose` takes some: *none* leaves the pattern whole; *full* makes all, down to two atoms, to
+share as much as possible; *for reuse* cuts only where a detector exists (`reuse`); *random* is for tests. The
+sub-patterns are taken out of the canonical tree. Equal ones, of one pattern or of several, are one detector.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from random import Random
 from typing import TypeAlias
 
 from distced.detectors.automata.properties import may_repeat
 from distced.detectors.canonical.form import CanonicalForm, canonical_form
 from distced.detectors.compiler import Compiled
-from distced.detectors.cutting.candidates import Candidate, Path, candidates
+from distced.detectors.cutting.candidates import Candidate, JointView, Path, candidates, size_of, views
 from distced.detectors.cutting.joints import flat_children, joined, joint_of
 from distced.detectors.language.derived import Throttling
 from distced.detectors.language.names import referenced
@@ -264,3 +266,82 @@ def _replaced(pattern: Pattern, path: Path, places: Mapping[CutPlace, Delegated]
         parts[start:stop] = [places[path, (start, stop)]]
         signs[start : stop - 1] = []
     return joined(tuple(parts), tuple(signs))
+
+
+def none(publication: Publication, exports: frozenset[str]) -> Iterable[ChosenCut]:
+    """No cut."""
+    return ()
+
+
+def full(publication: Publication, exports: frozenset[str]) -> Iterable[ChosenCut]:
+    """Cut out the largest permitted sub-patterns, and cut these further.
+
+    The pattern as a whole and single atoms are none: a reader of an atom can as well read the events. A joint is cut as
+    if written with brackets on its left, so that patterns with a common prefix share.
+    """
+    taken: list[ChosenCut] = []
+    for view in views(publication, exports=exports):
+        if any(_inside(view, each.candidate) for each in taken):
+            continue
+        for start, stop in _largest(view):
+            taken.append(ChosenCut(view.candidate(start, stop), view.context.window))
+    return taken
+
+
+def _largest(view: JointView) -> Iterator[tuple[int, int]]:
+    """Permitted runs of a joint that do not overlap: from the beginning on, the longest each time."""
+    parts = view.joint.parts
+    count = len(parts)
+    if count == 1:
+        if view.context.stand != "whole" and size_of(parts[0]) > 1 and view.allows(0, 1):
+            yield 0, 1
+        return
+    start = 0
+    while start < count - 1:
+        last = count - 1 if start == 0 and view.context.stand == "whole" else count
+        for stop in range(last, start + 1, -1):
+            if view.allows(start, stop):
+                yield start, stop
+                start = stop
+                break
+        else:
+            start += 1
+
+
+def randomly(random: Random, *, share: float = 0.5, without: frozenset[str] = frozenset()) -> Choose:
+    """Cut out about this share of the permitted sub-patterns at random; `without` are conditions to leave out."""
+
+    def choose(publication: Publication, exports: frozenset[str]) -> list[ChosenCut]:
+        allowed = [each for each in candidates(publication, exports=exports, without=without) if each.allowed]
+        random.shuffle(allowed)
+        taken: list[ChosenCut] = []
+        for candidate in allowed:
+            if random.random() < share and not any(_meet(candidate, each.candidate) for each in taken):
+                taken.append(ChosenCut(candidate, candidate.window if random.random() < 0.5 else None))
+        return taken
+
+    return choose
+
+
+def _inside(view: JointView, candidate: Candidate) -> bool:
+    """Whether a node is part of a candidate."""
+    depth = len(candidate.path)
+    if view.path[:depth] != candidate.path:
+        return False
+    if candidate.run is None:
+        return True
+    return len(view.path) > depth and candidate.run[0] <= view.path[depth] < candidate.run[1]
+
+
+def _meet(one: Candidate, other: Candidate) -> bool:
+    """Whether two candidates overlap."""
+    if len(one.path) > len(other.path):
+        one, other = other, one
+    depth = len(one.path)
+    if other.path[:depth] != one.path:
+        return False
+    if one.run is None:
+        return True
+    if len(other.path) == depth:
+        return other.run is None or (one.run[0] < other.run[1] and other.run[0] < one.run[1])
+    return one.run[0] <= other.path[depth] < one.run[1]
