@@ -215,14 +215,14 @@ def _write_blocks(blocks: Iterable[Iterable[RenderableType]], out: Path | None) 
     write_text(parts, out)
 
 
-def write_text(parts: Iterable[RenderableType], out: Path | None) -> None:
+def write_text(parts: Iterable[RenderableType], out: Path | None, *, soft_wrap: bool = True) -> None:
     """Write parts one below another, to the terminal or a file."""
     console = output()
     if out is not None or not console.is_terminal:
-        write(plain(parts), out)
+        write(plain(parts, soft_wrap=soft_wrap), out)
         return
     for part in parts:
-        console.print(part)
+        console.print(part, soft_wrap=soft_wrap)
 
 
 def _width(out: Path | None) -> int:

@@ -51,13 +51,13 @@ def _console(*, stderr: bool) -> Console:
     return console
 
 
-def plain(parts: Iterable[RenderableType], width: int = PIPE_WIDTH) -> str:
+def plain(parts: Iterable[RenderableType], width: int = PIPE_WIDTH, *, soft_wrap: bool = True) -> str:
     """Parts of an output, one below another, without colours and trailing blanks; width in characters."""
-    console = Console(file=StringIO(), width=width, color_system=None, highlight=False, markup=False, soft_wrap=True)
+    file = StringIO()
+    console = Console(file=file, width=width, color_system=None, highlight=False, markup=False, soft_wrap=soft_wrap)
     for part in parts:
         console.print(part)
-    assert isinstance(console.file, StringIO)
-    return "".join(f"{line.rstrip()}\n" for line in console.file.getvalue().splitlines())
+    return "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[Text]], right: Collection[str] = ()) -> Table:

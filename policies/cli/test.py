@@ -15,7 +15,7 @@ from distced.detectors.conformance.case_runner import ENGINES, CaseOutcome, Run,
 from distced.detectors.conformance.cases import ConformanceError, load_cases
 from distced.detectors.runtime.engines import notice
 from distced.middleware.cli.options import verb
-from distced.middleware.cli.output import AsJson, error_as_dict, messages, output, print_json, show_error
+from distced.middleware.cli.output import AsJson, error_as_dict, messages, output, print_json, show_error, table
 from distced.middleware.model.errors import DistcedError
 from distced.policies.cut_cases import cut_run
 
@@ -165,16 +165,14 @@ def _files(given: Path) -> Sequence[Path]:
 
 
 def _table(failed: Sequence[CaseOutcome]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-    for heading in ("failed", "where", "what is wrong"):
-        table.add_column(heading, overflow="fold")
+    rows = []
     for each in failed:
         wrong = [each.problem, *(f"missing {match}" for match in each.missing)]
         wrong += [f"unexpected {match}" for match in each.unexpected]
         # The name of the case stands beside it.
         where = each.case.where.partition(" (")[0]
-        table.add_row(Text(each.case.name, "red"), Text(where, "dim"), Text("\n".join(wrong)))
-    return table
+        rows.append((Text(each.case.name, "red"), Text(where, "dim"), Text("\n".join(wrong))))
+    return table(("failed", "where", "what is wrong"), rows)
 
 
 def _last_line(results: Results) -> Text:
