@@ -114,10 +114,8 @@ def check_pattern(
     definitions: Mapping[str, str] | None = None,
     consumption: Consumption = "ordered",
 ) -> Compiled:
-    """A single pattern, checked against the registry; without one every type and attribute is accepted.
-
-    Its automaton is not built yet: `PatternError` for one that cannot be comes when it is asked for.
-    """
+    """A single pattern, checked against the registry (without one every type and attribute is accepted), its automaton
+    not built."""
     named: dict[str, Pattern] = {}
     texts = dict(definitions or {})
     for name, definition in texts.items():

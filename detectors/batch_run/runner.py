@@ -253,10 +253,8 @@ def declared_types(source: Source, mapping: Mapping | None = None) -> tuple[Even
 def misfits(
     source: PatternSource, types: Iterable[EventType], consumption: Consumption = "ordered"
 ) -> DistcedError | None:
-    """Errors of patterns against these event types and attributes, which are complete; None without an error.
-
-    For types that were found in a recording and not declared: an attribute that happens to be absent is no mistake.
-    """
+    """Errors of patterns against event types found in a recording (an absent attribute is no mistake); None without an
+    error."""
     try:
         compile_source(source, TypeRegistry(types), consumption=consumption)
     except DistcedError as error:

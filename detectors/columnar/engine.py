@@ -81,10 +81,8 @@ class ColumnarEngine:
         return self._found(self._run(events[:last], events[-1].hi - 1))
 
     def consume(self, batch: Batch, until: int) -> list[CompositeEvent]:
-        """Consume whole instants as columns, all behind `clock`, and process due time events until an instant.
-
-        Equal to `feed` and `advance` to that instant, and done so where each event needs a look.
-        """
+        """Consume whole instants as columns, all behind `clock`, and fire due time events: `feed` and `advance`, in one
+        call."""
         if self.cascade is None or self.beside is not None or self.throttlers or self._pending or self._overdue:
             events = [batch.event(place) for place in range(len(batch))]
             return [*self.feed(events), *self.advance(until)]
@@ -92,10 +90,8 @@ class ColumnarEngine:
         return self._found(self.cascade.run(batch, until))
 
     def feed_batch(self, batch: Batch) -> Matches:
-        """Consume a batch in the order of consumption; the composite events detected, as arrays.
-
-        Only where no pattern has to do with another, and the batch is behind all that was consumed.
-        """
+        """Consume a batch in order, behind all events consumed; the composite events as arrays. Only for independent
+        patterns."""
         loop = self.loop
         if loop is None or self.beside is not None or self.by_instants or self.throttlers:
             raise ValueError("some patterns are not run by themselves in the compiled loop")

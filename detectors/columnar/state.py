@@ -43,10 +43,7 @@ class ArrayShape:
 
 
 class ArrayBundle:
-    """Arrays by name; each class lists its own in `arrays`.
-
-    A bundle does not change, though what its arrays hold does; with other arrays it is another bundle.
-    """
+    """Arrays by name; each class lists its own in `arrays`. A bundle with other arrays is another bundle."""
 
     arrays: ClassVar[dict[str, ArrayShape]]
 

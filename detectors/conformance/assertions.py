@@ -35,10 +35,7 @@ class EventBuilder:
     """
 
     def __init__(self, start: int | str = 0, *, source: str = "test") -> None:
-        """
-        Args:
-            start: ns since the Unix epoch, or an instant such as `2026-11-21T08:00Z`.
-        """
+        """Args: start: ns since the Unix epoch, or an instant such as `2026-11-21T08:00Z`."""
         self.start = parse_instant(start) if isinstance(start, str) else start
         self.source = source
         self.seq = 0

@@ -108,10 +108,8 @@ class _Shelf:
             self.lengths.remove(window)
 
     def serving(self, around: Around) -> Iterator[Entry]:
-        """Detectors that detect the required events in this place.
-
-        Matches that span more than the window around are of no use to anybody, so they may be found or not.
-        """
+        """Detectors that detect the required events in this place; matches longer than the window around may be
+        missing."""
         own, window = around.own, around.window
         if own is not None and (window is None or own < window):
             yield from self.by_window.get(own, ())

@@ -48,10 +48,8 @@ class Uses:
         return sorted({*variables_read, *registers_used})
 
     def meant(self, whole: Uses) -> list[str]:
-        """The types an open set here covers because they are named elsewhere in the whole, sorted.
-
-        `any` is every primitive event, and what others publish where the pattern names it anywhere.
-        """
+        """The types an open set here covers because they are named elsewhere in the whole, sorted: `any` has composite
+        events of named types only."""
         return sorted(whole.types - self.types) if self.anything else []
 
     def exported(self, whole: Uses) -> frozenset[str]:

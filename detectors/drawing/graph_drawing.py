@@ -87,10 +87,8 @@ def _detector(detector: DetectorView) -> Iterator[Line]:
 
 
 def graph_as_text(view: GraphView, width: int) -> Iterator[RenderableType]:
-    """A graph for a terminal of this width in characters: below each pattern its detector, and below that its inputs.
-
-    The new patterns are followed by the running ones whose composite events are read by name.
-    """
+    """A graph for a terminal of this width in characters: below each pattern its detector, below that its inputs; new
+    patterns first."""
     told: set[str] = set()
     rows: list[list[Text]] = []
     heads = [

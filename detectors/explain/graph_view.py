@@ -221,10 +221,8 @@ def _publication_id(name: str) -> str:
 
 
 def _reads(automaton: Automaton, published: Iterable[str]) -> dict[str, frozenset[str]]:
-    """The event types an automaton itself reads, each with the names its conditions use.
-
-    What is delegated is read by others. `any` is every primitive event; composite ones are read by their names.
-    """
+    """The event types an automaton itself reads, each with the names its conditions use; `any` is every primitive
+    event."""
     found: dict[str, set[str]] = {}
     for position in automaton.positions:
         if position.domain.others != FALSE:

@@ -12,42 +12,9 @@ from typing import Final, TypeAlias
 
 from distced.detectors.language.scanner import error_at
 from distced.middleware.model.errors import PatternError
-from distced.middleware.patterns.tree import (
-    Atom,
-    Init,
-    Iteration,
-    Keyed,
-    Output,
-    Parallel,
-    Pattern,
-    Scope,
-    Window,
-    children,
-)
-from distced.middleware.sets.describable import (
-    AnySet,
-    DescribableSet,
-    Difference,
-    Filtered,
-    Intersection,
-    TypeSet,
-    Union,
-    set_children,
-)
-from distced.middleware.sets.expressions import (
-    COMPARISONS,
-    LEVELS,
-    Binary,
-    Call,
-    Expression,
-    Field,
-    Literal,
-    Moment,
-    Name,
-    Span,
-    Unary,
-    Verbatim,
-)
+from distced.middleware.patterns import tree
+from distced.middleware.sets.describable import DescribableSet, Difference, Filtered, Intersection, set_children
+from distced.middleware.sets.expressions import COMPARISONS, LEVELS, Binary, Expression, Span
 from distced.middleware.sets.expressions import children as expression_children
 
 MOST_BRACKETS: Final = 50
@@ -59,15 +26,12 @@ MOST_NESTED: Final = 45
 MOST_LEVELS: Final = 100
 """Maximum depth of a tree, with every operator counted."""
 
-TreeNode: TypeAlias = Pattern | DescribableSet | Expression
-
-_SETS: Final = (TypeSet, AnySet, Union, Intersection, Difference, Filtered)
-_EXPRESSIONS: Final = (Literal, Name, Field, Unary, Binary, Call, Moment, Verbatim)
+TreeNode: TypeAlias = tree.Pattern | DescribableSet | Expression
 
 
-def check_depth(tree: TreeNode, *, text: str = "") -> None:
+def check_depth(root: TreeNode, *, text: str = "") -> None:
     """Raise a `PatternError` for a tree that is too deep."""
-    waiting: list[tuple[TreeNode, int, int]] = [(tree, 1, 1)]
+    waiting: list[tuple[TreeNode, int, int]] = [(root, 1, 1)]
     while waiting:
         node, nested, level = waiting.pop()
         if nested > MOST_NESTED or level > MOST_LEVELS:
@@ -75,7 +39,7 @@ def check_depth(tree: TreeNode, *, text: str = "") -> None:
         waiting += [(child, nested + (not _chained(node, child)), level + 1) for child in _inside(node)]
 
 
-def check_output_depth(output: Output | None, *, text: str = "") -> None:
+def check_output_depth(output: tree.Output | None, *, text: str = "") -> None:
     """Raise a `PatternError` for an output with an expression that is too deep."""
     if output is None:
         return
@@ -97,19 +61,19 @@ def too_deep(text: str, span: Span | None) -> PatternError:
 
 
 def _inside(node: TreeNode) -> Iterable[TreeNode]:
-    if isinstance(node, _EXPRESSIONS):
+    if isinstance(node, Expression):
         return expression_children(node)
-    if isinstance(node, _SETS):
+    if isinstance(node, DescribableSet):
         return (*set_children(node), node.condition) if isinstance(node, Filtered) else set_children(node)
     match node:
-        case Atom(label=label, domain=domain, updates=updates):
+        case tree.Atom(label=label, domain=domain, updates=updates):
             return (label, *([] if domain is None else [domain]), *(value for _, value in updates))
-        case Scope(body=body, domain=domain):
+        case tree.Scope(body=body, domain=domain):
             return (body, domain)
-        case Init(registers=registers, body=body):
+        case tree.Init(registers=registers, body=body):
             return (body, *(initial for _, initial in registers))
         case _:
-            return children(node)
+            return tree.children(node)
 
 
 def _chained(node: TreeNode, child: TreeNode) -> bool:
@@ -118,14 +82,14 @@ def _chained(node: TreeNode, child: TreeNode) -> bool:
         case Binary(operator=operator, left=left), Binary(operator=before):
             return child is left and operator not in COMPARISONS and _level(operator) == _level(before)
         case (
-            (Parallel(left=left), Parallel())
+            (tree.Parallel(left=left), tree.Parallel())
             | (Difference(left=left), Difference())
             | (Intersection(left=left), Intersection())
         ):
             return child is left
         case (Filtered(base=base), Filtered()):
             return child is base
-        case (Iteration(), Iteration()) | (Window() | Keyed(), Window() | Keyed()):
+        case (tree.Iteration(), tree.Iteration()) | (tree.Window() | tree.Keyed(), tree.Window() | tree.Keyed()):
             return True
         case _:
             return False

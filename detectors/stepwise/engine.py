@@ -165,10 +165,8 @@ class StepwiseEngine:
                 unit.matcher.keep_derivations()
 
     def open_gaps(self) -> list[OpenGap]:
-        """Completeness bounds of the pattern's derivations, as far as changed since the last call.
-
-        To be asked between two calls; it then holds for everything with `hi` beyond the clock.
-        """
+        """Completeness bounds of the pattern's derivations changed since the last call; between calls, for `hi` beyond
+        the clock."""
         (unit,) = [unit for unit in self.units if unit.publishes]
         return open_gaps(unit.matcher)
 
@@ -189,10 +187,8 @@ class StepwiseEngine:
 
     @property
     def touched(self) -> int:
-        """Number of pairs of an instance and an event examined, inner automata included: the load so far.
-
-        Counted from 0 again where the engine goes on from a snapshot.
-        """
+        """Number of pairs of an instance and an event examined, inner automata included, since the start or the last
+        snapshot."""
         return sum(unit.matcher.touched for unit in self.units)
 
     def next_due(self) -> int | None:

@@ -183,10 +183,8 @@ class Matcher:
         self._settle(one_key=False)
 
     def offer_match(self, match: PartMatch) -> None:
-        """Consume a match of a delegated part, after every event up to its last one.
-
-        The instances that wait for it stay: several matches may begin with one event.
-        """
+        """Consume a match of a delegated part, after every event up to its last one; waiting instances stay for further
+        matches."""
         plan = self.plans.of(match.type)
         key = self.key_of(match) if self.key_of is not None else None
         if plan is None or (key is None and self.key_of is not None):

@@ -309,10 +309,8 @@ def _loops(move: MovePlan, state: int) -> bool:
 
 
 def key_of(attributes: tuple[str, ...]) -> KeyOf:
-    """A function that gives the key of an event by these attributes; None if one of them is null.
-
-    Booleans are set apart, because true equals 1 to Python.
-    """
+    """A function that gives the key of an event by these attributes, booleans apart from 1 and 0; None if one of them
+    is null."""
     if len(attributes) == 1:
         (name,) = attributes
 

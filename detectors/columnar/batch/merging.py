@@ -23,10 +23,7 @@ class MergedBatch(Batch):
     before, which are consumed together with it."""
 
     def __init__(self, batch: Batch, others: Sequence[CompositeEvent]) -> None:
-        """
-        Args:
-            others: in any order.
-        """
+        """The other events may come in any order."""
         found = sorted(others, key=_order)
         added = Batch.of_events(found)
         before = np.array([_place_in(batch, each.key) for each in found], np.int64)

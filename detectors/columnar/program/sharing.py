@@ -58,10 +58,8 @@ class SharedState:
 
 
 def chain_of(automaton: Automaton) -> list[tuple[Key, int]] | None:
-    """For a chain of single steps the key of each, with its target state; None for any other automaton.
-
-    The last step completes the match and leads nowhere.
-    """
+    """For a chain of single steps the key of each, with its target state, none for the last; None for any other
+    automaton."""
     kept = (automaton.variables, automaton.registers, automaton.windows, automaton.timers, automaton.inner_keys)
     if any(kept) or len(automaton.starts) != 1:
         return None

@@ -80,10 +80,8 @@ class WaitIndex:
     def _found_by(
         self, unit: Unit, forms: Sequence[ConditionByType], looked: Sequence[str], column: int, value: int
     ) -> tuple[int, int]:
-        """The attribute for which every test of the domain requires the same value; None without one.
-
-        A value of an event matched before tells more instances apart than a constant does.
-        """
+        """The attribute for which every test of the domain requires the same value, of an earlier event before a
+        constant; None without one."""
         registers = self._writer.names[unit.number].registers
         conditions = [condition_of(form, name) for form in forms for name in looked]
         first, *others = (atoms_of(each, registers) for each in conditions if each != FALSE)
