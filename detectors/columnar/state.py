@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Final, Self
+from typing import Annotated, Any, ClassVar, Final, Self, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,10 +42,20 @@ class ArrayShape:
         return 2 if self.width else 1
 
 
+def _shape(hint: Any) -> ArrayShape:
+    """The shape of `NDArray[T]`, or of `Annotated[NDArray[T], width]`."""
+    array, *width = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    return ArrayShape(get_args(get_args(array)[1])[0], *width)
+
+
 class ArrayBundle:
-    """Arrays by name; each class lists its own in `arrays`. A bundle with other arrays is another bundle."""
+    """Arrays by name, annotated with the width of their rows. A bundle with other arrays is another bundle."""
 
     arrays: ClassVar[dict[str, ArrayShape]]
+
+    def __init_subclass__(cls) -> None:
+        hints = get_type_hints(cls, include_extras=True)
+        cls.arrays = {name: _shape(hint) for name, hint in hints.items() if name != "arrays"}
 
     def __init__(self, **arrays: Any) -> None:
         for name, rows in self.arrays.items():
@@ -81,19 +91,10 @@ class Program(ArrayBundle):
 
     memory: NDArray[np.int32]
     wide: Words
-    constants: Words
-    lookup: Words
-    entries: NDArray[np.int32]
-    bounds: NDArray[np.float64]
-
-    arrays: ClassVar = {
-        "memory": ArrayShape(np.int32),
-        "wide": ArrayShape(np.int64),
-        "constants": ArrayShape(np.int64, 2),
-        "lookup": ArrayShape(np.int64, 6),
-        "entries": ArrayShape(np.int32, 5),
-        "bounds": ArrayShape(np.float64, 4),
-    }
+    constants: Annotated[Words, 2]
+    lookup: Annotated[Words, 6]
+    entries: Annotated[NDArray[np.int32], 5]
+    bounds: Annotated[NDArray[np.float64], 4]
 
 
 class Events(ArrayBundle):
@@ -108,24 +109,13 @@ class Events(ArrayBundle):
     """
 
     types: NDArray[np.int32]
-    lists: NDArray[np.int32]
+    lists: Annotated[NDArray[np.int32], 3]
     lo: Words
     hi: Words
-    tags: NDArray[np.uint8]
-    payload: Words
-    floats: NDArray[np.float64]
+    tags: Annotated[NDArray[np.uint8], ANY]
+    payload: Annotated[Words, ANY]
+    floats: Annotated[NDArray[np.float64], ANY]
     together: NDArray[np.int32]
-
-    arrays: ClassVar = {
-        "types": ArrayShape(np.int32),
-        "lists": ArrayShape(np.int32, 3),
-        "lo": ArrayShape(np.int64),
-        "hi": ArrayShape(np.int64),
-        "tags": ArrayShape(np.uint8, ANY),
-        "payload": ArrayShape(np.int64, ANY),
-        "floats": ArrayShape(np.float64, ANY),
-        "together": ArrayShape(np.int32),
-    }
 
 
 class LoopState(ArrayBundle):
@@ -149,41 +139,22 @@ class LoopState(ArrayBundle):
         counters: as in `word_offsets`.
     """
 
-    rows: Words
-    table: Words
-    links: Words
+    rows: Annotated[Words, word_offsets.ROW]
+    table: Annotated[Words, 2]
+    links: Annotated[Words, 3]
     extras: Words
     spare: Words
-    timers: Words
-    found: Words
-    seen: Words
-    fired: Words
-    times: Words
-    affected: Words
-    spent: Words
+    timers: Annotated[Words, 5]
+    found: Annotated[Words, word_offsets.FOUND]
+    seen: Annotated[Words, 3]
+    fired: Annotated[Words, 3]
+    times: Annotated[Words, 3]
+    affected: Annotated[Words, 3]
+    spent: Annotated[Words, 3]
     stack: Words
     floats: NDArray[np.float64]
     tags: Words
     counters: Words
-
-    arrays: ClassVar = {
-        "rows": ArrayShape(np.int64, word_offsets.ROW),
-        "table": ArrayShape(np.int64, 2),
-        "links": ArrayShape(np.int64, 3),
-        "extras": ArrayShape(np.int64),
-        "spare": ArrayShape(np.int64),
-        "timers": ArrayShape(np.int64, 5),
-        "found": ArrayShape(np.int64, word_offsets.FOUND),
-        "seen": ArrayShape(np.int64, 3),
-        "fired": ArrayShape(np.int64, 3),
-        "times": ArrayShape(np.int64, 3),
-        "affected": ArrayShape(np.int64, 3),
-        "spent": ArrayShape(np.int64, 3),
-        "stack": ArrayShape(np.int64),
-        "floats": ArrayShape(np.float64),
-        "tags": ArrayShape(np.int64),
-        "counters": ArrayShape(np.int64),
-    }
 
 
 def empty_state() -> LoopState:
