@@ -14,11 +14,9 @@ NONE: Final = -(2**63)
 LATEST: Final = 2**63 - 1
 
 # A pattern's automaton.
-U_NUMBER: Final = 0
-"""The number of the unit."""
+U_NUMBER: Final = 0  # the number of the unit
 U_FLAGS: Final = 1
-U_WINDOW: Final = 2
-"""The window of the whole pattern in the pool of wide numbers, ns; -1 for none."""
+U_WINDOW: Final = 2  # the window of the whole pattern in the pool of wide numbers, ns; -1 for none
 U_WINDOWS: Final = 3
 """How many windows, time events, variables and joints it has; then the words of an instance's extra block: `lo` of each
 window, due instant of each time event, position of each variable's event, bound of each joint, tag and bits of each
@@ -27,115 +25,77 @@ U_TIMERS: Final = 4
 U_VARIABLES: Final = 5
 U_JOINTS: Final = 6
 U_EXTRA: Final = 7
-U_FILTER: Final = 8
-"""The code of the final filter; 0 for none."""
-U_KEYS: Final = 9
-"""The column of the key, if any."""
-U_SPENT: Final = 10
-"""One more than the word of the closed values of inner keys; 0 without inner keys."""
+U_FILTER: Final = 8  # the code of the final filter; 0 for none
+U_KEYS: Final = 9  # the column of the key, if any
+U_SPENT: Final = 10  # one more than the word of the closed values of inner keys; 0 without inner keys
 UNIT: Final = 11
 
 KEYED: Final = 1
-MERGES: Final = 2
-"""Flag: instances may become equal, so new ones are compared."""
+MERGES: Final = 2  # flag: instances may become equal, so new ones are compared
 CHOSEN: Final = 4
 """Flag: matches of one moment with the same constituents are one: its composite events have no attributes."""
-SHOWN: Final = 8
-"""Flag: matches carry bindings and registers."""
-SHARES: Final = 16
-"""Flag: the unit shares states with others, so its matches may have begun before it was added."""
+SHOWN: Final = 8  # flag: matches carry bindings and registers
+SHARES: Final = 16  # flag: the unit shares states with others, so its matches may have begun before it was added
 
 # A state in which instances wait.
-S_LOCAL: Final = 0
-"""The number of the state in its automaton."""
+S_LOCAL: Final = 0  # the number of the state in its automaton
 S_GROUP: Final = 1
 """The number of the group: states that wait for the same types, distinguished by the same attribute or by none."""
-S_VISITS: Final = 2
-"""The list of pairs (type, visit): actions on events of each type in this state."""
-S_TIMERS: Final = 3
-"""Visits by time event; 0 for none."""
-S_VALUE: Final = 4
-"""The index value of the state's instances: -1 for the value of the key, the number of a constant, or -2 less the slot
-of a captured value.
-"""
+S_VISITS: Final = 2  # the list of pairs (type, visit): actions on events of each type in this state
+S_TIMERS: Final = 3  # visits by time event; 0 for none
+S_VALUE: Final = 4  # index value of the instances: -1 for that of the key, a constant's number, or -2 less a slot
 STATE: Final = 5
 
 # What events of one type do in one state, or in a start state.
 V_FLAGS: Final = 0
 V_UNIT: Final = 1
-V_NEED: Final = 2
-"""Maximum of instances and matches that one instance may produce."""
-V_TESTS: Final = 3
-"""The list of tests of the domain."""
-V_MOVES: Final = 4
-"""The list of moves."""
-V_LOOP: Final = 5
-"""The move that changes an instance in place, as in `~[B]* [B]`; 0 for none."""
-V_JOINT: Final = 6
-"""One more than the word of the bound that the event has to follow; 0 for none."""
-V_OPENS: Final = 7
-"""One more than the column of the inner key that may be entered; 0 for none."""
-V_INNER: Final = 8
-"""The number of the inner key."""
+V_NEED: Final = 2  # maximum of instances and matches that one instance may produce
+V_TESTS: Final = 3  # the list of tests of the domain
+V_MOVES: Final = 4  # the list of moves
+V_LOOP: Final = 5  # the move that changes an instance in place, as in `~[B]* [B]`; 0 for none
+V_JOINT: Final = 6  # one more than the word of the bound that the event has to follow; 0 for none
+V_OPENS: Final = 7  # one more than the column of the inner key that may be entered; 0 for none
+V_INNER: Final = 8  # the number of the inner key
 VISIT: Final = 9
 
 STRONG: Final = 1
 EVERYTHING: Final = 2
 ALIKE: Final = 4
-ONE_WAY: Final = 8
-"""Flag: one straight move, and a domain without conditions."""
+ONE_WAY: Final = 8  # flag: one straight move, and a domain without conditions
 
 # A reason to be in a domain.
-D_CODE: Final = 0
-"""The code of the condition; 0 for none."""
-D_INITS: Final = 1
-"""The list of pairs (slot, code) of registers reset before the condition is evaluated."""
+D_CODE: Final = 0  # the code of the condition; 0 for none
+D_INITS: Final = 1  # the list of pairs (slot, code) of registers reset before the condition is evaluated
 D_ENTERS: Final = 2
 """Whether the test counts only for an instance of the event's value of an inner key, which is entered."""
 TEST: Final = 3
 
 # A move.
-M_LABEL: Final = 0
-"""The condition; 0 for none."""
+M_LABEL: Final = 0  # the condition; 0 for none
 M_FLAGS: Final = 1
-M_VARIABLE: Final = 2
-"""The word of the variable's event in the extra block; -1 for none."""
-M_CAPTURES: Final = 3
-"""The list of pairs (slot, column) of captured values; `lo` and `hi` as columns -1 and -2."""
+M_VARIABLE: Final = 2  # the word of the variable's event in the extra block; -1 for none
+M_CAPTURES: Final = 3  # the list of pairs (slot, column) of captured values; `lo` and `hi` as columns -1 and -2
 M_INITS: Final = 4
-M_UPDATES: Final = 5
-"""Lists of pairs (slot, code)."""
-M_WINDOWS: Final = 6
-"""The list of triples (word, length in the pool, whether it is entered)."""
-M_TARGETS: Final = 7
-"""The list of targets."""
-M_STATE: Final = 8
-"""The target state of a straight move; 0 for the end of the match."""
-M_UNIT: Final = 9
-"""The pattern of the move."""
-M_JOINT: Final = 10
-"""One more than the word of the bound set for the other side of a `&`; negative for the other side itself; 0 for
-neither.
-"""
-M_HANDED: Final = 11
-"""The list of triples (column, word, captures): variables bound by a part, depending on the column."""
+M_UPDATES: Final = 5  # lists of pairs (slot, code)
+M_WINDOWS: Final = 6  # the list of triples (word, length in the pool, whether it is entered)
+M_TARGETS: Final = 7  # the list of targets
+M_STATE: Final = 8  # the target state of a straight move; 0 for the end of the match
+M_UNIT: Final = 9  # the pattern of the move
+M_JOINT: Final = 10  # one more than the word of the bound for the other side of a `&`, negative on that side; 0: none
+M_HANDED: Final = 11  # the list of triples (column, word, captures): variables bound by a part, depending on the column
 MOVE: Final = 12
 
 HIDDEN: Final = 2
 SIMPLE: Final = 4
 STRAIGHT: Final = 8
 """Flag: the move leads to one non-accepting state, or completes the match and ends, without further actions."""
-ENTERS: Final = 16
-"""Flag: the move enters an inner key."""
+ENTERS: Final = 16  # flag: the move enters an inner key
 
 # A state an instance goes on in.
-T_STATE: Final = 0
-"""The record of the state."""
+T_STATE: Final = 0  # the record of the state
 T_FLAGS: Final = 1
-T_CLEARS: Final = 2
-"""The list of pairs (word, kind) of ended scopes: `OPENED`, `SET_OFF` or `ENTERED`."""
-T_ARMS: Final = 3
-"""The list of triples (word, timer, when): `when` in the pool for a delay, else -1 less its number."""
+T_CLEARS: Final = 2  # the list of pairs (word, kind) of ended scopes: `OPENED`, `SET_OFF` or `ENTERED`
+T_ARMS: Final = 3  # the list of triples (word, timer, when): `when` in the pool for a delay, else -1 less its number
 TARGET: Final = 4
 
 ACCEPTING: Final = 1
@@ -148,13 +108,11 @@ ENTERED: Final = 2
 
 # A row of an instance.
 R_NEXT: Final = 0
-R_STATE: Final = 1
-"""The record of the state, and above it that of the pattern; -1 for a free row."""
+R_STATE: Final = 1  # the record of the state, and above it that of the pattern; -1 for a free row
 R_LINK: Final = 2
 R_LO: Final = 3
 R_HI: Final = 4
-R_LAST: Final = 5
-"""The position of the event matched last; negative for a time event: -1 less its number."""
+R_LAST: Final = 5  # the position of the event matched last; negative for a time event: -1 less its number
 R_KEY: Final = 6
 R_TAG: Final = 7
 """The tag of the key, above it the number of uses of the row, and above that one more than the extra block."""
@@ -183,11 +141,9 @@ I_CAPACITY: Final = 5
 
 E_VISIT: Final = 0
 E_MOVE: Final = 1
-E_EXACT: Final = 2
-"""Whether hash and ranges decide the condition and the domain completely."""
+E_EXACT: Final = 2  # whether hash and ranges decide the condition and the domain completely
 E_FIRST: Final = 3
-E_SECOND: Final = 4
-"""The columns of the ranges; -1 for none."""
+E_SECOND: Final = 4  # the columns of the ranges; -1 for none
 
 # Instructions: an operation and an argument each.
 OP_END: Final = 0
@@ -198,8 +154,7 @@ OP_LO: Final = 4
 OP_HI: Final = 5
 OP_NOT: Final = 6
 OP_TRUTH: Final = 7
-OP_AND: Final = 8
-"""Jump behind the argument if the condition on top does not hold, else drop it."""
+OP_AND: Final = 8  # jump behind the argument if the condition on top does not hold, else drop it
 OP_OR: Final = 9
 OP_EQ: Final = 10
 OP_NE: Final = 11
@@ -213,28 +168,21 @@ OP_MUL: Final = 18
 OP_DIV: Final = 19
 OP_MOD: Final = 20
 OP_NEG: Final = 21
-OP_CALL: Final = 22
-"""A function of the language: its number, above it the number of arguments in 8 bits."""
-OP_SAME: Final = 23
-"""Whether two values of a key are equal, and neither is null."""
-LARGEST: Final = 2048
-"""Maximum length of an extra block, in words."""
+OP_CALL: Final = 22  # a function of the language: its number, above it the number of arguments in 8 bits
+OP_SAME: Final = 23  # whether two values of a key are equal, and neither is null
+LARGEST: Final = 2048  # maximum length of an extra block, in words
 
-DUE: Final = 64
-"""Not an operation: the request to Python to compute the instant of a time event."""
+DUE: Final = 64  # not an operation: the request to Python to compute the instant of a time event
 
-STACK: Final = 250
-"""Maximum depth of an expression."""
+STACK: Final = 250  # maximum depth of an expression
 
 # Counters.
-C_EVENT: Final = 0
-"""Resume point of the loop: event, visit and instance."""
+C_EVENT: Final = 0  # resume point of the loop: event, visit and instance
 C_VISIT: Final = 1
 C_PREVIOUS: Final = 2
 C_CURRENT: Final = 3
 C_PHASE: Final = 4
-C_FREE: Final = 5
-"""The first free row; -1 for none."""
+C_FREE: Final = 5  # the first free row; -1 for none
 C_ROWS: Final = 6
 C_LIVE: Final = 7
 C_LINKS: Final = 8
@@ -242,30 +190,20 @@ C_EXTRAS: Final = 9
 C_TIMERS: Final = 10
 C_FOUND: Final = 11
 C_BUCKETS: Final = 12
-C_SEEN: Final = 13
-"""Number of entries of the moment in the dedup table, and the stamp of the moment."""
+C_SEEN: Final = 13  # number of entries of the moment in the dedup table, and the stamp of the moment
 C_STAMP: Final = 14
 C_NUMBERS: Final = 15
 C_TOUCHED: Final = 16
-C_FIRST: Final = 17
-"""The position of the batch's first event."""
-C_CALLBACK: Final = 18
-"""The address of the Python callback for operations outside the loop."""
-C_DUE: Final = 19
-"""The instant of the current time events, ns."""
-C_TIMES: Final = 20
-"""Number of fired time events to which instances or matches may refer."""
-C_CROWD: Final = 21
-"""Number of rows or links that triggers the next compaction."""
-C_SLACK: Final = 22
-"""Number of instances and matches that may be created before the next check for room."""
-C_MOST_EXTRA: Final = 23
-"""Maximum of extra-block words, and of time events, over all patterns."""
+C_FIRST: Final = 17  # the position of the batch's first event
+C_CALLBACK: Final = 18  # the address of the Python callback for operations outside the loop
+C_DUE: Final = 19  # the instant of the current time events, ns
+C_TIMES: Final = 20  # number of fired time events to which instances or matches may refer
+C_CROWD: Final = 21  # number of rows or links that triggers the next compaction
+C_SLACK: Final = 22  # number of instances and matches that may be created before the next check for room
+C_MOST_EXTRA: Final = 23  # maximum of extra-block words, and of time events, over all patterns
 C_MOST_TIMERS: Final = 24
-C_TOGETHER: Final = 25
-"""Number of instances affected by the current group of events consumed together."""
-C_SPENT: Final = 26
-"""Number of closed values of inner keys, and whether any pattern has inner keys."""
+C_TOGETHER: Final = 25  # number of instances affected by the current group of events consumed together
+C_SPENT: Final = 26  # number of closed values of inner keys, and whether any pattern has inner keys
 C_INNER: Final = 27
 COUNTERS: Final = 28
 
@@ -279,8 +217,7 @@ TAG_MASK: Final = (1 << TAG_BITS) - 1
 NAME_SHIFT: Final = 32
 HEAD_MASK: Final = (1 << NAME_SHIFT) - 1
 
-DEAD: Final = -2
-"""The state of an instance moved or failed by a time event, until its row is freed."""
+DEAD: Final = -2  # the state of an instance moved or failed by a time event, until its row is freed
 
 ROOT: Final = 0
 ASIDE: Final = LARGEST
@@ -293,5 +230,4 @@ STARTING: Final = 1
 
 # Why the loop stopped.
 DONE: Final = 0
-ROOM: Final = 1
-"""Stop reason: an array is full."""
+ROOM: Final = 1  # stop reason: an array is full
