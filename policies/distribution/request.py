@@ -1,4 +1,4 @@
-"""What policies are asked: for a detector of a pattern, for somebody who wants to hear of it."""
+"""Request to a policy: a detector of a pattern, for its subscribers."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from distced.policies.topology.model import Place
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked for.
+    """A detector that is asked for.
 
     Attributes:
-        id: the id of the detector: of the canonical form, of what it hands on, and of the detection policy.
-        graphs: the ways to detect the pattern, cut at the top only, at least one; see `ways`. The detector that is
-            asked for is the root of each.
-        subscribers: where those are who want to hear of it: `Situation.place_of` the client, at least one.
-        hints: what the application knows.
+        id: of the detector: canonical form, exports and detection policy.
+        graphs: alternatives to detect the pattern, cut at the top only, at least one; the detector is the root of each.
+        subscribers: their places, `Situation.place_of` the client, at least one.
+        hints: of the application.
         detection: the detection policy.
         records: whether it is read as part of a pattern.
-        constituents: whether the events a composite event is made of are sent along.
+        constituents: whether the constituents are sent along.
     """
 
     id: str

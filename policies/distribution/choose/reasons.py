@@ -1,4 +1,4 @@
-"""Why something was suggested, as people read it: a sentence with the figures."""
+"""Reasons of suggestions for people: a sentence with the costs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from distced.policies.distribution.candidate import Candidate
 def reason_of(
     policy: str, best: Candidate, others: Sequence[Candidate], parts: tuple[Sequence[str], Sequence[str]]
 ) -> str:
-    """The sentence.
-
-    Args:
-        others: the other candidates, the best first.
-        parts: the parts that are read from running detectors, and those that are to be made.
+    """Args:
+    others: other candidates, best first.
+    parts: parts read from running detectors, and those yet to be made.
     """
     said = f"{policy}: {what(best)}"
     reused, new = parts
@@ -31,7 +29,7 @@ def reason_of(
 
 
 def what(candidate: Candidate) -> str:
-    """What is to be done, without why."""
+    """The action in words."""
     nodes = ", ".join(candidate.nodes)
     match candidate.action:
         case "create":
@@ -43,7 +41,6 @@ def what(candidate: Candidate) -> str:
 
 
 def costs_in_words(candidate: Candidate) -> str:
-    """The figures of a candidate in a row."""
     return (
         f"{show_time(candidate.delay)} to subscribers, {show_rate(candidate.bytes)} more over links "
         f"({show_rate(candidate.bytes_before)} now), {show_figure(candidate.load)} instances/s more, "
@@ -52,7 +49,7 @@ def costs_in_words(candidate: Candidate) -> str:
 
 
 def show_time(nanoseconds: float) -> str:
-    """A time to three digits."""
+    """Time with three digits."""
     for unit, size in (("s", SECOND), ("ms", MILLISECOND), ("µs", MICROSECOND)):
         if abs(nanoseconds) >= size:
             return f"{nanoseconds / size:.3g} {unit}"
@@ -60,7 +57,7 @@ def show_time(nanoseconds: float) -> str:
 
 
 def show_rate(bytes_per_second: float) -> str:
-    """Bytes a second to three digits."""
+    """Bytes per second with three digits."""
     for unit, size in (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)):
         if abs(bytes_per_second) >= size:
             return f"{bytes_per_second / size:.3g} {unit}"
@@ -68,12 +65,12 @@ def show_rate(bytes_per_second: float) -> str:
 
 
 def show_figure(number: float) -> str:
-    """Any number to three digits."""
+    """Number with three digits."""
     return f"{number:.3g}" if abs(number) < 1000 else f"{number:,.0f}"
 
 
 def show_use(candidate: Candidate, use: float) -> str:
-    """A use of nodes: a share of the capacity, or instances a second where no capacity is known."""
+    """Use of a node: percent of its capacity, or instances per second where no capacity is known."""
     return f"{show_figure(use * 100)} %" if candidate.limited else f"{show_figure(use)}/s"
 
 

@@ -1,8 +1,8 @@
-"""What share of events a condition lets through, guessed from its form.
+"""Estimated share of events that a condition lets through, by its form.
 
 The guesses are those of Selinger et al., "Access Path Selection in a Relational Database Management System" (SIGMOD
-1979), Table 1, which have served optimisers ever since: a tenth for an equality, a third for an inequality, and parts
-of a condition taken as independent. Statistics of attributes' values were rejected: nobody sends them to the directory.
+1979), Table 1: a tenth for an equality, a third for an inequality, independent parts of a condition. Statistics of
+attribute values were rejected: the directory has none.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from distced.middleware.sets.expressions import FALSE, TRUE, Binary, Expression,
 EQUAL: Final = 0.1
 COMPARED: Final = 1 / 3
 OTHERWISE: Final = 0.5
-"""For a condition that is neither, such as an attribute that is true or false."""
+"""Share for other conditions, such as a boolean attribute."""
 
 
 def share_of(condition: Expression) -> float:
-    """The share of events for which a condition holds."""
     if condition == TRUE:
         return 1.0
     if condition == FALSE:
@@ -43,7 +42,7 @@ def share_of(condition: Expression) -> float:
 
 
 def shares(described: ConditionByType, types: frozenset[str]) -> dict[str, float]:
-    """For each of these types that can be in a set, the share of its events that are."""
+    """Share of the events of each type that can be in a set."""
     found = {}
     for name in types:
         share = share_of(described.condition(name))

@@ -1,8 +1,7 @@
-"""What hosts report: of each detector what it does, of each stream how much of it there is.
+"""Reports of hosts: load and output of each detector, bytes of each stream.
 
-Reports are entries of the directory and come one after the other, from each node every few seconds. What they say
-together is kept, and changed by what a new one says: a thousand detectors need not be gone through for the ten of one
-node.
+Each node publishes one every few seconds. Their union is kept and updated: the ten detectors of one report do not
+recompute a thousand others.
 """
 
 from __future__ import annotations
@@ -17,11 +16,7 @@ from distced.policies.topology.topology import Topology
 
 
 class Reports:
-    """What all hosts report together.
-
-    Attributes:
-        loads: entries of the directory, by node; whoever changes them, or what is read, says so.
-    """
+    """The union of all reports. Its owner reports changes of `loads`, the entries by node."""
 
     def __init__(self, reading: StreamReaders, loads: Mapping[str, LoadEntry], topology: Topology | None) -> None:
         self.loads = loads
@@ -32,7 +27,7 @@ class Reports:
     # What has changed.
 
     def forget(self) -> None:
-        """Everybody may read something else, or many things have changed."""
+        """Drop all results."""
         self._begun = False
         # The detectors that each node tells of, and the nodes that tell of each detector.
         self._names: dict[str, tuple[str, ...]] = {}
@@ -51,13 +46,13 @@ class Reports:
         self._learners: set[str] = set()
 
     def change_load(self, node: str) -> set[str]:
-        """There is a new report of a node, or none any more; the detectors of which it tells, or did."""
+        """Note a new or removed report of a node; the detectors it names, or named."""
         self._nodes.add(node)
         load = self.loads.get(node)
         return {*self._names.get(node, ()), *(() if load is None else load.detectors)}
 
     def change_detector(self, name: str, before: DetectorEntry | None, after: DetectorEntry | None) -> None:
-        """The entry of a detector is another, None where there is none."""
+        """Note a changed entry of a detector; None for none."""
         self._detectors.add(name)
         if before is None or after is None or before.reads != after.reads:
             self._learners.update(self._tellers.get(name, ()))
@@ -65,18 +60,18 @@ class Reports:
     # Asked.
 
     def of_detectors(self) -> Mapping[str, Measured]:
-        """What detectors do, of which anybody tells."""
+        """Measured load and output by detector."""
         self._look()
         return self._measured
 
     def of_streams(self) -> Mapping[Stream, float]:
-        """Bytes a second of payload, by stream of primitive events. Where several nodes tell, the most counts: one
-        that has just begun to listen has missed something."""
+        """Measured payload, bytes per second by stream of primitive events: the greatest of several nodes, for a new
+        reader has missed some."""
         self._look()
         return self._bytes
 
     def payload(self) -> float | None:
-        """Bytes of the frame of a primitive event, by all detectors that read nothing else; None where none tells."""
+        """Bytes of the frame of a primitive event, by detectors that read nothing else; None without a report."""
         self._look()
         amount, events = fsum(self._amounts.values()), fsum(self._events.values())
         return amount / events if amount and events else None
@@ -101,7 +96,6 @@ class Reports:
             self._learners = set()
 
     def _look_at_node(self, node: str) -> None:
-        """Who tells of which detector."""
         load = self.loads.get(node)
         names = () if load is None else tuple(load.detectors)
         before = self._names.get(node, ())
@@ -148,7 +142,7 @@ class Reports:
             self._bytes.pop(stream, None)
 
     def _learn(self, node: str) -> dict[Stream, float]:
-        """What a node's detectors hear of each source, shared out to the types they read, as they are announced."""
+        """Bytes per second of each source's streams at a node, divided among types as announced."""
         learned: dict[Stream, float] = {}
         load = self.loads.get(node)
         for name, measured in () if load is None else load.detectors.items():
@@ -168,7 +162,7 @@ class Reports:
 
 
 def announced_rates(topology: Topology | None, source: str) -> Mapping[str, float]:
-    """By type, events a second of a source as the topology has it; nothing where it does not know the source."""
+    """Events per second by type of a source in the topology; empty for an unknown source."""
     if topology is None or source not in topology.publishers:
         return {}
     return topology.publishers[source].rates

@@ -1,8 +1,7 @@
-"""How much nodes have to do, and how much they can.
+"""Loads and capacities of nodes.
 
-What a node does is the sum over its detectors, kept by node: what one node tells changes the load of that node alone.
-Only nodes with detectors that have not been measured there are added up again after every change, for what such a
-detector may do follows from what others tell.
+The load of a node is the sum over its detectors; a report changes that of its node alone. Nodes with unmeasured
+detectors are summed again after every change, for their estimates depend on other reports.
 """
 
 from __future__ import annotations
@@ -16,13 +15,7 @@ from distced.policies.topology.topology import Topology
 
 
 class NodeLoad:
-    """Loads, capacities and uses of nodes.
-
-    Changes of entries are announced; what follows is computed on demand.
-
-    Attributes:
-        nodes, detectors, loads: entries of the directory, by name.
-    """
+    """Loads, capacities and uses of nodes, computed on demand. Its owner reports changes of the entries, by name."""
 
     def __init__(
         self,
@@ -44,7 +37,7 @@ class NodeLoad:
     # What has changed.
 
     def forget_nodes(self) -> None:
-        """Nodes have come or gone, or have other capacities."""
+        """Drop all results: nodes or capacities have changed."""
         self._capacities: dict[str, float] | None = None
         self._known_loads: dict[str, float] = {}
         # Nodes with detectors that have not been measured there.
@@ -52,13 +45,13 @@ class NodeLoad:
         self._uses: dict[str, float] | None = None
 
     def forget(self, *nodes: str) -> None:
-        """Something has changed; also what these nodes tell, or the detectors they host."""
+        """Drop the results that depend on any change, and on the reports or detectors of these nodes."""
         for node in self._rough.union(nodes):
             self._known_loads.pop(node, None)
         self._uses = None
 
     def change(self, name: str, before: DetectorEntry | None, after: DetectorEntry | None) -> None:
-        """The entry of a detector is another, None where there is none."""
+        """Note a changed entry of a detector; None for none."""
         if self._hosted is not None:
             for node in () if before is None else hosting(before):
                 self._hosted[node].discard(name)
@@ -68,15 +61,12 @@ class NodeLoad:
     # Asked.
 
     def load(self, node: str) -> float:
-        """Instances touched a second at a node, by all its detectors."""
         known = self._known_loads.get(node)
         if known is None:
             known = self._known_loads[node] = self._load(node) if node in self.nodes else 0.0
         return known
 
     def capacity(self, node: str) -> float:
-        """Instances a node can touch a second. Where that is known of some nodes only, others are taken to be like
-        their mean; where it is known of none it is 1, so that loads compare as they are."""
         if self._capacities is None:
             known = {name: self._known_capacity(name) for name in self.nodes}
             said = [each for each in known.values() if each]
@@ -86,12 +76,10 @@ class NodeLoad:
 
     @property
     def knows_capacity(self) -> bool:
-        """Whether the capacity of any node is known, so that uses are shares of it."""
         return any(map(self._known_capacity, self.nodes))
 
     @property
     def uses(self) -> Mapping[str, float]:
-        """By node, sorted, its load as a share of its capacity; the load itself where no capacity is known."""
         if self._uses is None:
             self._uses = {node: self.load(node) / self.capacity(node) for node in sorted(self.nodes)}
         return self._uses

@@ -1,10 +1,9 @@
-"""How much there is of everything: rates, bytes, loads; measured where it was, else taken from what is known.
+"""Rates, bytes and loads of streams and detectors: measured, else estimated.
 
-In this order: what hosts have measured; what a history has foreseen; what whoever placed a detector expects of it; what
-the topology says of publishers; what a detector reads. Measured delays are not looked at: they hold what no move would
-change, and compared with an estimate they would always lose.
+In this order: measured by hosts; foreseen by a history; expected at placement; announced by the topology; by inputs.
+Measured delays are not used: they include delays that no move would change, and would always lose against an estimate.
 
-`Measured` counts payloads; what links carry is more (`sizes`), and is what `flow` says.
+`Measured` counts payloads; links carry more (`message_sizes`), which `flow` includes.
 """
 
 from __future__ import annotations
@@ -22,25 +21,25 @@ from distced.policies.distribution.situation.readers import Stream, StreamReader
 from distced.policies.topology.topology import Topology
 
 DEEPEST: Final = 50
-"""Parts of parts are followed so far; what the directory says may be wrong, and go round in a circle."""
+"""Limit of the depth of parts, for the directory may have a cycle."""
 
 LEAST_EXPECTED: Final = 1.0
-"""Of detectors that were expected to touch fewer instances a second, what was measured says little."""
+"""Least expected load, instances per second, for a measurement to correct estimates."""
 
 FARTHEST_OFF: Final = 10.0
-"""By what factor an estimate counts as wrong at the most."""
+"""Largest factor of a correction by one detector."""
 
 DOUBT: Final = 2.0
 """Weight of the prior: number of detectors whose estimate counts as exact."""
 
 
 class StreamRates:
-    """Rates, bytes and loads.
+    """Rates, bytes and loads of streams and detectors. Its owner reports changes.
 
     Attributes:
-        loads: entries of the directory, by node; whoever changes them, or what is read, says so (`forget`).
-        expected: what detectors were expected to do when they were placed, by id.
-        foreseen: what a history says that detectors do, by id, whether they run or not; whoever changes it says so.
+        loads: entries of the directory, by node.
+        expected: estimates of detectors at their placement, by id.
+        foreseen: results of a history, by id, for running and other detectors.
         streams: the same of streams of primitive events and heartbeats.
     """
 
@@ -55,7 +54,7 @@ class StreamRates:
         self.forget_all()
 
     def forget_all(self) -> None:
-        """What is read has changed, or many things."""
+        """Drop all results: inputs of detectors have changed, or many entries."""
         self._reports.forget()
         self._at_directory: int | None = None
         # Flows of detectors that follow from nothing but what their hosts report.
@@ -63,12 +62,12 @@ class StreamRates:
         self.forget()
 
     def change_load(self, node: str) -> None:
-        """There is a new report of a node, or none any more."""
+        """Note a new or removed report of a node."""
         self._not_kept(self._reports.change_load(node))
         self.forget()
 
     def change_detector(self, name: str, before: DetectorEntry | None, after: DetectorEntry | None) -> None:
-        """The entry of a detector is another, None where there is none."""
+        """Note a changed entry of a detector; None for none."""
         self._reports.change_detector(name, before, after)
         self._not_kept((name, *(part for each in (before, after) if each is not None for part in each.parts)))
         if after is not None and not self._hears_enough(name):
@@ -77,7 +76,7 @@ class StreamRates:
         self.forget()
 
     def forget(self) -> None:
-        """Something has changed, and with it what follows."""
+        """Drop the results that depend on any change."""
         self._of_detectors: Mapping[str, Measured] | None = None
         self._rates: dict[tuple[str, str], float] = {}
         self._flows = self._kept.copy()
@@ -88,7 +87,7 @@ class StreamRates:
         self._correction: float | None = None
 
     def of(self, detector: str) -> Measured:
-        """What a detector does: measured, else foreseen, else expected, else roughly by what it reads."""
+        """Load and output of a detector: measured, else foreseen, else expected, else roughly by its inputs."""
         known = self._measured().get(detector)
         if known is not None:
             return known
@@ -107,11 +106,10 @@ class StreamRates:
 
     @property
     def correction(self) -> float:
-        """What an expected load is to be multiplied with, by what was measured of those that were expected before.
+        """Factor of expected loads: geometric mean of measured by expected load of earlier detectors, near 1 with few
+        of them.
 
-        How much filters and guards let through is guessed (`selectivity`), and where guesses are too high, they are so
-        for most patterns over the same events. It is the geometric mean of measured by expected load, and 1 as long as
-        little was measured.
+        Selectivities are guessed, and guesses that are too high are so for most patterns over the same events.
         """
         if self._correction is None:
             measured = self._measured()
@@ -124,19 +122,19 @@ class StreamRates:
         return self._correction
 
     def at(self, detector: str, node: str) -> Measured:
-        """The same at one of the nodes that host it."""
+        """Load and output of a detector at one of its hosts."""
         load = self.loads.get(node)
         own = None if load is None else load.detectors.get(detector)
         return self.of(detector) if own is None else own
 
     def unmeasured(self, detector: str) -> Foreseen | None:
-        """What a history says of a detector that nobody has measured yet."""
+        """Result of a history for a detector that is not measured yet."""
         return None if detector in self._measured() else self.foreseen.get(detector)
 
     # Events.
 
     def rate(self, source: str, type_name: str) -> float:
-        """Events a second of one type from one source."""
+        """Events per second of a type from a source."""
         known = self._rates.get((source, type_name))
         if known is None:
             measured = self._reports.of_streams().get(Stream("event", type_name, source))
@@ -156,7 +154,7 @@ class StreamRates:
     # Bytes.
 
     def flow(self, stream: Stream) -> float:
-        """Bytes a second of a stream on a link."""
+        """Bytes per second of a stream on a link."""
         known = self._flows.get(stream)
         if known is None:
             if stream.kind == "heartbeat" and stream not in self.streams:
@@ -177,16 +175,16 @@ class StreamRates:
         return known
 
     def bytes_of(self, events: float) -> float:
-        """Bytes a second on a link for n primitive events a second."""
+        """Bytes per second on a link of n primitive events per second."""
         return events * (self.payload + message_sizes.MESSAGE)
 
     def output(self, does: Measured, told: float) -> float:
-        """Bytes a second on a link for the messages of a detector, n a second."""
+        """Bytes per second on a link of a detector with n messages per second."""
         return does.size + told * message_sizes.MESSAGE
 
     @property
     def payload(self) -> float:
-        """Bytes of the frame of a primitive event, as measured by all detectors that read nothing else."""
+        """Bytes of the frame of a primitive event, measured by detectors that read nothing else."""
         if self._payload is None:
             self._payload = self._reports.payload() or message_sizes.EVENT
         return self._payload
@@ -194,7 +192,7 @@ class StreamRates:
     # How often something is heard.
 
     def told(self, detector: str, *, read: bool = False) -> float:
-        """How often a second a detector of the directory says how far it is.
+        """Watermarks per second of a detector.
 
         Args:
             read: as if another detector read it.
@@ -210,8 +208,8 @@ class StreamRates:
         return message_sizes.told(self._heard(detector, DEEPEST), read=False)
 
     def louder(self, detector: str) -> float:
-        """Bytes a second more of it on a link once another detector reads it as a part: it says at every step how far
-        it is, and of each composite event how it came about, with its constituents, to whoever listens."""
+        """Additional bytes per second of a detector on a link once another reads it as a part: every watermark, and
+        records with constituents, to all listeners."""
         if detector not in self.reading.detectors:
             return 0.0
         foreseen = self.unmeasured(detector)
@@ -226,13 +224,13 @@ class StreamRates:
         )
 
     def _told_now(self, detector: str, foreseen: Foreseen) -> Told:
-        """What a detector of the directory tells, by who reads it at present."""
+        """Foreseen messages of a detector, given its present readers."""
         publishes = self.reading.detectors[detector].publishes
         read = bool(publishes) and self.reading.is_type_read(publishes, but=detector)
         return foreseen.told(part=bool(self.reading.reading_part(detector)), read=read)
 
     def _telling(self, detector: str, depth: int) -> float:
-        """The same, as if another read it."""
+        """Watermarks per second of a detector as if another read it."""
         known = self._told.get(detector)
         if known is None:
             if not depth or detector not in self.reading.detectors:
@@ -241,7 +239,7 @@ class StreamRates:
         return known
 
     def _heard(self, detector: str, depth: int) -> list[float]:
-        """How often a second each of what it reads is heard."""
+        """Messages per second of each input."""
         numbers, parts = self.reading.numbers_of(detector)
         paces = self._paces
         if len(paces) < len(self.reading.pairs):
@@ -251,8 +249,7 @@ class StreamRates:
         return heard
 
     def _hears_enough(self, detector: str) -> bool:
-        """Whether it tells as often as it may while no other detector reads it, whatever the rates are: a source is
-        heard often enough for that by its heartbeats, and so is a detector that hears of any."""
+        """Whether its inputs' heartbeats alone allow it the most watermarks of a detector that no other reads."""
         ahead, seen = [detector], {detector}
         while ahead:
             each = ahead.pop()
@@ -265,7 +262,7 @@ class StreamRates:
         return message_sizes.HEARTBEATS >= message_sizes.QUIET
 
     def _stays(self, detector: str) -> bool:
-        """Whether what it tells follows from nothing but the report of its host."""
+        """Whether its output follows from the report of its host alone."""
         known = detector in self.reading.detectors and detector in self._measured()
         return known and not self.reading.is_read(detector) and self._hears_enough(detector)
 
@@ -281,20 +278,20 @@ class StreamRates:
         return self._of_detectors
 
     def _add_paces(self) -> None:
-        """How often a second each of the sources is heard that somebody reads, by their numbers."""
+        """Messages per second of each source, by number."""
         paces = self._paces
         for source, types in list(self.reading.pairs)[len(paces) :]:
             paces.append(message_sizes.HEARTBEATS + sum(self.rate(source, each) for each in types))
 
     def _publishers_at_directory(self) -> int:
-        """How many publishers have the server of the directory for their home."""
+        """Number of publishers at home on the server of the directory."""
         if self._at_directory is None:
             sources = self.reading.sources.items()
             self._at_directory = len({entry.publisher or name for name, entry in sources if not entry.home})
         return self._at_directory
 
     def _roughly(self, detector: str) -> Measured:
-        """What a detector may do of which nothing is known but what it reads."""
+        """Rough load and output of a detector by its inputs."""
         rates = [
             self.rate(each.name, each.type) if each.kind == "event" else message_sizes.RATE
             for each in self.reading.streams_of(detector)
@@ -306,15 +303,14 @@ class StreamRates:
 
 
 def flow_of(told: Told) -> float:
-    """Bytes a second on a link."""
     return told.size + told.often * message_sizes.MESSAGE
 
 
 def load_of_entry(entry: LoadEntry | None) -> float:
-    """What a node does beside its detectors, instances touched a second."""
+    """Load of a node beside its detectors, instances touched per second."""
     return 0.0 if entry is None else max(entry.load - sum(each.load for each in entry.detectors.values()), 0.0)
 
 
 def hosting(entry: DetectorEntry) -> dict[str, str]:
-    """The nodes that host a detector, the primary first, and the home servers they publish at."""
+    """Nodes that host a detector, the primary first, and the home servers they publish at."""
     return {entry.node: entry.home, **entry.replicas}

@@ -1,13 +1,9 @@
-"""How far servers are from one another: by the topology, and where none is known, as far as the directory tells.
+"""Distances between servers: by the topology, or assumed.
 
 composite-event-framework-2004, "Distribution Policies": detectors "that are aware of the communication latency" place
-themselves better. Everything a policy asks of the network is the way between two sites: its latency and the links it
-crosses, the shortest by latency, as `policies.topology` has it. Without a topology there is a site for each home server
-that the directory names, and all are linked alike; making a `Topology` of these was rejected, for a hundred servers
-linked to one another have five thousand links to look through.
-
-A site that the topology does not know is taken for one that is linked to all others alike, too: somebody is there, and
-an answer that may be improved is better than none.
+themselves better. Policies need the path between two sites: latency and links of the shortest by latency, as in
+`policies.topology`. Without a topology each home server of the directory is a site, and all are linked alike, and so is
+a site that the topology lacks. A `Topology` of these was rejected: a hundred servers have five thousand links.
 """
 
 from __future__ import annotations
@@ -21,18 +17,18 @@ from distced.policies.topology.model import LOCAL_LATENCY, Place
 from distced.policies.topology.topology import Topology
 
 ASSUMED_LATENCY: Final = 10 * MILLISECOND
-"""ns between the servers of two sites of which nothing is known."""
+"""ns between the servers of unknown sites."""
 
 DIRECTORY_SITE: Final = "directory"
-"""What the site of the directory's server is called where no topology names it."""
+"""Name of the site of the directory's server without a topology."""
 
 
 class ServerDistance(NamedTuple):
-    """The way from the server of one site to that of another.
+    """Path between the servers of two sites.
 
     Attributes:
-        latency: ns that a small message takes.
-        links: the links it crosses, each as (from site, to site); none within a site.
+        latency: of a small message, ns.
+        links: each as (from site, to site); none within a site.
         cost: of a byte, over all links.
     """
 
@@ -42,7 +38,7 @@ class ServerDistance(NamedTuple):
 
     @property
     def hops(self) -> int:
-        """How many links it crosses: what a byte sent this way adds to the bytes summed over links."""
+        """Number of links."""
         return len(self.links)
 
 
@@ -50,11 +46,11 @@ _NO_WAY: Final = ServerDistance(0.0, (), 0.0)
 
 
 class Network:
-    """Sites, and the ways between them; a way is looked up once.
+    """Sites, and cached paths between them.
 
     Attributes:
         topology: None where none is known.
-        directory: the name of the site whose server holds the directory.
+        directory: site of the directory's server.
     """
 
     def __init__(self, topology: Topology | None) -> None:
@@ -64,14 +60,14 @@ class Network:
         self._homes: dict[str, str] = {"": self.directory}
 
     def site_of_home(self, home: str) -> str:
-        """The site of a home server; one that the topology does not know is a site of its own, called as it is."""
+        """Site of a home server; one that the topology lacks is a site of its own, with its name."""
         known = self._homes.get(home)
         if known is None:
             known = self._homes[home] = self._site_of_home(home)
         return known
 
     def site_of(self, place: Place) -> str:
-        """The site of a place of the topology; that of nodes which it does not know, the `Situation` knows."""
+        """Site of a place of the topology."""
         if place.kind == "site":
             return place.name
         if self.topology is None:
@@ -81,7 +77,7 @@ class Network:
         return self.topology.site_of(place).name
 
     def way(self, origin: str, target: str) -> ServerDistance | None:
-        """The way from the server of one site to that of another; None where there is none."""
+        """Path between the servers of two sites; None for none."""
         try:
             return self._ways[origin, target]
         except KeyError:
@@ -98,7 +94,7 @@ class Network:
         return 0.0 if way is None else way.latency
 
     def local(self, site: str) -> int:
-        """ns between the server of a site and anybody there."""
+        """ns between the server of a site and its clients."""
         if self.topology is None:
             return LOCAL_LATENCY
         known: Mapping[str, object] = self.topology.sites
