@@ -20,7 +20,7 @@ SOURCES = 3
 
 
 def cut_run(how: HowCut, seed: int = 0) -> Run:
-    """A way to run cases: each pattern cut, its parts and what it reads in one graph, delays and order at random."""
+    """Runner of cases with each pattern cut; random delays and order between its detectors."""
 
     def run(patterns: Sequence[Compiled], events: Sequence[Event], kinds: Kinds) -> list[CompositeEvent]:
         random = Random(seed)
@@ -37,10 +37,10 @@ def cut_run(how: HowCut, seed: int = 0) -> Run:
 
 
 def spread(events: Sequence[Event], random: Random, *, disorder: float = 0.3) -> dict[str, list[Event]]:
-    """The events over several sources, each in its order of publication, which need not be that of consumption.
+    """Events over several sources, each in its order of publication.
 
     Args:
-        disorder: how often two neighbours change places; what comes behind is late, and still not too late.
+        disorder: probability that two neighbours change places; the second is then out of order, and not yet late.
     """
     spread_out: dict[str, list[Event]] = {f"source {number}": [] for number in range(SOURCES)}
     for event in events:

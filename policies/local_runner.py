@@ -1,10 +1,9 @@
-"""A graph of detectors in one process, with any delays between them: what transparency is tested with.
+"""A graph of detectors in one process, with random delays between them, to test transparency with.
 
-Design, section 2: under guaranteed detection the composite events are a function of the pattern and of the events
-published, alone. Here every message between a source and a detector, or between two detectors, waits in a queue of its
-own, and a seeded random source says which queue is served next: any interleaving that keeps the order of each queue,
-as MQTT does, may come about. Watermarks travel with the events and as heartbeats. Messages between detectors can be
-sent through the wire format, as they are on the bus. It is there to test with, and knows no other detection policy.
+Design, section 2: under guaranteed detection the composite events are a function of the pattern and the published
+events alone. Every message between a source and a detector, or two detectors, waits in a queue of its own, and a seeded
+random choice serves the queues: any interleaving that keeps the order of each queue, as MQTT does, may happen.
+Watermarks travel with events and as heartbeats; messages can pass through the wire format.
 """
 
 from __future__ import annotations
@@ -25,13 +24,11 @@ from distced.policies.detection.guaranteed import Guaranteed
 
 @dataclass(frozen=True, slots=True)
 class LocalMessage:
-    """What a source or a detector tells those that read it.
+    """A message of a source or detector to its readers.
 
     Attributes:
-        source: who tells it.
-        events: of one type or of several.
         watermark: no event with `hi` at or before it will follow.
-        open: how far its records are complete.
+        open: gaps in its records.
     """
 
     source: str
@@ -42,11 +39,11 @@ class LocalMessage:
 
 @dataclass(slots=True)
 class LocalHost:
-    """A detector, with what it reads and what waits for it.
+    """A detector, and messages on their way to it.
 
     Attributes:
-        reads: the types it reads; None for every primitive one.
-        queues: by sender, messages on their way.
+        reads: types it reads; None for every primitive one.
+        queues: messages by sender.
     """
 
     plan: DetectorPlan
@@ -55,17 +52,16 @@ class LocalHost:
     queues: dict[str, deque[LocalMessage]] = field(default_factory=dict)
 
     def wants(self, event: Event) -> bool:
-        """Whether it reads a primitive event."""
         return self.reads is None or event.type in self.reads
 
 
 class LocalRunner:
-    """Runs a graph of detectors under guaranteed detection until nothing is left to be told.
+    """Runs a graph of detectors under guaranteed detection until no message is left.
 
     Attributes:
         hosts: the detectors, by id.
-        found: by root, the composite events a subscriber receives: each once.
-        messages: how many messages were told.
+        found: composite events of each root for a subscriber, each once.
+        messages: number of messages.
     """
 
     def __init__(
@@ -99,11 +95,10 @@ class LocalRunner:
                 detector.join(writer, INSTANT_MIN, 0)
 
     def detector(self, plan: DetectorPlan) -> Detector:
-        """A fresh detector for a plan."""
         return Detector(plan.compiled, Guaranteed(), self._kinds, records=self.graph.records(plan.id))
 
     def run(self, sources: Mapping[str, Sequence[Event]]) -> None:
-        """Publish the events of each source, in its order, until time has come to its end."""
+        """Publish the events of each source, in its order, to the end of time."""
         plans = {source: self._messages(source, events) for source, events in sources.items()}
         for host in self.hosts.values():
             for source in plans:
@@ -130,11 +125,11 @@ class LocalRunner:
                 self._deliver(reader, message)
 
     def composites(self, root: str) -> list[CompositeEvent]:
-        """What a subscriber of a pattern received, in order of arrival."""
+        """Composite events of a pattern, in order of arrival."""
         return list(self.found[root].values())
 
     def _messages(self, source: str, events: Sequence[Event]) -> Iterable[LocalMessage]:
-        """A source's events in messages of any length, with watermarks it can keep."""
+        """Events of a source in messages of random length, with watermarks it can keep."""
         at = 0
         while at < len(events):
             size = self.random.randint(1, 3)
@@ -167,7 +162,7 @@ class LocalRunner:
             reader.queues[host.plan.id].append(message)
 
     def _sent(self, host: LocalHost, message: LocalMessage) -> LocalMessage:
-        """The message as it comes out of the wire format."""
+        """The message after the wire format."""
         plan = host.plan
         output = plan.compiled.automaton.output
         frame = decode(

@@ -1,4 +1,4 @@
-"""What a policy would do, as JSON: times in nanoseconds, bytes and instances a second."""
+"""Explanation of policies as JSON: times in nanoseconds, bytes and instances per second."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from distced.policies.explaining.explained import Explained, way_of
 
 
 def explained_as_dict(name: str, explained: Explained | DistcedError) -> dict[str, Any]:
-    """One policy; one that cannot do it has an `error` in place of the rest."""
+    """Document of one policy; `error` in place of the rest where it cannot place the patterns."""
     if isinstance(explained, DistcedError):
         return {"policy": name, "error": error_as_dict(explained)}
     before, after = explained.before, explained.after

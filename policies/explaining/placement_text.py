@@ -1,4 +1,4 @@
-"""What a policy would do, as text for a terminal: detectors and where they stand, links, delays, reasons, choices."""
+"""Explanation of policies as text for a terminal."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _RIGHT: Final = (
 
 
 def explained_as_text(explained: Explained) -> Iterator[RenderableType]:
-    """The parts to be printed below one another."""
+    """Parts to be printed, for one policy."""
     asked = explained.asked
     yield Text.assemble((explained.policy.text, "bold"), f", for {_listed(explained, asked.subscribers)}")
     for number, placement in enumerate(explained.placements, 1):
@@ -46,7 +46,7 @@ def explained_as_text(explained: Explained) -> Iterator[RenderableType]:
 
 
 def comparison_as_text(tried: Mapping[str, Explained | DistcedError]) -> Iterator[RenderableType]:
-    """Policies side by side: what each would come to; then where each has its detectors, and why."""
+    """Policies side by side, then the reasons of each."""
     done = [each for each in tried.values() if isinstance(each, Explained)]
     if done:
         yield Text(f"for {_listed(done[0], done[0].asked.subscribers)}")
@@ -64,14 +64,13 @@ def comparison_as_text(tried: Mapping[str, Explained | DistcedError]) -> Iterato
 
 
 def _why(name: str, each: Explained | DistcedError) -> tuple[str, ...]:
-    """Why the detectors of the patterns stand where they do, or why it cannot be."""
     if isinstance(each, DistcedError):
         return (str(each),)
     return tuple(placement.root.suggestion.reason.removeprefix(f"{name}: ") for placement in each.placements)
 
 
 def _compared(tried: Mapping[str, Explained | DistcedError]) -> Table:
-    """A row for each; what is best in a column stands out."""
+    """A row for each policy; the best of each column stands out."""
     figures = {name: _figures(each) for name, each in tried.items() if isinstance(each, Explained)}
     best = [min((row[column] for row in figures.values()), default=0.0) for column in range(5)]
     rows: list[tuple[Text, ...]] = []

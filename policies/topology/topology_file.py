@@ -1,4 +1,4 @@
-"""Files of topologies, read.
+"""Files of topologies, read and written.
 
     [sites.office]
     url = "mqtt://10.0.0.1:1883"      # optional
@@ -22,13 +22,12 @@
     between = ["office", "street"]
     latency = "20ms"
     jitter = "5ms"                    # optional
-    bandwidth = "1MB/s"               # unlimited where it is left out
-    cost = 4.0                        # of a byte, 1 where it is left out
-    one_way = false                   # where true: from the first to the second
+    bandwidth = "1MB/s"               # unlimited by default
+    cost = 4.0                        # of a byte, 1 by default
+    one_way = false                   # true: from the first to the second
 
-At the top, `directory = "office"` says which site's server holds the directory, the first one where it is left out, and
-`allow_partitions = true` lets there be sites that do not reach each other. Whatever is misspelled, missing
-or contradictory is an error that names the file and the place in it.
+At the top, `directory = "office"` names the site whose server holds the directory, the first by default;
+`allow_partitions = true` allows sites that do not reach each other. Errors name the file and the place in it.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ _EXAMPLES: Final = {
     "types": 'write types = ["Pers", "Temp"]',
     "rates": "write rates = { Pers = 0.5 }",
 }
-"""What to do about a value that is of no use for a key."""
+"""Advice by key."""
 
 
 class _TopologyFile(msgspec.Struct, forbid_unknown_fields=True):
@@ -108,7 +107,7 @@ class _Link(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def load_topology(path: FilePath | str) -> Topology:
-    """The topology of a file; a `TopologyError` that names file and place where it is wrong."""
+    """Topology of a file; raises `TopologyError`."""
     try:
         text = FilePath(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -117,7 +116,7 @@ def load_topology(path: FilePath | str) -> Topology:
 
 
 def parse_topology(text: str, *, name: str = "topology") -> Topology:
-    """The topology that a TOML text describes. `name` is what errors call it."""
+    """Topology of a TOML text; `name` is its name in errors."""
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -185,7 +184,7 @@ def _duration(text: str | None, where: str, otherwise: int = 0) -> int:
 
 
 def _shape(raw: Any, wanted: type[_T], where: str) -> _T:
-    """A table as a struct; errors say which key was probably meant."""
+    """A table as a struct; errors suggest the nearest key."""
     try:
         return shape(raw, wanted, where)
     except MappingError as error:
@@ -207,7 +206,7 @@ def _shape(raw: Any, wanted: type[_T], where: str) -> _T:
 
 @contextmanager
 def _at(where: str) -> Iterator[None]:
-    """Errors from inside are about this place."""
+    """Errors from inside are located here."""
     try:
         yield
     except DistcedError as error:
@@ -219,7 +218,7 @@ def _at(where: str) -> Iterator[None]:
 
 @contextmanager
 def _in(name: str) -> Iterator[None]:
-    """Errors from inside are about this file."""
+    """Errors from inside are located in this file."""
     try:
         yield
     except TopologyError as error:

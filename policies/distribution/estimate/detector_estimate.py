@@ -198,7 +198,7 @@ class Rates:
         return known.does.rate if known is not None else self.situation.measures.of(detector).rate
 
     def of_type(self, name: str) -> float:
-        """Events per second of a type, from all sources and detectors; as hinted, else 0, where none publishes it yet."""
+        """Events per second of a type, from all sources and detectors; as hinted where none publishes it yet."""
         known = self._types.get(name)
         if known is None:
             sources = [Stream("event", name, each) for each in self.situation.reading.sources_of(name)]
