@@ -1,4 +1,4 @@
-"""A graph of detectors in one process, with random delays between them, to test transparency with.
+"""A graph of detectors in one process, with random delays, to test transparency; conformance cases on cut patterns.
 
 Design, section 2: under guaranteed detection the composite events are a function of the pattern and the published
 events alone. Every message between a source and a detector, or two detectors, waits in a queue of its own, and a seeded
@@ -12,14 +12,23 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import Final, Literal, TypeAlias
 
-from distced.detectors.cutting.graph import DetectorGraph, DetectorPlan
+from distced.detectors.compiler import Compiled
+from distced.detectors.conformance import Kinds, Run
+from distced.detectors.cutting import decomposition
+from distced.detectors.cutting.graph import Choose, DetectorGraph, DetectorPlan, cut
 from distced.detectors.runtime.detector import Detected, Detector
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import CompositeEvent, Event, OpenGap
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
 from distced.middleware.wire.frames import decode, encode
 from distced.policies.detection.guaranteed import Guaranteed
+
+HowCut: TypeAlias = Literal["none", "full", "random"]
+
+SOURCES: Final = 3
+"""Number of sources the events of a case are spread over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,3 +185,36 @@ class LocalRunner:
             )
         )
         return LocalMessage(frame.source, tuple(frame.events), frame.watermark, frame.open)
+
+
+def cut_run(how: HowCut, seed: int = 0) -> Run:
+    """Runner of cases with each pattern cut; random delays and order between its detectors."""
+
+    def run(patterns: Sequence[Compiled], events: Sequence[Event], kinds: Kinds) -> list[CompositeEvent]:
+        random = Random(seed)
+        choose: Choose = decomposition.none
+        if how == "full":
+            choose = decomposition.full
+        elif how == "random":
+            choose = decomposition.randomly(random)
+        runner = LocalRunner(cut(patterns, choose), random, kinds, over_wire=True)
+        runner.run(spread(events, random))
+        return [each for root in runner.graph.roots for each in runner.composites(root)]
+
+    return run
+
+
+def spread(events: Sequence[Event], random: Random, *, disorder: float = 0.3) -> dict[str, list[Event]]:
+    """Events over several sources, each in its order of publication.
+
+    Args:
+        disorder: probability that two neighbours change places; the second is then out of order, and not yet late.
+    """
+    spread_out: dict[str, list[Event]] = {f"source {number}": [] for number in range(SOURCES)}
+    for event in events:
+        spread_out[random.choice(list(spread_out))].append(event)
+    for told in spread_out.values():
+        for place in range(1, len(told)):
+            if random.random() < disorder:
+                told[place - 1], told[place] = told[place], told[place - 1]
+    return spread_out

@@ -31,7 +31,7 @@ from distced.policies.distribution.policy import NAMED, Policy, parse_policy
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.explaining.deployment import entries_of, subscribers_of, unpublished
 from distced.policies.explaining.explained import Explained, ExplainRequest, explained_by
-from distced.policies.explaining.placement_text import comparison_as_text, explained_as_text
+from distced.policies.explaining.placement_text import comparison_as_text, explained_as_text, overlay_of
 from distced.policies.topology.topology import Topology
 from distced.policies.topology.topology_file import load_topology, parse_topology
 
@@ -128,7 +128,6 @@ def explain_placement(options: PlacementOptions, policy: str) -> None:
         case "text":
             _write_text(list(_texts(options, tried)), options.out)
         case form:
-            from distced.policies.explaining.placement_overlay import overlay_of
             from distced.policies.topology.drawing.topology_diagram import topology_diagram
 
             write(drawn(topology_diagram(topology, overlay_of(done[0])), form), options.out)

@@ -16,7 +16,7 @@ from distced.detectors.runtime.engines import notice
 from distced.middleware.cli.options import verb
 from distced.middleware.cli.output import AsJson, error_as_dict, messages, output, print_json, show_error
 from distced.middleware.model.errors import DistcedError
-from distced.policies.cut_cases import cut_run
+from distced.policies.local_runner import cut_run
 
 CutMode: TypeAlias = Literal["none", "full", "random"]
 """How patterns are cut."""

@@ -20,7 +20,7 @@ from distced.policies.topology.errors import TopologyError
 from distced.policies.topology.notes import notes_on
 from distced.policies.topology.random_topology import RandomKind, random_topology
 from distced.policies.topology.topology import Topology
-from distced.policies.topology.topology_file import load_topology, parse_topology
+from distced.policies.topology.topology_file import load_topology, parse_topology, topology_as_toml
 
 Form: TypeAlias = Literal["text", "svg", "png", "dot", "mermaid", "json", "toml"]
 
@@ -92,8 +92,6 @@ def topology(options: TopologyOptions) -> int:
     if form == "text":
         _show_text(topology, out)
     elif form == "toml":
-        from distced.policies.topology.topology_writer import topology_as_toml
-
         write(topology_as_toml(topology), out)
     else:
         from distced.policies.topology.drawing.topology_diagram import topology_diagram

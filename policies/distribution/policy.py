@@ -2,7 +2,7 @@
 
 composite-event-framework-2004, "Distribution Policies", Fig. 9 and Table 1; design, section 3. A policy is data: three
 dimensions limit what is allowed, an objective ranks candidates. Nothing is decided here. `choose.suggest` decides for a
-new subscription, `choose.reconsider` for a running detector; objectives are in `objectives`.
+new subscription, `choose.reconsider` for a running detector; objectives are in `candidate`.
 
 Further policies come from installed packages, by the entry-point group `distced.policies`. Names such as
 `module:object` were rejected: a subscription's policy comes over the network, and a node must not import what a client
@@ -11,6 +11,7 @@ names.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, lru_cache
@@ -18,9 +19,10 @@ from importlib.metadata import entry_points
 from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 
 from distced.middleware.model.errors import DistcedError
-from distced.policies.distribution.candidate import Candidate, Rank
-from distced.policies.distribution.objectives import (
+from distced.policies.distribution.candidate import (
+    Candidate,
     Objective,
+    Rank,
     least_bytes,
     least_delay,
     least_impact,
@@ -188,20 +190,12 @@ def check_policy(policy: Any, name: str, where: str | None = None) -> Policy:
     if missing:
         raise DistcedError("not a policy", given=policy, allowed=f"with {', '.join(missing)}", where=where,
                            advice="make a DistributionPolicy with an objective of its own")  # fmt: skip
-    problem = None
     if policy.name != name or policy.text != name:
-        problem = ("a policy of another name", policy.name, name)
-    elif name in NAMED:
-        problem = ("a policy with the name of another", name, f"none of {', '.join(NAMED)}")
-    elif policy.decomposition not in _DIMENSIONS["decomposition"]:
-        problem = ("no value of the dimension decomposition", policy.decomposition,
-                   ", ".join(_DIMENSIONS["decomposition"]))  # fmt: skip
-    elif policy.reuse not in _DIMENSIONS["reuse"]:
-        problem = ("no value of the dimension reuse", policy.reuse, ", ".join(_DIMENSIONS["reuse"]))
-    elif not _is_count(policy.replicas):
-        problem = ("not a number of replicas", policy.replicas, "1 or more")
-    if problem is not None:
-        raise DistcedError(problem[0], given=problem[1], allowed=problem[2], where=where)
+        raise DistcedError("a policy of another name", given=policy.name, allowed=name, where=where)
+    if name in NAMED:
+        allowed = f"none of {', '.join(NAMED)}"
+        raise DistcedError("a policy with the name of another", given=name, allowed=allowed, where=where)
+    _check({each: getattr(policy, each) for each in ("decomposition", "reuse", "replicas")}, where)
     checked: Policy = policy
     return checked
 
@@ -218,18 +212,11 @@ def replicas_of(text: str) -> int:
 def _policy(given: dict[str, Any], where: str | None) -> DistributionPolicy:
     unknown = sorted(given.keys() - _DIMENSIONS.keys() - {"replicas"})
     if unknown:
-        raise DistcedError(
-            "no dimension of distribution policies", given=unknown[0], allowed=", ".join(_DIMENSIONS), where=where
-        )
-    for name, allowed in _DIMENSIONS.items():
-        if given.get(name) not in allowed:
-            raise DistcedError(
-                f"no value of the dimension {name}", given=given.get(name), allowed=", ".join(allowed), where=where
-            )
+        allowed = ", ".join(_DIMENSIONS)
+        raise DistcedError("no dimension of distribution policies", given=unknown[0], allowed=allowed, where=where)
+    replicas = given.get("replicas", _usual_replicas(given.get("reuse", "")))
+    _check({**dict.fromkeys(_DIMENSIONS), **given, "replicas": replicas}, where)
     point = (given["decomposition"], given["reuse"], given["locality"])
-    replicas = given.get("replicas", _usual_replicas(given["reuse"]))
-    if not _is_count(replicas):
-        raise DistcedError("not a number of replicas", given=replicas, allowed="1 or more", where=where)
     for named in NAMED.values():
         if point == (named.decomposition, named.reuse, named.locality) and replicas == named.replicas:
             return named
@@ -240,8 +227,15 @@ def _usual_replicas(reuse: str) -> int:
     return 2 if reuse == "at-least-2" else 1
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+def _check(given: Mapping[str, Any], where: str | None) -> None:
+    """Check values of dimensions and the number of replicas."""
+    for name, value in given.items():
+        allowed = _DIMENSIONS.get(name, ())
+        if name == "replicas" and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+            raise DistcedError("not a number of replicas", given=value, allowed="1 or more", where=where)
+        if name != "replicas" and value not in allowed:
+            allowed_text = ", ".join(allowed)
+            raise DistcedError(f"no value of the dimension {name}", given=value, allowed=allowed_text, where=where)
 
 
 def _words() -> str:

@@ -1,4 +1,4 @@
-"""Explanation of policies as text for a terminal."""
+"""Explanation of policies as text for a terminal, and as drawn on a topology."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from distced.policies.distribution.candidate import Candidate
 from distced.policies.distribution.choose.place_all import Placed, Placement
 from distced.policies.distribution.choose.reasons import show_figure, show_rate, show_time, show_use, what
 from distced.policies.explaining.explained import DetectorRow, Explained, LinkRow, way_of
+from distced.policies.topology.drawing.topology_view import Hosted, Overlay
 from distced.policies.topology.model import Place
 
 ALTERNATIVES: Final = 4
@@ -208,3 +209,21 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[Text]]) -> Table:
     for row in rows:
         table.add_row(*(row[column] for column in shown))
     return table
+
+
+def overlay_of(explained: Explained) -> Overlay:
+    """The detectors that the patterns have to do with, and the bytes on links, with what was there before."""
+    hosted: dict[str, list[Hosted]] = {}
+    new = frozenset(explained.new)
+    for name in explained.touched:
+        text = f"{name[:SHORT]} {explained.after.detectors[name].pattern}"
+        before = explained.before.hosts(name)
+        for node in explained.after.hosts(name):
+            hosted.setdefault(node, []).append(Hosted(text, new=name in new or node not in before))
+    flowing = {
+        (each.origin, each.target): show_rate(each.before + each.more)
+        for each in explained.links
+        if each.before + each.more
+    }
+    patterns = "; ".join(each.root.pattern for each in explained.placements)
+    return Overlay(f"{explained.policy.text}: {patterns}", hosted, flowing)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import event_type
@@ -31,14 +31,9 @@ machine.
 """
 
 PlaceKind: TypeAlias = Literal["site", "node", "publisher", "subscriber"]
-KINDS: Final[tuple[PlaceKind, ...]] = ("site", "node", "publisher", "subscriber")
+KINDS: Final[tuple[PlaceKind, ...]] = get_args(PlaceKind)
 
-TABLES: Final[dict[PlaceKind, str]] = {
-    "site": "sites",
-    "node": "nodes",
-    "publisher": "publishers",
-    "subscriber": "subscribers",
-}
+TABLES: Final[dict[PlaceKind, str]] = {kind: f"{kind}s" for kind in KINDS}
 """Table of each kind in a file, named by errors."""
 
 

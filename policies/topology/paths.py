@@ -113,6 +113,17 @@ class Tree:
         return size * len(self.hops)
 
 
+def rank_by(measure: Measure, latency: float, cost: float, hops: int) -> Rank:
+    """Length by a measure, then by the others."""
+    match measure:
+        case "latency":
+            return latency, cost, hops
+        case "cost":
+            return cost, latency, hops
+        case "hops":
+            return hops, latency, cost
+
+
 def tree_of(source: Place, paths: Iterable[NetworkPath]) -> Tree:
     """Union of paths from one place."""
     each = {path.target: path for path in paths}
@@ -137,19 +148,9 @@ def routes_from(site: str, leaving: Mapping[str, Sequence[Hop]], measure: Measur
         for hop in leaving.get(here, ()):
             if hop.target not in found:
                 latency, cost, hops = route.latency + hop.link.latency, route.cost + hop.link.cost, (*route.hops, hop)
-                rank = _rank(measure, latency, cost, len(hops))
+                rank = rank_by(measure, latency, cost, len(hops))
                 heappush(waiting, ServerRoute(rank, (*route.sites, hop.target), hops, latency, cost))
     return found
-
-
-def _rank(measure: Measure, latency: int, cost: float, hops: int) -> Rank:
-    match measure:
-        case "latency":
-            return latency, cost, hops
-        case "cost":
-            return cost, latency, hops
-        case "hops":
-            return hops, latency, cost
 
 
 def _transfer(size: int, bandwidth: int | None) -> int:

@@ -92,7 +92,13 @@ def random_topology(
     shape = _KINDS[kind](sites, random)
     name = _namer("site", sites)
     made = [
-        Link((name(one), name(other)), latency, _jitter(latency, random), random.choice(tier.bandwidths), tier.cost)
+        Link(
+            (name(one), name(other)),
+            latency,
+            _rounded(latency * random.choice((0, 0.05, 0.1, 0.2))),
+            random.choice(tier.bandwidths),
+            tier.cost,
+        )
         for one, other, tier, latency in shape.links
     ]
     return Topology(
@@ -140,23 +146,12 @@ def _namer(prefix: str, count: int) -> Callable[[int], str]:
 # Shapes.
 
 
-def _star(sites: int, random: Random) -> _Shape:
-    return _anywhere(sites, [(0, other) for other in range(1, sites)], random)
-
-
-def _ring(sites: int, random: Random) -> _Shape:
-    return _anywhere(sites, [(one, (one + 1) % sites) for one in range(sites)], random)
-
-
-def _tree(sites: int, random: Random) -> _Shape:
-    return _anywhere(sites, [(random.randrange(one), one) for one in range(1, sites)], random)
-
-
 def _geometric(sites: int, random: Random) -> _Shape:
     points = [(random.uniform(0, PLANE), random.uniform(0, PLANE)) for _ in range(sites)]
     # So far that on average a site has some four neighbours.
     radius = PLANE * math.sqrt(4 / (math.pi * sites))
-    by_distance = sorted((math.dist(points[one], points[other]), one, other) for one, other in _pairs(sites))
+    pairs = combinations(range(sites), 2)
+    by_distance = sorted((math.dist(points[one], points[other]), one, other) for one, other in pairs)
     # Groups that are joined: the shortest links that join two are taken, however long they are.
     group = list(range(sites))
     links = []
@@ -166,13 +161,13 @@ def _geometric(sites: int, random: Random) -> _Shape:
             links.append((one, other, _WIDE, _rounded(MILLISECOND / 2 + distance * _NS_PER_KM)))
         if joins:
             group = [group[one] if each == group[other] else each for each in group]
-    order = _shuffled(sites, random)
+    order = random.sample(range(sites), sites)
     return _Shape(links, order, order)
 
 
 def _metro(sites: int, random: Random) -> _Shape:
     centres = min(sites, max(1, round(math.sqrt(sites))))
-    links = [(one, other, _BACKBONE, _latency(_BACKBONE, random)) for one, other in _pairs(centres)]
+    links = [(one, other, _BACKBONE, _latency(_BACKBONE, random)) for one, other in combinations(range(centres), 2)]
     for leaf in range(centres, sites):
         # One leaf in five is linked twice.
         homes = random.sample(range(centres), min(centres, 1 + (random.random() < 0.2)))
@@ -182,9 +177,9 @@ def _metro(sites: int, random: Random) -> _Shape:
 
 
 _KINDS: Final[dict[str, Callable[[int, Random], _Shape]]] = {
-    "star": _star,
-    "ring": _ring,
-    "tree": _tree,
+    "star": lambda sites, random: _anywhere(sites, ((0, other) for other in range(1, sites)), random),
+    "ring": lambda sites, random: _anywhere(sites, ((one, (one + 1) % sites) for one in range(sites)), random),
+    "tree": lambda sites, random: _anywhere(sites, [(random.randrange(one), one) for one in range(1, sites)], random),
     "geometric": _geometric,
     "metro": _metro,
 }
@@ -193,24 +188,12 @@ _KINDS: Final[dict[str, Callable[[int, Random], _Shape]]] = {
 def _anywhere(sites: int, links: Iterable[tuple[int, int]], random: Random) -> _Shape:
     """Wide links, and participants at random sites."""
     made = [(one, other, _WIDE, _latency(_WIDE, random)) for one, other in links]
-    order = _shuffled(sites, random)
+    order = random.sample(range(sites), sites)
     return _Shape(made, order, order)
-
-
-def _pairs(sites: int) -> Iterable[tuple[int, int]]:
-    return combinations(range(sites), 2)
-
-
-def _shuffled(sites: int, random: Random) -> list[int]:
-    return random.sample(range(sites), sites)
 
 
 def _latency(tier: _Tier, random: Random) -> int:
     return _rounded(random.uniform(tier.least, tier.most))
-
-
-def _jitter(latency: int, random: Random) -> int:
-    return _rounded(latency * random.choice((0, 0.05, 0.1, 0.2)))
 
 
 def _rounded(nanoseconds: float) -> int:

@@ -25,7 +25,17 @@ from distced.policies.topology.model import (
     Site,
     Subscriber,
 )
-from distced.policies.topology.paths import MEASURES, Hop, Measure, NetworkPath, ServerRoute, Tree, routes_from, tree_of
+from distced.policies.topology.paths import (
+    MEASURES,
+    Hop,
+    Measure,
+    NetworkPath,
+    ServerRoute,
+    Tree,
+    rank_by,
+    routes_from,
+    tree_of,
+)
 
 if TYPE_CHECKING:
     import networkx
@@ -99,18 +109,12 @@ class Topology:
 
     def part(self, place: Place) -> Site | Participant:
         """The part at a place; raises `TopologyError`."""
-        tables: dict[PlaceKind, Mapping[str, Site | Participant]] = {
-            "site": self.sites,
-            "node": self.nodes,
-            "publisher": self.publishers,
-            "subscriber": self.subscribers,
-        }
-        if place.kind not in tables:
+        if place.kind not in TABLES:
             raise unknown("not a kind of place", place.kind, KINDS)
-        found = tables[place.kind].get(place.name)
-        if found is None:
-            raise unknown(f"there is no {place.kind} of this name", place.name, tables[place.kind])
-        return found
+        table: Mapping[str, Site | Participant] = getattr(self, TABLES[place.kind])
+        if place.name not in table:
+            raise unknown(f"there is no {place.kind} of this name", place.name, table)
+        return table[place.name]
 
     def site_of(self, place: Place) -> Site:
         """Site of a participant; a site itself."""
@@ -180,16 +184,9 @@ class Topology:
         for link in self.links:
             limit: dict[str, Any] = {} if link.bandwidth is None else {"bandwidth": link.bandwidth}
             for origin, target in link.directions:
-                graph.add_edge(
-                    Place("site", origin),
-                    Place("site", target),
-                    latency=link.latency,
-                    jitter=link.jitter,
-                    cost=link.cost,
-                    local=False,
-                    link=link,
-                    **limit,
-                )
+                here, there = Place("site", origin), Place("site", target)
+                costs = {"latency": link.latency, "jitter": link.jitter, "cost": link.cost}
+                graph.add_edge(here, there, **costs, local=False, link=link, **limit)
         return networkx.freeze(graph)
 
     # Ways.
@@ -250,9 +247,7 @@ class Topology:
         found = []
         for node, path in ways:
             if path is not None:
-                length = {"latency": path.latency, "cost": path.cost, "hops": len(path.hops)}
-                rank = (length[by], *(length[each] for each in MEASURES if each != by))
-                found.append((rank, node.name, node))
+                found.append((rank_by(by, path.latency, path.cost, len(path.hops)), node.name, node))
         return [node for _, _, node in sorted(found, key=lambda each: each[:2])]
 
     def _routes_from(self, site: str, by: Measure) -> dict[str, ServerRoute]:
@@ -305,27 +300,17 @@ class Topology:
             )
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Topology):
-            return NotImplemented
-        return self._contents() == other._contents()
+        return self._contents() == other._contents() if isinstance(other, Topology) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        counts = {"sites": self.sites, "nodes": self.nodes, "publishers": self.publishers,
-                  "subscribers": self.subscribers, "links": self.links}  # fmt: skip
-        return f"Topology({', '.join(f'{len(each)} {name}' for name, each in counts.items())})"
+        counts = (f"{len(getattr(self, name))} {name}" for name in (*TABLES.values(), "links"))
+        return f"Topology({', '.join(counts)})"
 
     def _contents(self) -> tuple[object, ...]:
-        return (
-            dict(self.sites),
-            dict(self.nodes),
-            dict(self.publishers),
-            dict(self.subscribers),
-            frozenset(self.links),
-            self.directory,
-            self.allow_partitions,
-        )
+        parts = (dict(getattr(self, name)) for name in TABLES.values())
+        return (*parts, frozenset(self.links), self.directory, self.allow_partitions)
 
 
 def _server(url: str) -> str:

@@ -15,8 +15,7 @@ from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import Hints, LoadEntry, Measured, SourceEntry
 from distced.policies.distribution.estimate.delays import Input, waited
-from distced.policies.distribution.estimate.detector_estimate import expected
-from distced.policies.distribution.estimate.selectivity import share_of
+from distced.policies.distribution.estimate.detector_estimate import expected, share_of
 from distced.policies.distribution.situation import message_sizes
 from distced.policies.distribution.situation.situation import Situation
 

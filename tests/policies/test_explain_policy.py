@@ -20,7 +20,7 @@ from distced.policies.distribution.situation.situation import Situation
 from distced.policies.explaining.deployment import entries_of
 from distced.policies.explaining.explained import Explained, ExplainRequest
 from distced.policies.topology.random_topology import RANDOM_KINDS, random_topology
-from distced.policies.topology.topology_writer import topology_as_toml
+from distced.policies.topology.topology_file import topology_as_toml
 from tests.support.deployments import PATTERNS
 from tests.support.pictures import needs_dot, svg_texts
 

@@ -18,11 +18,11 @@ from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import DetectorEntry, Hints, LoadEntry, Measured, NodeEntry
 from distced.policies.distribution.choose.hints import allowed_nodes
+from distced.policies.distribution.choose.ranking import Request
 from distced.policies.distribution.choose.suggest import suggest
 from distced.policies.distribution.estimate.delays import STEPS, Input, arrivals, from_detector, from_source, waited
 from distced.policies.distribution.estimate.detector_estimate import Rates, expected, streams_of
 from distced.policies.distribution.policy import NAMED, Policy
-from distced.policies.distribution.request import Request
 from distced.policies.distribution.situation import message_sizes
 from distced.policies.distribution.situation.readers import Stream, inputs
 from distced.policies.distribution.situation.situation import Situation

@@ -10,8 +10,7 @@ from distced.policies.topology.drawing.topology_text import topology_as_text
 from distced.policies.topology.errors import TopologyError
 from distced.policies.topology.model import Site
 from distced.policies.topology.topology import Topology
-from distced.policies.topology.topology_file import parse_topology
-from distced.policies.topology.topology_writer import topology_as_toml
+from distced.policies.topology.topology_file import parse_topology, topology_as_toml
 
 SITES = """
 [sites.milan]

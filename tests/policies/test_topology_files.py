@@ -13,8 +13,7 @@ from distced.policies.topology.errors import TopologyError
 from distced.policies.topology.model import LOCAL_LATENCY, BrokerNode, Link, Publisher, Site, Subscriber
 from distced.policies.topology.quantities import parse_bandwidth, show_bandwidth, show_duration
 from distced.policies.topology.topology import Topology
-from distced.policies.topology.topology_file import load_topology, parse_topology
-from distced.policies.topology.topology_writer import topology_as_toml
+from distced.policies.topology.topology_file import load_topology, parse_topology, topology_as_toml
 
 SITES = "[sites.rome]\n[sites.milan]\n"
 LINK = "[[links]]\nbetween = ['rome', 'milan']\nlatency = '20ms'\n"

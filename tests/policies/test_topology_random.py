@@ -15,8 +15,7 @@ from distced.middleware.model.timestamps import MILLISECOND
 from distced.policies.topology.errors import TopologyError
 from distced.policies.topology.random_topology import PLANE, RANDOM_KINDS, RandomKind, random_topology
 from distced.policies.topology.topology import Topology
-from distced.policies.topology.topology_file import parse_topology
-from distced.policies.topology.topology_writer import topology_as_toml
+from distced.policies.topology.topology_file import parse_topology, topology_as_toml
 
 
 def degrees(topology: Topology) -> Counter[str]:

@@ -19,9 +19,9 @@ from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.patterns.printer import format_publication
 from distced.middleware.wire.directory_entries import NO_HINTS, DetectorEntry, Hints
 from distced.policies.distribution.choose.alternatives import alternatives, running_plan
+from distced.policies.distribution.choose.ranking import Request
 from distced.policies.distribution.choose.suggest import Suggestion, suggest
 from distced.policies.distribution.policy import Policy
-from distced.policies.distribution.request import Request
 from distced.policies.distribution.situation.readers import Stream
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place

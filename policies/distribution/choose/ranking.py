@@ -8,7 +8,7 @@ added greedily, and then each is exchanged as long as that helps.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import blake2b
 from itertools import combinations
@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from distced.detectors.cutting.graph import DetectorGraph
 from distced.middleware.model.errors import DistcedError
+from distced.middleware.wire.directory_entries import NO_HINTS, Hints
 from distced.policies.distribution.candidate import Action, Candidate, Rank
 from distced.policies.distribution.choose.alternatives import may_be_read
 from distced.policies.distribution.choose.hints import allowed_nodes
@@ -24,7 +25,6 @@ from distced.policies.distribution.estimate.costs import Assumed, CostEstimate
 from distced.policies.distribution.estimate.delays import mean
 from distced.policies.distribution.estimate.detector_estimate import Part
 from distced.policies.distribution.policy import Policy
-from distced.policies.distribution.request import Request
 from distced.policies.distribution.situation.readers import Stream
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
@@ -48,6 +48,29 @@ def lot(name: str, node: str) -> int:
     Rendezvous hashing: random, and the same on all nodes. The first node by name would get everything.
     """
     return int.from_bytes(blake2b(f"{name}\0{node}".encode(), digest_size=8).digest(), "big")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A detector that is asked for.
+
+    Attributes:
+        id: of the detector: canonical form, exports and detection policy.
+        graphs: alternatives to detect the pattern, cut at the top only, at least one; the detector is the root of each.
+        subscribers: their places, `Situation.place_of` the client, at least one.
+        hints: of the application.
+        detection: the detection policy.
+        records: whether it is read as part of a pattern.
+        constituents: whether the constituents are sent along.
+    """
+
+    id: str
+    graphs: tuple[DetectorGraph, ...]
+    subscribers: tuple[Place, ...]
+    hints: Hints = NO_HINTS
+    detection: str = "guaranteed"
+    records: bool = False
+    constituents: bool = False
 
 
 class Ranking:

@@ -19,10 +19,9 @@ from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.directory_entries import NO_HINTS, Hints, Measured
 from distced.policies.distribution.candidate import Action, Candidate
 from distced.policies.distribution.choose.hints import allowed_nodes
-from distced.policies.distribution.choose.ranking import Ranking
+from distced.policies.distribution.choose.ranking import Ranking, Request
 from distced.policies.distribution.choose.reasons import reason_of
 from distced.policies.distribution.policy import Policy
-from distced.policies.distribution.request import Request
 from distced.policies.distribution.situation.situation import Situation
 
 __all__ = ["Request", "Suggestion", "suggest"]
