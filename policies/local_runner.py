@@ -37,7 +37,7 @@ class LocalMessage:
 
     Attributes:
         watermark: no event with `hi` at or before it will follow.
-        open: gaps in its records.
+        open: gaps in its derivations.
     """
 
     source: str
@@ -104,7 +104,7 @@ class LocalRunner:
                 detector.join(writer, INSTANT_MIN, 0)
 
     def detector(self, plan: DetectorPlan) -> Detector:
-        return Detector(plan.compiled, Guaranteed(), self._kinds, records=self.graph.records(plan.id))
+        return Detector(plan.compiled, Guaranteed(), self._kinds, derivations=self.graph.derivations(plan.id))
 
     def run(self, sources: Mapping[str, Sequence[Event]]) -> None:
         """Publish the events of each source, in its order, to the end of time."""

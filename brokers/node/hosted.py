@@ -107,8 +107,8 @@ class HostedDetector:
         published_at: when that was, ns; None for never.
         has_readers: whether detectors read its composite events by their type.
         constituents: whether a subscription wants the constituents sent along.
-        records: whether some detector reads it as part of its own pattern.
-        gaps_due: whether its readers are to hear with the next watermark how far its records are complete.
+        derivations: whether some detector reads it as part of its own pattern.
+        gaps_due: whether its readers are to hear with the next watermark how far its derivations are complete.
         meter: counts its work; None unless it runs.
         since: when it began here, ns; may be set back, so that its place is reconsidered at once.
         expected: what it was expected to do when it was placed here; None where that is not known.
@@ -121,6 +121,7 @@ class HostedDetector:
     __slots__ = (
         "_happened",
         "constituents",
+        "derivations",
         "detector",
         "engine",
         "expected",
@@ -139,7 +140,6 @@ class HostedDetector:
         "published",
         "published_at",
         "reads",
-        "records",
         "replicas",
         "since",
         "streams",
@@ -173,7 +173,7 @@ class HostedDetector:
         self.published_at: int | None = None
         self.has_readers = False
         self.constituents = False
-        self.records = False
+        self.derivations = False
         self.gaps_due = False
         self.meter: DetectorMeter | None = None
         self.since = 0
@@ -255,12 +255,12 @@ class HostedDetector:
         """Nodes that need a replica before a subscription is offered the topic."""
         return {each.awaits for each in self.subscriptions.values() if each.awaits}
 
-    def send_along(self, *, constituents: bool, records: bool) -> bool:
-        """Set the extras of composite events: constituents, records; True where they change."""
-        news = (constituents, records) != (self.constituents, self.records)
-        self.constituents, self.records = constituents, records
-        if records:
-            self.detector.keep_records()
+    def send_along(self, *, constituents: bool, derivations: bool) -> bool:
+        """Set the extras of composite events: constituents, derivations; True where they change."""
+        news = (constituents, derivations) != (self.constituents, self.derivations)
+        self.constituents, self.derivations = constituents, derivations
+        if derivations:
+            self.detector.keep_derivations()
         return news
 
     def reset_idle(self) -> None:
@@ -341,7 +341,7 @@ class HostedDetector:
         }
         self.primary, self.replicas = not replica, dict(state.replicas)
         self.published = None
-        self.send_along(constituents=state.constituents, records=state.records)
+        self.send_along(constituents=state.constituents, derivations=state.derivations)
 
     def leave(self) -> None:
         """Begin its departure: its state is on the way to another node."""
@@ -366,19 +366,19 @@ class HostedDetector:
                 return False
             at = self.published_at
             # Detectors wait for a watermark; to people it only says that all is well.
-            if not (self.records or self.has_readers) and at is not None and now - at < UNREAD_EVERY:
+            if not (self.derivations or self.has_readers) and at is not None and now - at < UNREAD_EVERY:
                 return False
         self.published, self.published_at = watermark, now
         return True
 
     def publish_again(self) -> None:
         """Mark the watermark and gaps as due, for readers that came after they were published."""
-        if self.publishes or self.records:
+        if self.publishes or self.derivations:
             self.published = None
             self.gaps_due = True
 
     def gaps_sent(self) -> None:
-        """The completeness of its records was published to the readers."""
+        """The completeness of its derivations was published to the readers."""
         self.gaps_due = False
 
     def readers_known(self, has_readers: bool) -> None:

@@ -303,7 +303,9 @@ class DetectorHosting:
 
     def _expected(self, identity: str) -> bool:
         """Whether a detector that has just moved reads this one as a part and is not served by it yet."""
-        return any(entry.records and _part_of(name) == identity for name, entry in self.directory.subscriptions.items())
+        return any(
+            entry.derivations and _part_of(name) == identity for name, entry in self.directory.subscriptions.items()
+        )
 
     def drop(self, hosted: HostedDetector, reason: str) -> list[Effect]:
         """Give up a detector that is hosted elsewhere, or gone; the directory says so."""
@@ -457,7 +459,8 @@ class DetectorHosting:
         wanted = [self.directory.subscriptions.get(name) for name in hosted.subscriptions]
         entries = [entry for entry in wanted if entry is not None]
         news = hosted.send_along(
-            constituents=any(entry.constituents for entry in entries), records=any(entry.records for entry in entries)
+            constituents=any(entry.constituents for entry in entries),
+            derivations=any(entry.derivations for entry in entries),
         )
         return self.without_replicas(hosted, hosted.replicas) if news else []
 

@@ -176,7 +176,7 @@ class Migration:
         # A few times smaller in a millisecond, which is worth it on any link.
         snapshot = zlib.compress(hosted.detector.snapshot(), 1)
         moving.sent, moving.since = True, now
-        wanted = (hosted.constituents, hosted.records)
+        wanted = (hosted.constituents, hosted.derivations)
         if moving.replica:
             return [self._send(moving.other, "state", detector, encode(DetectorState(snapshot, {}, {}, {}, *wanted)))]
         self.hosting.leaving(detector)

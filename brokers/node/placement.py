@@ -214,7 +214,7 @@ class Placement:
             self._subscribers(entry),
             self._hints(entry.hints, found.id, policy),
             found.policy.name,
-            entry.records,
+            entry.derivations,
             entry.constituents,
         )
 

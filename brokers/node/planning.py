@@ -61,7 +61,7 @@ class Planned:
         id: its name in the directory.
         compiled: its pattern, with parts of it delegated.
         parts: what is to be subscribed to for it, by the id of the part's detector.
-        exports: what its records hand on, by canonical name.
+        exports: what its derivations hand on, by canonical name.
         asked: the subscription that asked for it first.
         places: where its pattern was cut.
     """
@@ -151,7 +151,7 @@ class Planner:
         made = {*all_variables(compiled.plain.pattern), *all_registers(compiled.plain.pattern)}
         if not made.issuperset(entry.exports):
             raise DistcedError(
-                "the records of a pattern cannot hand on what it does not make",
+                "the derivations of a pattern cannot hand on what it does not make",
                 given=", ".join(sorted(set(entry.exports) - made)),
                 allowed=", ".join(sorted(made)) or "nothing: it has no variables and no registers",
             )
@@ -164,7 +164,7 @@ class Planner:
             policy=entry.policy,
             constituents=True,
             decomposition=entry.decomposition,
-            records=True,
+            derivations=True,
             exports=tuple(sorted(part.exports)),
             distribution=entry.distribution,
             hints=_for_parts(entry.hints),

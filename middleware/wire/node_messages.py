@@ -101,7 +101,7 @@ class DetectorState(msgspec.Struct, frozen=True):
         subscriptions: the ids of those it serves, and whether their clients listen.
         replicas: the nodes that host replicas of it, and where these publish.
         near: by subscription, the node whose replica it listens to.
-        constituents, records: what is sent along with its composite events.
+        constituents, derivations: what is sent along with its composite events.
     """
 
     snapshot: bytes
@@ -109,7 +109,7 @@ class DetectorState(msgspec.Struct, frozen=True):
     replicas: dict[str, str] = {}
     near: dict[str, str] = {}
     constituents: bool = False
-    records: bool = False
+    derivations: bool = False
 
 
 class Refusal(msgspec.Struct, frozen=True):

@@ -46,7 +46,7 @@ def directory(
     for reader, entry in made.detectors.items():
         for part in entry.parts:
             name = f"{reader} {part} {entry.node}"
-            made.subscriptions[name] = SubscriptionEntry(f"node:{entry.node}", "[A]", records=True)
+            made.subscriptions[name] = SubscriptionEntry(f"node:{entry.node}", "[A]", derivations=True)
     made.sources.update({name: SourceEntry(types, 0) for name, types in (sources or {}).items()})
     return made
 

@@ -137,7 +137,9 @@ class _Placing:
             hints=hints,
         )
         identity = graphs[0].roots[0]
-        request = Request(identity, tuple(graphs), subscribers, hints, records=bool(reader), constituents=constituents)
+        request = Request(
+            identity, tuple(graphs), subscribers, hints, derivations=bool(reader), constituents=constituents
+        )
         suggestion = suggest(self.policy, self.situation, request)
         plan = suggestion.graph.plans[suggestion.graph.roots[0]]
         self.placed.append(Placed(identity, format_publication(compiled.publication), reader, suggestion))

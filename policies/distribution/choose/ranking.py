@@ -60,7 +60,7 @@ class Request:
         subscribers: their places, `Situation.place_of` the client, at least one.
         hints: of the application.
         detection: the detection policy.
-        records: whether it is read as part of a pattern.
+        derivations: whether it is read as part of a pattern.
         constituents: whether the constituents are sent along.
     """
 
@@ -69,7 +69,7 @@ class Request:
     subscribers: tuple[Place, ...]
     hints: Hints = NO_HINTS
     detection: str = "guaranteed"
-    records: bool = False
+    derivations: bool = False
     constituents: bool = False
 
 
@@ -257,7 +257,7 @@ class Ranking:
             graph,
             root,
             request.hints,
-            records=request.records,
+            derivations=request.derivations,
             constituents=request.constituents,
             guaranteed=request.detection == "guaranteed",
             assumed=assumed,
@@ -270,7 +270,7 @@ class Ranking:
             if self.situation.hosts(part):
                 continue
             costs = CostEstimate.of_new(
-                self.situation, graph, part, self.request.hints, records=True, constituents=True, guaranteed=True
+                self.situation, graph, part, self.request.hints, derivations=True, constituents=True, guaranteed=True
             )
             # Beside those that were put somewhere before.
             costs.assumed = Assumed(loads=assumed.loads, reads=assumed.reads)

@@ -129,7 +129,7 @@ class CostEstimate:
         detector: str,
         hints: Hints,
         *,
-        records: bool,
+        derivations: bool,
         constituents: bool,
         guaranteed: bool,
         assumed: Assumed | None = None,
@@ -137,13 +137,13 @@ class CostEstimate:
         """Costs of a plan of a graph."""
         plan = graph.plans[detector]
         parts = assumed.parts if assumed is not None else {}
-        does = expected(plan, situation, hints, records=records, constituents=constituents, parts=parts)
+        does = expected(plan, situation, hints, derivations=derivations, constituents=constituents, parts=parts)
         rates = Rates(situation, hints, parts)
         # What it publishes under a name anybody may read.
-        read = records or plan.compiled.automaton.output is not None
+        read = derivations or plan.compiled.automaton.output is not None
         streams = streams_of(plan, situation)
         foreseen = situation.measures.unmeasured(detector)
-        known = None if foreseen is None else foreseen.told(part=records, read=is_read_by_type(plan, situation))
+        known = None if foreseen is None else foreseen.told(part=derivations, read=is_read_by_type(plan, situation))
         told = None if known is None else known.often
         made = cls(situation, streams, does, rates, guaranteed=guaranteed, read=read, assumed=assumed, told=told)
         if foreseen is None:

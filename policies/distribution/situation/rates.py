@@ -209,7 +209,7 @@ class StreamRates:
 
     def louder(self, detector: str) -> float:
         """Additional bytes per second of a detector on a link once another reads it as a part: every watermark, and
-        records with constituents, to all listeners."""
+        derivations with constituents, to all listeners."""
         if detector not in self.reading.detectors:
             return 0.0
         foreseen = self.unmeasured(detector)
@@ -220,7 +220,7 @@ class StreamRates:
             return 0.0
         more = max(self.told(detector, read=True) - self.told(detector), 0.0)
         return more * (message_sizes.FRAME + message_sizes.MESSAGE) + self.of(detector).rate * (
-            message_sizes.RECORD + 2 * message_sizes.INSIDE
+            message_sizes.DERIVATION + 2 * message_sizes.INSIDE
         )
 
     def _told_now(self, detector: str, foreseen: Foreseen) -> Told:
