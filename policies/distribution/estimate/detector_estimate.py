@@ -21,7 +21,7 @@ Results of a history (`Foreseen`) come first. Without one:
 A sum over the tree of the pattern was rejected: "about the lesser of both" is no bound for a sequence, and merged
 states have no place in a tree.
 
-*Bytes* are those on the wire: composite event, ids of its constituents, and for a part its derivation and the constituents.
+*Bytes* are those on the wire: composite event, ids of its constituents, and for a part its derivation and constituents.
 A detector publishes its watermark whenever that advances, about as often as its rarest source is heard, once for each
 source.
 """
