@@ -8,11 +8,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
 import typer
+from rich.console import Console, RenderableType
 from rich.text import Text
 
 from distced.detectors.cli.pattern_options import (
@@ -220,6 +223,16 @@ def write(content: str | bytes, out: Path | None) -> None:
         out.write_bytes(content if isinstance(content, bytes) else content.encode())
     except OSError as error:
         raise DistcedError("cannot write the file", given=str(out), advice=str(error)) from None
+
+
+def write_parts(parts: Iterable[RenderableType], out: Path | None) -> None:
+    """Print parts one below the other; to a file or a pipe without the padding of tables."""
+    console = output() if out is None else Console(file=StringIO(), width=PIPE_WIDTH, color_system=None)
+    shown = console if console.is_terminal else Console(file=StringIO(), width=console.width, color_system=None)
+    for part in parts:
+        shown.print(part, soft_wrap=False)
+    if isinstance(shown.file, StringIO):
+        write("".join(f"{line.rstrip()}\n" for line in shown.file.getvalue().splitlines()), out)
 
 
 def write_json(value: object, out: Path | None) -> None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from distced.middleware.model.errors import DistcedError, PatternError
@@ -87,6 +88,17 @@ def show_notes(notes: Iterable[str], console: Console | None = None) -> None:
     console = console or messages()
     for note in notes:
         console.print(Text.assemble(("note: ", "bold yellow"), note))
+
+
+def plain_table(headings: Sequence[str], rows: Sequence[Sequence[Text]], *, right: Collection[str] = ()) -> Table:
+    """Table without the columns that are empty throughout; `right` are headings of columns aligned to the right."""
+    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
+    shown = [place for place, heading in enumerate(headings) if not heading or any(row[place] for row in rows)]
+    for place in shown:
+        table.add_column(headings[place], overflow="fold", justify="right" if headings[place] in right else "left")
+    for row in rows:
+        table.add_row(*(row[place] for place in shown))
+    return table
 
 
 class EventLines:

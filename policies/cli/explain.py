@@ -5,12 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 
 from distced.detectors.cli.explain import (
     ExplainOptions,
@@ -19,12 +18,13 @@ from distced.detectors.cli.explain import (
     with_published,
     write,
     write_json,
+    write_parts,
 )
 from distced.detectors.cli.pattern_options import registry_of
 from distced.detectors.drawing.forms import drawn
 from distced.detectors.pattern_files import compile_source, read_source
 from distced.middleware.cli.options import verb
-from distced.middleware.cli.output import PIPE_WIDTH, output, show_notes
+from distced.middleware.cli.output import show_notes
 from distced.middleware.model.errors import DistcedError
 from distced.policies.distribution.choose.hints import read_hints
 from distced.policies.distribution.policy import NAMED, Policy, parse_policy
@@ -126,7 +126,7 @@ def explain_placement(options: PlacementOptions, policy: str) -> None:
             write_json({"policies": _documents(tried), "notes": notes}, options.out)
             return
         case "text":
-            _write_text(list(_texts(options, tried)), options.out)
+            write_parts(_texts(options, tried), options.out)
         case form:
             from distced.policies.topology.drawing.topology_diagram import topology_diagram
 
@@ -227,15 +227,3 @@ def _texts(options: PlacementOptions, tried: dict[str, Explained | DistcedError]
                 if options.policy == ALL:
                     yield ""
                 yield from explained_as_text(each)
-
-
-def _write_text(parts: Sequence[RenderableType], out: Path | None) -> None:
-    console = output() if out is None else Console(file=StringIO(), width=PIPE_WIDTH, color_system=None)
-    shown = Console(file=StringIO(), width=console.width, color_system=None) if not console.is_terminal else console
-    for part in parts:
-        shown.print(part, soft_wrap=False)
-    if shown is console:
-        return
-    assert isinstance(shown.file, StringIO)
-    # Tables are padded to their full width.
-    write("".join(f"{line.rstrip()}\n" for line in shown.file.getvalue().splitlines()), out)

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from distced.detectors.conformance import ENGINES, CaseOutcome, ConformanceError, Run, load_cases, run_case
 from distced.detectors.runtime.engines import notice
 from distced.middleware.cli.options import verb
-from distced.middleware.cli.output import AsJson, error_as_dict, messages, output, print_json, show_error
+from distced.middleware.cli.output import AsJson, error_as_dict, messages, output, plain_table, print_json, show_error
 from distced.middleware.model.errors import DistcedError
 from distced.policies.local_runner import cut_run
 
@@ -144,7 +143,7 @@ def show_results(results: Results, *, in_full: bool, as_json: bool) -> None:
         for each in failed:
             console.print(Text(each.report() + "\n"))
     elif failed:
-        console.print(_table(failed))
+        console.print(plain_table(("failed", "where", "what is wrong"), [_row(each) for each in failed]))
         console.print(Text("--verbose shows them in full", "dim"))
     for error in results.unreadable:
         show_error(error, messages())
@@ -160,17 +159,12 @@ def _files(given: Path) -> Sequence[Path]:
     return found
 
 
-def _table(failed: Sequence[CaseOutcome]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-    for heading in ("failed", "where", "what is wrong"):
-        table.add_column(heading, overflow="fold")
-    for each in failed:
-        wrong = [each.problem, *(f"missing {match}" for match in each.missing)]
-        wrong += [f"unexpected {match}" for match in each.unexpected]
-        # The name of the case stands beside it.
-        where = each.case.where.partition(" (")[0]
-        table.add_row(Text(each.case.name, "red"), Text(where, "dim"), Text("\n".join(wrong)))
-    return table
+def _row(failed: CaseOutcome) -> tuple[Text, ...]:
+    wrong = [failed.problem, *(f"missing {match}" for match in failed.missing)]
+    wrong += [f"unexpected {match}" for match in failed.unexpected]
+    # The name of the case stands beside it.
+    where = failed.case.where.partition(" (")[0]
+    return Text(failed.case.name, "red"), Text(where, "dim"), Text("\n".join(wrong))
 
 
 def _last_line(results: Results) -> Text:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
 from random import Random
 from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
-from rich.console import Console
 
-from distced.detectors.cli.explain import write, write_json
+from distced.detectors.cli.explain import write, write_json, write_parts
 from distced.detectors.drawing.forms import drawn
 from distced.middleware.cli.options import verb
-from distced.middleware.cli.output import PIPE_WIDTH, AsJson, output, show_notes
+from distced.middleware.cli.output import AsJson, show_notes
 from distced.policies.topology.errors import TopologyError
 from distced.policies.topology.notes import notes_on
 from distced.policies.topology.random_topology import RandomKind, random_topology
@@ -90,7 +88,9 @@ def topology(options: TopologyOptions) -> int:
         write_json({**topology_as_dict(topology), "notes": notes}, out)
         return 0
     if form == "text":
-        _show_text(topology, out)
+        from distced.policies.topology.drawing.topology_text import topology_as_text
+
+        write_parts(topology_as_text(topology), out)
     elif form == "toml":
         write(topology_as_toml(topology), out)
     else:
@@ -115,15 +115,3 @@ def _topology(options: TopologyOptions) -> Topology:
     if said:
         raise TopologyError("options for --random, and none is to be made", given=", ".join(said))
     return parse_topology(sys.stdin.read(), name="-") if str(options.file) == "-" else load_topology(options.file)
-
-
-def _show_text(topology: Topology, out: Path | None) -> None:
-    from distced.policies.topology.drawing.topology_text import topology_as_text
-
-    console = output() if out is None else Console(file=StringIO(), width=PIPE_WIDTH, color_system=None)
-    for part in topology_as_text(topology):
-        console.print(part)
-    if out is not None:
-        assert isinstance(console.file, StringIO)
-        # Tables are padded to their full width.
-        write("".join(f"{line.rstrip()}\n" for line in console.file.getvalue().splitlines()), out)

@@ -10,6 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from distced.middleware.cli.output import plain_table
 from distced.middleware.model.errors import DistcedError
 from distced.policies.distribution.candidate import Candidate
 from distced.policies.distribution.choose.place_all import Placed, Placement
@@ -87,7 +88,9 @@ def _compared(tried: Mapping[str, Explained | DistcedError]) -> Table:
         nodes = dict.fromkeys(host for name in each.touched for host in each.after.hosts(name))
         counts = (Text(str(len(each.new))), Text(str(len(each.reused))))
         rows.append((Text(name, "cyan"), Text(", ".join(nodes)), *counts, *marked))
-    return _table(("policy", "on", "new", "reused", "delay", "bytes", "costs", "load", "busiest node"), rows)
+    return plain_table(
+        ("policy", "on", "new", "reused", "delay", "bytes", "costs", "load", "busiest node"), rows, right=_RIGHT
+    )
 
 
 def _figures(each: Explained) -> tuple[float, ...]:
@@ -125,7 +128,7 @@ def _detectors(explained: Explained, rows: Sequence[DetectorRow]) -> Table:
             ),
             Text("" if again else row.pattern),
         ))  # fmt: skip
-    return _table(("detector", "action", "node", "site", "load", "finds", "sends", "detects"), cells)
+    return plain_table(("detector", "action", "node", "site", "load", "finds", "sends", "detects"), cells, right=_RIGHT)
 
 
 def _links(links: Sequence[LinkRow]) -> Table:
@@ -143,7 +146,7 @@ def _links(links: Sequence[LinkRow]) -> Table:
     before, more, cost = (sum(getattr(each, name) for each in links) for name in ("before", "more", "cost"))
     every = ("all", show_rate(before), show_rate(more), "", f"{show_figure(cost)}/s")
     rows.append(tuple(Text(each, "bold") for each in every))  # type: ignore[arg-type]
-    return _table(("link", "now", "more", "of its bandwidth", "costs"), rows)
+    return plain_table(("link", "now", "more", "of its bandwidth", "costs"), rows, right=_RIGHT)
 
 
 def _about(explained: Explained, placement: Placement) -> Iterator[RenderableType]:
@@ -175,7 +178,11 @@ def _choices(placed: Placed) -> Table:
     left = len(suggestion.alternatives) + 1 - len(every)
     if left:
         rows.append((Text(), Text(f"and {left} more", "dim"), *([Text()] * 5)))
-    return _table(("", f"choices for {placed.id[:SHORT]}", "detected", "delay", "bytes", "load", "busiest node"), rows)
+    return plain_table(
+        ("", f"choices for {placed.id[:SHORT]}", "detected", "delay", "bytes", "load", "busiest node"),
+        rows,
+        right=_RIGHT,
+    )
 
 
 def _candidate(each: Candidate) -> tuple[str, ...]:
@@ -197,18 +204,6 @@ def _listed(explained: Explained, places: Sequence[Place]) -> str:
 def _indented(text: Text) -> Padding:
     text.overflow, text.no_wrap = "fold", False
     return Padding(text, (0, 0, 0, 2), expand=False)
-
-
-def _table(headings: Sequence[str], rows: Sequence[Sequence[Text]]) -> Table:
-    """A table without the columns that are empty throughout."""
-    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-    shown = [column for column, heading in enumerate(headings) if not heading or any(row[column] for row in rows)]
-    for column in shown:
-        heading = headings[column]
-        table.add_column(heading, overflow="fold", justify="right" if heading in _RIGHT else "left")
-    for row in rows:
-        table.add_row(*(row[column] for column in shown))
-    return table
 
 
 def overlay_of(explained: Explained) -> Overlay:
