@@ -192,11 +192,8 @@ def cut_run(how: HowCut, seed: int = 0) -> Run:
 
     def run(patterns: Sequence[Compiled], events: Sequence[Event], kinds: Kinds) -> list[CompositeEvent]:
         random = Random(seed)
-        choose: Choose = decomposition.none
-        if how == "full":
-            choose = decomposition.full
-        elif how == "random":
-            choose = decomposition.randomly(random)
+        choices: dict[HowCut, Choose] = {"none": decomposition.none, "full": decomposition.full}
+        choose = choices.get(how) or decomposition.randomly(random)
         runner = LocalRunner(cut(patterns, choose), random, kinds, over_wire=True)
         runner.run(spread(events, random))
         return [each for root in runner.graph.roots for each in runner.composites(root)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +32,7 @@ from distced.policies.explaining.deployment import entries_of, subscribers_of, u
 from distced.policies.explaining.explained import Explained, ExplainRequest, explained_by
 from distced.policies.explaining.placement_text import comparison_as_text, explained_as_text, overlay_of
 from distced.policies.topology.topology import Topology
-from distced.policies.topology.topology_file import load_topology, parse_topology
+from distced.policies.topology.topology_file import load_topology
 
 ALL: Final = "all"
 """In place of a policy: the named ones side by side."""
@@ -185,11 +184,9 @@ def _topology(options: PlacementOptions) -> Topology:
             given=options.policy,
             advice="a policy places detectors in a network: distced topology --random star > star.toml makes one up",
         )
-    if str(options.topology) != "-":
-        return load_topology(options.topology)
-    if options.pattern == "-":
+    if str(options.topology) == options.pattern == "-":
         raise DistcedError("standard input is asked for twice", given="the pattern and --topology", allowed="once")
-    return parse_topology(sys.stdin.read(), name="-")
+    return load_topology(options.topology)
 
 
 def _asked(options: PlacementOptions, topology: Topology) -> tuple[ExplainRequest, list[str]]:

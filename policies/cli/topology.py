@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -18,7 +17,7 @@ from distced.policies.topology.errors import TopologyError
 from distced.policies.topology.notes import notes_on
 from distced.policies.topology.random_topology import RandomKind, random_topology
 from distced.policies.topology.topology import Topology
-from distced.policies.topology.topology_file import load_topology, parse_topology, topology_as_toml
+from distced.policies.topology.topology_file import load_topology, topology_as_toml
 
 Form: TypeAlias = Literal["text", "svg", "png", "dot", "mermaid", "json", "toml"]
 
@@ -114,4 +113,4 @@ def _topology(options: TopologyOptions) -> Topology:
     said = [f"--{name}" for name in options.counts()] + (["--seed"] if options.seed is not None else [])
     if said:
         raise TopologyError("options for --random, and none is to be made", given=", ".join(said))
-    return parse_topology(sys.stdin.read(), name="-") if str(options.file) == "-" else load_topology(options.file)
+    return load_topology(options.file)

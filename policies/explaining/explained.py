@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
+
+import msgspec
 
 from distced.detectors.compiler import Compiled
 from distced.middleware.model.errors import DistcedError
@@ -23,6 +26,11 @@ from distced.policies.distribution.policy import Policy
 from distced.policies.distribution.situation.readers import Stream
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
+
+_LINK_JSON: Final = {
+    "origin": "from", "target": "to", "before": "bytes_before", "more": "bytes_more", "cost": "cost_more",
+    "share": "share_of_bandwidth",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +71,7 @@ class DetectorRow:
     does: Measured
 
 
-@dataclass(frozen=True, slots=True)
-class LinkRow:
+class LinkRow(msgspec.Struct, frozen=True, rename=_LINK_JSON):
     """A link in one direction.
 
     Attributes:

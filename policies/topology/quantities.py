@@ -13,20 +13,11 @@ from typing import Final
 from distced.middleware.model.timestamps import UNITS
 from distced.policies.topology.errors import TopologyError
 
+_DECIMAL: Final = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_BINARY: Final = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 _BITS: Final[dict[str, int]] = {
-    "B/s": 8,
-    "kB/s": 8 * 10**3,
-    "MB/s": 8 * 10**6,
-    "GB/s": 8 * 10**9,
-    "TB/s": 8 * 10**12,
-    "KiB/s": 8 * 2**10,
-    "MiB/s": 8 * 2**20,
-    "GiB/s": 8 * 2**30,
-    "bit/s": 1,
-    "kbit/s": 10**3,
-    "Mbit/s": 10**6,
-    "Gbit/s": 10**9,
-    "Tbit/s": 10**12,
+    **{f"{prefix}B/s": 8 * factor for prefix, factor in (_DECIMAL | _BINARY).items()},
+    **{f"{prefix}bit/s": factor for prefix, factor in _DECIMAL.items()},
 }
 _BANDWIDTH: Final = re.compile(r"(\d+)(?:\.(\d+))?\s*([A-Za-z]+/s)")
 _UNITS: Final = ("TB/s", "GB/s", "MB/s", "kB/s", "B/s", "GiB/s", "MiB/s", "KiB/s")

@@ -33,6 +33,7 @@ At the top, `directory = "office"` names the site whose server holds the directo
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -115,7 +116,9 @@ class _Link(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def load_topology(path: FilePath | str) -> Topology:
-    """Topology of a file; raises `TopologyError`."""
+    """Topology of a file, `-` for standard input; raises `TopologyError`."""
+    if str(path) == "-":
+        return parse_topology(sys.stdin.read(), name="-")
     try:
         text = FilePath(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable
-from difflib import get_close_matches
 
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.directory_entries import Hints
 from distced.policies.distribution.situation.situation import Situation
+from distced.policies.topology.errors import unknown
 from distced.policies.topology.topology import Topology
 
 
@@ -26,14 +26,7 @@ def check_hints(hints: Hints, known: Topology | Collection[str], *, where: str |
     for key, given in (("nodes", hints.nodes), ("avoid", hints.avoid)):
         for each in given:
             if each not in names:
-                near = get_close_matches(each, names, n=1)
-                raise DistcedError(
-                    f"there is no node of this name for the hint {key}",
-                    given=each,
-                    allowed=", ".join(names) or "there is no node",
-                    where=where,
-                    advice=f"did you mean {near[0]}?" if near else None,
-                )
+                raise unknown(f"there is no node of this name for the hint {key}", each, names, where)
     if not set(hints.nodes or names) - set(hints.avoid) and names:
         raise DistcedError(
             "hints that leave no node",

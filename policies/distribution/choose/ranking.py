@@ -29,12 +29,8 @@ from distced.policies.distribution.situation.readers import Stream
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
 
-MOST_SETS: Final = 1000
-"""Number of node sets that are examined one by one."""
-
-NEAR: Final = 40
-"""Number of best single nodes that are combined where there are more sets."""
-
+MOST_SETS: Final = 1000  # Number of node sets that are examined one by one
+NEAR: Final = 40  # Number of best single nodes that are combined where there are more sets
 Key: TypeAlias = tuple[bool, Rank, int, int, tuple[int, ...]]
 """Sort key of candidates: overloaded, rank of the policy, action, alternative, lots of the nodes."""
 
@@ -229,7 +225,7 @@ class Ranking:
         """Hosts that a subscriber listens to: all for reliability, else those at the nearest server."""
         if self.policy.replicas > 1 or len(hosts) == 1:
             return list(hosts)
-        nearest = min(hosts.values(), key=lambda home: (self.situation.to_place(home, place), home))
+        nearest = self.situation.nearest_home(hosts.values(), place)
         return [node for node, home in hosts.items() if home == nearest]
 
     # Comparing.

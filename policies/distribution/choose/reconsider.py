@@ -34,18 +34,10 @@ from distced.policies.distribution.situation.readers import Stream
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
 
-MARGIN: Final = 0.1
-"""Share by which the deciding number has to improve."""
-
-HORIZON: Final = 60 * SECOND
-"""Time within which a move has to pay, ns."""
-
-DWELL: Final = 30 * SECOND
-"""Least time between moves of a detector, ns."""
-
-HANDOVER: Final = 500 * MILLISECOND
-"""Duration of a move beside the transfer of the state, ns: both nodes read."""
-
+MARGIN: Final = 0.1  # Share by which the deciding number has to improve
+HORIZON: Final = 60 * SECOND  # Time within which a move has to pay, ns
+DWELL: Final = 30 * SECOND  # Least time between moves of a detector, ns
+HANDOVER: Final = 500 * MILLISECOND  # Duration of a move beside the transfer of the state, ns: both nodes read
 HostChangeKind: TypeAlias = Literal["move", "replicate", "drop"]
 """Move the detector, replicate it to a further node, or drop a replica."""
 
@@ -165,7 +157,7 @@ class _Standing:
             return HostChange(
                 "drop", node, f"{reason}: the replica on {node} goes: {costs_in_words(after)}", now, after
             )
-        heard = {self._nearest(self.hosts, place) for place in self.subscribers}
+        heard = {self.situation.nearest_home(self.hosts.values(), place) for place in self.subscribers}
         homes = list(self.hosts.values())
         for node in sorted(replicas):
             rest = {each: home for each, home in self.hosts.items() if each != node}
@@ -250,17 +242,14 @@ class _Standing:
 
     def _delay(self, hosts: dict[str, str], place: Place) -> float:
         situation = self.situation
-        heard = hosts.items()
+        homes = set(hosts.values())
         if self.policy.replicas == 1:
-            nearest = self._nearest(hosts, place)
-            heard = {node: home for node, home in hosts.items() if home == nearest}.items()
+            homes = {situation.nearest_home(homes, place)}
         return min(
             self.costs.wait(node) + situation.to_node(home, node) + situation.to_place(home, place)
-            for node, home in heard
+            for node, home in hosts.items()
+            if home in homes
         )
-
-    def _nearest(self, hosts: dict[str, str], place: Place) -> str:
-        return min(hosts.values(), key=lambda home: (self.situation.to_place(home, place), home))
 
     # The price of a move.
 

@@ -45,19 +45,12 @@ from distced.policies.distribution.situation import message_sizes
 from distced.policies.distribution.situation.readers import Stream, inputs
 from distced.policies.distribution.situation.situation import Situation
 
-KEYS: Final = 10.0
-"""Assumed number of values of a key."""
-
-ROUNDS: Final = 12
-"""Rounds of the flow around iterations; the rest is negligible."""
-
+KEYS: Final = 10.0  # Assumed number of values of a key
+ROUNDS: Final = 12  # Rounds of the flow around iterations; the rest is negligible
 EQUAL: Final = 0.1
 COMPARED: Final = 1 / 3
-OTHERWISE: Final = 0.5
-"""Share for other conditions, such as a boolean attribute."""
-
-MOST: Final = 1e9
-"""Upper limit of any rate, per second."""
+OTHERWISE: Final = 0.5  # Share for other conditions, such as a boolean attribute
+MOST: Final = 1e9  # Upper limit of any rate, per second
 
 
 @dataclass(frozen=True, slots=True)

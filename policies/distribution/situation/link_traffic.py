@@ -8,7 +8,7 @@ hundred nodes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import fsum
 
 from distced.middleware.wire.directory_entries import DetectorEntry
@@ -47,23 +47,26 @@ class LinkTraffic:
     @property
     def bytes_by_link(self) -> dict[tuple[str, str], float]:
         found: dict[tuple[str, str], float] = {}
-        for stream in self._all():
-            amount = self._measures.flow(stream)
-            for (origin, target), times in self._ways(stream).items():
-                way = self._locations.network.way(origin, target)
-                for link in () if way is None else way.links:
-                    found[link] = found.get(link, 0.0) + amount * times
+        for ends, amount in self._sent():
+            way = self._locations.network.way(*ends)
+            for link in () if way is None else way.links:
+                found[link] = found.get(link, 0.0) + amount
         return found
 
     @property
     def bytes_by_ends(self) -> dict[tuple[str, str], float]:
         found: dict[tuple[str, str], float] = {}
+        for ends, amount in self._sent():
+            if ends[0] != ends[1] and amount:
+                found[ends] = found.get(ends, 0.0) + amount
+        return found
+
+    def _sent(self) -> Iterator[tuple[tuple[str, str], float]]:
+        """Bytes per second between sites, for each stream."""
         for stream in self._all():
             amount = self._measures.flow(stream)
-            for (origin, target), times in self._ways(stream).items():
-                if origin != target and times * amount:
-                    found[origin, target] = found.get((origin, target), 0.0) + amount * times
-        return found
+            for ends, times in self._ways(stream).items():
+                yield ends, amount * times
 
     def _all(self) -> dict[Stream, int]:
         """Number of links by stream that crosses any."""

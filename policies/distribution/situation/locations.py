@@ -101,6 +101,10 @@ class Locations:
         """ns from a home server to a listener; inf without a path."""
         return self.to_node(home, place.name) if place.kind == "node" else self._to_site(home, self.site_of(place))
 
+    def nearest_home(self, homes: Iterable[str], place: Place) -> str:
+        """The home server nearest to a listener; of equals the first by name."""
+        return min(homes, key=lambda home: (self.to_place(home, place), home))
+
     def _to_site(self, home: str, site: str) -> float:
         way = self.network.way(self.site_of_home(home), site)
         return float("inf") if way is None else way.latency + self.network.local(site)

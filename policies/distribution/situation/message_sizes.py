@@ -10,44 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-MESSAGE: Final = 90.0
-"""Bytes of a message on a link beside payload and topic."""
+# Bytes.
+MESSAGE: Final = 90.0  # of a message on a link beside payload and topic
+EVENT: Final = 75.0  # of a frame with one primitive event, and its topic
+FRAME: Final = 75.0  # of a frame without events, a watermark, and its topic
+HEARTBEAT: Final = 95.0  # of a publisher's heartbeat, and its topic
+COMPOSITE: Final = 30.0  # of a composite event without its constituents
+ID: Final = 15.0  # of the id of a constituent
+DERIVATION: Final = 125.0  # of the derivation of a part
+INSIDE: Final = 62.0  # of a constituent that is sent along
 
-EVENT: Final = 75.0
-"""Bytes of a frame with one primitive event, and its topic."""
+# Per second.
+HEARTBEATS: Final = 4.0  # heartbeats of a publisher
+RATE: Final = 1.0  # events of one type from one source
+QUIET: Final = 1.0  # most watermarks, without composite events, to applications only, where they are not urgent
 
-FRAME: Final = 75.0
-"""Bytes of a frame without events, a watermark, and its topic."""
-
-HEARTBEAT: Final = 95.0
-"""Bytes of a publisher's heartbeat, and its topic."""
-
-COMPOSITE: Final = 30.0
-"""Bytes of a composite event without its constituents."""
-
-ID: Final = 15.0
-"""Bytes of the id of a constituent."""
-
-DERIVATION: Final = 125.0
-"""Bytes of the derivation of a part."""
-
-INSIDE: Final = 62.0
-"""Bytes of a constituent that is sent along."""
-
-HEARTBEATS: Final = 4.0
-"""Heartbeats of a publisher per second."""
-
-RATE: Final = 1.0
-"""Events per second of one type from one source."""
-
-TOUCHES: Final = 2.0
-"""Instances touched by an event."""
-
-
-QUIET: Final = 1.0
-"""Upper limit of watermarks per second, without composite events, of a detector that no other reads: for applications
-they are not urgent.
-"""
+TOUCHES: Final = 2.0  # instances touched by an event
 
 
 def told(heard: Iterable[float], *, read: bool) -> float:

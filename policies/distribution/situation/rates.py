@@ -3,34 +3,27 @@
 In this order: measured by hosts; foreseen by a history; expected at placement; announced by the topology; by inputs.
 Measured delays are not used: they include delays that no move would change, and would always lose against an estimate.
 
-`Measured` counts payloads; links carry more (`message_sizes`), which `flow` includes.
+`Measured` counts payloads; links carry more (`message_sizes`), which `flow` includes. Each node publishes a report
+every few seconds; their union is kept and updated: the ten detectors of one report do not recompute a thousand others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from math import exp, log
+from math import exp, fsum, log
 from typing import Final
 
 from msgspec.structs import replace
 
 from distced.middleware.wire.directory_entries import DetectorEntry, Foreseen, LoadEntry, Measured, Told
 from distced.policies.distribution.situation import message_sizes
-from distced.policies.distribution.situation.load_reports import Reports, announced_rates
 from distced.policies.distribution.situation.readers import Stream, StreamReaders
 from distced.policies.topology.topology import Topology
 
-DEEPEST: Final = 50
-"""Limit of the depth of parts, for the directory may have a cycle."""
-
-LEAST_EXPECTED: Final = 1.0
-"""Least expected load, instances per second, for a measurement to correct estimates."""
-
-FARTHEST_OFF: Final = 10.0
-"""Largest factor of a correction by one detector."""
-
-DOUBT: Final = 2.0
-"""Weight of the prior: number of detectors whose estimate counts as exact."""
+DEEPEST: Final = 50  # Limit of the depth of parts, for the directory may have a cycle
+LEAST_EXPECTED: Final = 1.0  # Least expected load, instances per second, for a measurement to correct estimates
+FARTHEST_OFF: Final = 10.0  # Largest factor of a correction by one detector
+DOUBT: Final = 2.0  # Weight of the prior: number of detectors whose estimate counts as exact
 
 
 class StreamRates:
@@ -314,3 +307,156 @@ def load_of_entry(entry: LoadEntry | None) -> float:
 def hosting(entry: DetectorEntry) -> dict[str, str]:
     """Nodes that host a detector, the primary first, and the home servers they publish at."""
     return {entry.node: entry.home, **entry.replicas}
+
+
+class Reports:
+    """The union of all reports. Its owner reports changes of `loads`, the entries by node."""
+
+    def __init__(self, reading: StreamReaders, loads: Mapping[str, LoadEntry], topology: Topology | None) -> None:
+        self.loads = loads
+        self._reading = reading
+        self._topology = topology
+        self.forget()
+
+    # What has changed.
+
+    def forget(self) -> None:
+        """Drop all results."""
+        self._begun = False
+        # The detectors that each node tells of, and the nodes that tell of each detector.
+        self._names: dict[str, tuple[str, ...]] = {}
+        self._tellers: dict[str, set[str]] = {}
+        self._measured: dict[str, Measured] = {}
+        # Of detectors that read no parts: bytes of payload a second, and events.
+        self._amounts: dict[str, float] = {}
+        self._events: dict[str, float] = {}
+        # Bytes of payload a second, by node and stream, by stream and node, and by stream.
+        self._learned: dict[str, dict[Stream, float]] = {}
+        self._learned_of: dict[Stream, dict[str, float]] = {}
+        self._bytes: dict[Stream, float] = {}
+        # What is to be looked at again: nodes with new reports, detectors, nodes with detectors that read other things.
+        self._nodes: set[str] = set()
+        self._detectors: set[str] = set()
+        self._learners: set[str] = set()
+
+    def change_load(self, node: str) -> set[str]:
+        """Note a new or removed report of a node; the detectors it names, or named."""
+        self._nodes.add(node)
+        load = self.loads.get(node)
+        return {*self._names.get(node, ()), *(() if load is None else load.detectors)}
+
+    def change_detector(self, name: str, before: DetectorEntry | None, after: DetectorEntry | None) -> None:
+        """Note a changed entry of a detector; None for none."""
+        self._detectors.add(name)
+        if before is None or after is None or before.reads != after.reads:
+            self._learners.update(self._tellers.get(name, ()))
+
+    # Asked.
+
+    def of_detectors(self) -> Mapping[str, Measured]:
+        """Measured load and output by detector."""
+        self._look()
+        return self._measured
+
+    def of_streams(self) -> Mapping[Stream, float]:
+        """Measured payload, bytes per second by stream of primitive events: the greatest of several nodes, for a new
+        reader has missed some."""
+        self._look()
+        return self._bytes
+
+    def payload(self) -> float | None:
+        """Bytes of the frame of a primitive event, by detectors that read nothing else; None without a report."""
+        self._look()
+        amount, events = fsum(self._amounts.values()), fsum(self._events.values())
+        return amount / events if amount and events else None
+
+    def _look(self) -> None:
+        if not self._begun:
+            self.forget()
+            self._begun = True
+            self._nodes.update(self.loads)
+        if self._nodes:
+            for node in self._nodes:
+                self._look_at_node(node)
+            self._learners |= self._nodes
+            self._nodes = set()
+        if self._detectors:
+            for name in self._detectors:
+                self._look_at_detector(name)
+            self._detectors = set()
+        if self._learners:
+            for node in self._learners:
+                self._look_at_streams(node)
+            self._learners = set()
+
+    def _look_at_node(self, node: str) -> None:
+        load = self.loads.get(node)
+        names = () if load is None else tuple(load.detectors)
+        before = self._names.get(node, ())
+        if names != before:
+            for name in before:
+                self._tellers[name].discard(node)
+            for name in names:
+                self._tellers.setdefault(name, set()).add(node)
+            self._names[node] = names
+            self._detectors.update(before)
+        self._detectors.update(names)
+
+    def _look_at_detector(self, name: str) -> None:
+        entry, tellers = self._reading.detectors.get(name), self._tellers.get(name)
+        for table in (self._measured, self._amounts, self._events):
+            table.pop(name, None)
+        if not tellers:
+            return
+        # The primary's word counts before that of replicas, and of where it was before.
+        node = entry.node if entry is not None and entry.node in tellers else min(tellers)
+        measured = self._measured[name] = self.loads[node].detectors[name]
+        if entry is not None and not entry.parts:
+            self._amounts[name] = fsum(measured.inputs.values())
+            self._events[name] = measured.events
+
+    def _look_at_streams(self, node: str) -> None:
+        before, after = self._learned.get(node, {}), self._learn(node)
+        self._learned[node] = after
+        for stream in before.keys() - after.keys():
+            self._put(stream, node, None)
+        for stream, amount in after.items():
+            if before.get(stream) != amount:
+                self._put(stream, node, amount)
+
+    def _put(self, stream: Stream, node: str, amount: float | None) -> None:
+        told = self._learned_of.setdefault(stream, {})
+        if amount is not None:
+            told[node] = amount
+        else:
+            del told[node]
+        if told:
+            self._bytes[stream] = max(told.values())
+        else:
+            self._bytes.pop(stream, None)
+
+    def _learn(self, node: str) -> dict[Stream, float]:
+        """Bytes per second of each source's streams at a node, divided among types as announced."""
+        learned: dict[Stream, float] = {}
+        load = self.loads.get(node)
+        for name, measured in () if load is None else load.detectors.items():
+            if name not in self._reading.detectors:
+                continue
+            for source, types in self._reading.inputs_of(name)[0]:
+                amount = measured.inputs.get(source)
+                if amount is None:
+                    continue
+                announced = announced_rates(self._topology, source) if len(types) > 1 else {}
+                weights = [announced.get(each, message_sizes.RATE) for each in types]
+                total = sum(weights)
+                for each, weight in zip(types, weights, strict=True):
+                    stream = Stream("event", each, source)
+                    learned[stream] = max(learned.get(stream, 0.0), amount * weight / total)
+        return learned
+
+
+def announced_rates(topology: Topology | None, source: str) -> Mapping[str, float]:
+    """Events per second by type of a source in the topology; empty for an unknown source."""
+    if topology is None or source not in topology.publishers:
+        return {}
+    return topology.publishers[source].rates

@@ -87,17 +87,13 @@ class StreamReaders:
         if _published(before) != _published(entry):
             self.forget()
             return True
-        if self._parts is not None:
-            for each, by in ((before, -1), (entry, 1)):
-                if each is not None:
-                    _count_parts(each, by, self._parts)
-        if self._types_read is not None:
-            for each, by in ((before, -1), (entry, 1)):
-                if each is not None:
-                    _count_types(each, by, self._types_read)
-        self._streams.pop(name, None)
-        self._inputs.pop(name, None)
-        self._numbers.pop(name, None)
+        for each, by in ((before, -1), (entry, 1)):
+            if each is not None and self._parts is not None:
+                _count_parts(each, by, self._parts)
+            if each is not None and self._types_read is not None:
+                _count_types(each, by, self._types_read)
+        for table in (self._streams, self._inputs, self._numbers):
+            table.pop(name, None)
         if entry is not None and self._counts is not None:
             self._count(name, entry, 1, self._counts)
         return False

@@ -12,7 +12,7 @@ that listens.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from distced.middleware.wire.directory import Entries
 from distced.middleware.wire.directory_entries import HintEntry, Measured
@@ -22,6 +22,8 @@ from distced.policies.distribution.situation.node_load import NodeLoad
 from distced.policies.distribution.situation.rates import StreamRates, hosting
 from distced.policies.distribution.situation.readers import StreamReaders
 from distced.policies.topology.topology import Topology
+
+_TABLES: Final = ("nodes", "sources", "detectors", "loads", "clients")
 
 
 class Situation(Locations):
@@ -47,11 +49,8 @@ class Situation(Locations):
     def of(cls, entries: Entries, topology: Topology | None = None) -> Situation:
         """Situation of a directory; without a topology all servers are equally far."""
         situation = cls(topology)
-        situation.nodes.update(entries.nodes)
-        situation.sources.update(entries.sources)
-        situation.detectors.update(entries.detectors)
-        situation.loads.update(entries.loads)
-        situation.clients.update(entries.clients)
+        for kind in _TABLES:
+            getattr(situation, kind).update(getattr(entries, kind))
         for name, hint in entries.hints.items():
             situation.changed("hint", name, hint)
         return situation
@@ -60,15 +59,10 @@ class Situation(Locations):
         """Independent copy."""
         other = Situation(self.topology)
         other.network = self.network
-        other.nodes.update(self.nodes)
-        other.sources.update(self.sources)
-        other.detectors.update(self.detectors)
-        other.loads.update(self.loads)
-        other.clients.update(self.clients)
-        other.hints.update(self.hints)
-        other.measures.expected.update(self.measures.expected)
-        other.measures.foreseen.update(self.measures.foreseen)
-        other.measures.streams.update(self.measures.streams)
+        for kind in (*_TABLES, "hints"):
+            getattr(other, kind).update(getattr(self, kind))
+        for kind in ("expected", "foreseen", "streams"):
+            getattr(other.measures, kind).update(getattr(self.measures, kind))
         return other
 
     # Keeping it up to date.
