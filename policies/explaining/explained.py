@@ -242,7 +242,7 @@ class Explained:
         situation = self.after
         origin = situation.site_of_home(home)
         way = situation.network.way(origin, situation.site_of(to))
-        sites = (origin, *(target for _, target in way.links)) if way is not None else (origin,)
+        sites = (origin, *(target for _, target in way.links))
         return FlowRow(_what(stream, origin), reader, to, sites, situation.measures.flow(stream))
 
 

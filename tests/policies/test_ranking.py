@@ -93,8 +93,7 @@ class Reckoned:
 
 
 def hops(situation: Situation, origin: str, target: str) -> int:
-    way = situation.network.way(origin, target)
-    return 0 if way is None else way.hops
+    return situation.network.way(origin, target).hops
 
 
 def is_read(situation: Situation, stream: Stream, node: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from msgspec.structs import replace as replace_entry
 
@@ -100,6 +100,7 @@ def catalogue_of(situation: Situation, registry: TypeRegistry) -> Catalogue:
     return catalogue
 
 
+@dataclass
 class _Placing:
     """Detectors being placed.
 
@@ -108,13 +109,12 @@ class _Placing:
         waiting: parts to be placed, each with its reader and the reader's node.
     """
 
-    def __init__(self, policy: Policy, situation: Situation, hints: Hints, catalogue: Catalogue) -> None:
-        self.policy = policy
-        self.situation = situation
-        self.hints = hints
-        self.catalogue = catalogue
-        self.placed: list[Placed] = []
-        self.waiting: deque[tuple[DetectorPlan, str, str]] = deque()
+    policy: Policy
+    situation: Situation
+    hints: Hints
+    catalogue: Catalogue
+    placed: list[Placed] = field(default_factory=list)
+    waiting: deque[tuple[DetectorPlan, str, str]] = field(default_factory=deque)
 
     def place(
         self,

@@ -89,6 +89,7 @@ def reconsider(
     return standing.better_place(free, forced=_is_ruled_out(primary, hints))
 
 
+@dataclass
 class _Standing:
     """A running detector, as it is and as it might be.
 
@@ -96,29 +97,23 @@ class _Standing:
         costs: as if it were not at its primary node.
     """
 
-    def __init__(
-        self,
-        policy: Policy,
-        situation: Situation,
-        detector: str,
-        subscribers: Sequence[Place],
-        hosts: dict[str, str],
-        primary: str,
-    ) -> None:
-        self.policy = policy
-        self.situation = situation
-        self.detector = detector
-        self.subscribers = subscribers
-        self.hosts = hosts
-        self.primary = primary
-        read = situation.reading.at(primary)
-        alone: set[Stream] = {each for each in situation.reading.streams_of(detector) if read.get(each, 0) <= 1}
-        self.costs = CostEstimate.of_running(situation, detector, gone={primary: alone})
-        self._uses = {node: situation.use(node) for node in situation.nodes}
-        self._uses[primary] -= self.costs.does.load / situation.capacity(primary)
+    policy: Policy
+    situation: Situation
+    detector: str
+    subscribers: Sequence[Place]
+    hosts: dict[str, str]
+    primary: str
+
+    def __post_init__(self) -> None:
+        reading = self.situation.reading
+        read = reading.at(self.primary)
+        alone: set[Stream] = {each for each in reading.streams_of(self.detector) if read.get(each, 0) <= 1}
+        self.costs = CostEstimate.of_running(self.situation, self.detector, gone={self.primary: alone})
+        self._uses = {node: self.situation.use(node) for node in self.situation.nodes}
+        self._uses[self.primary] -= self.costs.does.load / self.situation.capacity(self.primary)
         # The two nodes that are used the most tell the busiest of all but one.
         self._busiest = sorted(self._uses.items(), key=lambda each: -each[1])[:2]
-        self._before = situation.bytes_over_links - self._bytes(primary)[0]
+        self._before = self.situation.bytes_over_links - self._bytes(self.primary)[0]
 
     def replica_missing(self, free: Sequence[str]) -> HostChange | None:
         """A further replica, where one is missing and a node is free."""
@@ -257,7 +252,6 @@ class _Standing:
         """Costs of another node with the price of the move, spread over the horizon."""
         pause, size = self._pause(node), self._state()
         way = self.situation.network.way(self.situation.site_of_node(self.primary), self.situation.site_of_node(node))
-        hops, cost = (0, 0.0) if way is None else (way.hops, way.cost)
         twice, twice_cost = self.costs.reading(node)
         share = pause / HORIZON
         load = after.load * share
@@ -267,8 +261,8 @@ class _Standing:
             # What happens in the pause is found at its end, on average half of it later.
             delay=after.delay + pause * share / 2,
             farthest=after.farthest + pause * share / 2,
-            bytes=after.bytes + size * hops / (HORIZON / SECOND) + twice * share,
-            cost=after.cost + size * cost / (HORIZON / SECOND) + twice_cost * share,
+            bytes=after.bytes + size * way.hops / (HORIZON / SECOND) + twice * share,
+            cost=after.cost + size * way.cost / (HORIZON / SECOND) + twice_cost * share,
             load=after.load + load,
             own=after.own + use,
             peak=max(after.peak, after.own + use),

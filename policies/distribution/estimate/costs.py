@@ -171,8 +171,7 @@ class CostEstimate:
                 site = situation.site_of_home(listener)
                 for home in situation.homes_heard(detector, site):
                     way = situation.network.way(situation.site_of_home(home), site)
-                    if way is not None:
-                        amount, cost = amount + more * count * way.hops, cost + more * count * way.cost
+                    amount, cost = amount + more * count * way.hops, cost + more * count * way.cost
         return amount, cost
 
     def wait(self, node: str) -> float:
@@ -224,7 +223,7 @@ class CostEstimate:
         """Bytes per second over links, and their cost, for a listener at a home server."""
         situation = self.situation
         way = situation.network.way(situation.site_of_home(home), situation.site_of(place))
-        return (0.0, 0.0) if way is None else (self._output * way.hops, self._output * way.cost)
+        return self._output * way.hops, self._output * way.cost
 
     def sending(self, node: str, home: str) -> tuple[float, float]:
         """Bytes per second over links, and their cost, from a node to the home server of the detector's topic."""
@@ -247,8 +246,7 @@ class CostEstimate:
         return found
 
     def _along(self, origin: str, target: str, amount: float, found: dict[tuple[str, str], float]) -> None:
-        way = self.situation.network.way(origin, target)
-        for link in () if way is None else way.links:
+        for link in self.situation.network.way(origin, target).links:
             found[link] = found.get(link, 0.0) + amount
 
     def _reading_at(self, site: str) -> Sequence[tuple[int, float, Sequence[_Read]]]:
@@ -259,11 +257,11 @@ class CostEstimate:
             known = self._at_site[site] = []
             for origin, streams in self._by_origin().items():
                 way = situation.network.way(origin, site)
-                if way is not None and way.links:
+                if way.links:
                     known.append((way.hops, way.cost, streams))
             for each in self._replicated:
                 homes = map(situation.site_of_home, self._homes_of(each.stream, site))
-                ways = [way for way in (situation.network.way(home, site) for home in homes) if way is not None]
+                ways = [situation.network.way(home, site) for home in homes]
                 known.append((sum(way.hops for way in ways), sum(way.cost for way in ways), [each]))
         return known
 

@@ -48,8 +48,7 @@ class LinkTraffic:
     def bytes_by_link(self) -> dict[tuple[str, str], float]:
         found: dict[tuple[str, str], float] = {}
         for ends, amount in self._sent():
-            way = self._locations.network.way(*ends)
-            for link in () if way is None else way.links:
+            for link in self._locations.network.way(*ends).links:
                 found[link] = found.get(link, 0.0) + amount
         return found
 
@@ -90,11 +89,8 @@ class LinkTraffic:
         return self._crossed
 
     def _links(self, stream: Stream) -> int:
-        network, found = self._locations.network, 0
-        for (origin, target), times in self._ways(stream).items():
-            way = network.way(origin, target)
-            found += 0 if way is None else times * way.hops
-        return found
+        way = self._locations.network.way
+        return sum([times * way(*ends).hops for ends, times in self._ways(stream).items()])
 
     def _ways(self, stream: Stream) -> Counter[tuple[str, str]]:
         """Number of times a stream is sent between sites, by (from, to)."""

@@ -106,8 +106,7 @@ class Locations:
         return min(homes, key=lambda home: (self.to_place(home, place), home))
 
     def _to_site(self, home: str, site: str) -> float:
-        way = self.network.way(self.site_of_home(home), site)
-        return float("inf") if way is None else way.latency + self.network.local(site)
+        return self.network.way(self.site_of_home(home), site).latency + self.network.local(site)
 
     # Streams.
 
@@ -134,9 +133,5 @@ class Locations:
         homes = tuple(self.hosts(detector).values())
         if len(homes) < 2 or replicas_of(self.detectors[detector].distribution) > 1:
             return homes
-        nearest = min(homes, key=lambda home: (self._distance(self.site_of_home(home), site), home))
+        nearest = min(homes, key=lambda home: (self.network.way(self.site_of_home(home), site).latency, home))
         return tuple(home for home in homes if home == nearest)
-
-    def _distance(self, origin: str, target: str) -> float:
-        way = self.network.way(origin, target)
-        return float("inf") if way is None else way.latency

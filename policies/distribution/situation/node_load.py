@@ -7,6 +7,7 @@ detectors are summed again after every change, for their estimates depend on oth
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import fsum
 
 from distced.middleware.wire.directory_entries import DetectorEntry, LoadEntry, NodeEntry
@@ -14,22 +15,17 @@ from distced.policies.distribution.situation.rates import StreamRates, hosting, 
 from distced.policies.topology.topology import Topology
 
 
+@dataclass
 class NodeLoad:
     """Loads, capacities and uses of nodes, computed on demand. Its owner reports changes of the entries, by name."""
 
-    def __init__(
-        self,
-        nodes: Mapping[str, NodeEntry],
-        detectors: Mapping[str, DetectorEntry],
-        loads: Mapping[str, LoadEntry],
-        measures: StreamRates,
-        topology: Topology | None,
-    ) -> None:
-        self.nodes = nodes
-        self.detectors = detectors
-        self.loads = loads
-        self._measures = measures
-        self._topology = topology
+    nodes: Mapping[str, NodeEntry]
+    detectors: Mapping[str, DetectorEntry]
+    loads: Mapping[str, LoadEntry]
+    measures: StreamRates
+    topology: Topology | None
+
+    def __post_init__(self) -> None:
         # The detectors at each node; None where that is yet to be looked up.
         self._hosted: dict[str, set[str]] | None = None
         self.forget_nodes()
@@ -92,7 +88,7 @@ class NodeLoad:
         for name in hosted:
             own = told.get(name)
             if own is None:
-                measured, own = False, self._measures.of(name)
+                measured, own = False, self.measures.of(name)
             amounts.append(own.load)
         (self._rough.discard if measured else self._rough.add)(node)
         # Exact, so that it makes no difference in what order they came.
@@ -109,6 +105,6 @@ class NodeLoad:
     def _known_capacity(self, node: str) -> float:
         if self.nodes[node].capacity:
             return self.nodes[node].capacity
-        topology = self._topology
+        topology = self.topology
         known = None if topology is None or node not in topology.nodes else topology.nodes[node].capacity
         return known or 0.0

@@ -9,6 +9,7 @@ a site that the topology lacks. A `Topology` of these was rejected: a hundred se
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import Final, NamedTuple
 
 from distced.middleware.model.timestamps import MILLISECOND
@@ -42,7 +43,8 @@ class ServerDistance(NamedTuple):
         return len(self.links)
 
 
-_NO_WAY: Final = ServerDistance(0.0, (), 0.0)
+_HERE: Final = ServerDistance(0.0, (), 0.0)
+_APART: Final = ServerDistance(inf, (), 0.0)
 
 
 class Network:
@@ -56,7 +58,7 @@ class Network:
     def __init__(self, topology: Topology | None) -> None:
         self.topology = topology
         self.directory = DIRECTORY_SITE if topology is None else topology.directory
-        self._ways: dict[tuple[str, str], ServerDistance | None] = {}
+        self._ways: dict[tuple[str, str], ServerDistance] = {}
         self._homes: dict[str, str] = {"": self.directory}
 
     def site_of_home(self, home: str) -> str:
@@ -76,8 +78,8 @@ class Network:
             )
         return self.topology.site_of(place).name
 
-    def way(self, origin: str, target: str) -> ServerDistance | None:
-        """Path between the servers of two sites; None for none."""
+    def way(self, origin: str, target: str) -> ServerDistance:
+        """Path between the servers of two sites; without one it has infinite latency and no link."""
         try:
             return self._ways[origin, target]
         except KeyError:
@@ -90,8 +92,7 @@ class Network:
         if topology is not None and origin in topology.sites and target in topology.sites:
             path = topology.find_path(Place("site", origin), Place("site", target))
             return 0.0 if path is None else float(path.time(size))
-        way = self.way(origin, target)
-        return 0.0 if way is None else way.latency
+        return self.way(origin, target).latency
 
     def local(self, site: str) -> int:
         """ns between the server of a site and its clients."""
@@ -108,13 +109,13 @@ class Network:
         except TopologyError:
             return home
 
-    def _way(self, origin: str, target: str) -> ServerDistance | None:
+    def _way(self, origin: str, target: str) -> ServerDistance:
         if origin == target:
-            return _NO_WAY
+            return _HERE
         topology = self.topology
         if topology is None or origin not in topology.sites or target not in topology.sites:
             return ServerDistance(float(ASSUMED_LATENCY), ((origin, target),), 1.0)
         path = topology.find_path(Place("site", origin), Place("site", target))
         if path is None:
-            return None
+            return _APART
         return ServerDistance(float(path.latency), tuple((hop.origin, hop.target) for hop in path.hops), path.cost)
