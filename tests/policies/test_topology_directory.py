@@ -27,7 +27,7 @@ latency = "5ms"
 """
 
 
-def test_it_is_named_or_the_first() -> None:
+def test_directory_site_is_named_or_first() -> None:
     assert parse_topology(SITES).directory == "milan"
     assert parse_topology(f'directory = "rome"\n{SITES}').directory == "rome"
     assert parse_topology(f'directory = "rome"\n{SITES}') != parse_topology(SITES)
@@ -35,7 +35,7 @@ def test_it_is_named_or_the_first() -> None:
 
 
 @pytest.mark.parametrize("top", ["", 'directory = "rome"\n', 'directory = "turin"\nallow_partitions = true\n'])
-def test_it_is_written_back(top: str) -> None:
+def test_directory_site_is_written(top: str) -> None:
     topology = parse_topology(top + SITES)
     assert parse_topology(topology_as_toml(topology)) == topology
     assert ("directory" in topology_as_toml(topology)) == bool(top)
@@ -48,12 +48,12 @@ def test_it_is_written_back(top: str) -> None:
         ("directory = 3", "directory = "),
     ],
 )
-def test_what_it_cannot_be(top: str, problem: str) -> None:
+def test_invalid_directory_site_is_refused(top: str, problem: str) -> None:
     with pytest.raises(TopologyError, match=problem):
         parse_topology(f"{top}\n{SITES}")
 
 
-def test_it_is_shown() -> None:
+def test_directory_site_is_shown() -> None:
     topology = parse_topology(f'directory = "rome"\n{SITES}')
     assert topology_as_dict(topology)["directory"] == "rome"
     nodes = {each.id: [line.text for line in each.lines] for each in topology_diagram(topology).groups[0].nodes}
@@ -85,11 +85,11 @@ def test_it_is_shown() -> None:
         ("mqtts://rome.example:8883", "rome"),
     ],
 )
-def test_the_site_of_a_home(home: str, site: str) -> None:
+def test_home_server_has_site(home: str, site: str) -> None:
     assert parse_topology(f'directory = "rome"\n{SITES}').site_of_home(home).name == site
 
 
-def test_a_home_that_nobody_knows() -> None:
+def test_unknown_home_server_is_error() -> None:
     with pytest.raises(TopologyError, match=r"no site with this server: milan\.exmple:1883 .*did you mean") as caught:
         parse_topology(SITES).site_of_home("mqtt://a:hidden@milan.exmple")
     assert "secret" not in str(caught.value)
