@@ -157,17 +157,16 @@ def test_replica_reaches_sources_and_subscribers() -> None:
     """A node that nothing comes to adds no bytes, and is no replica."""
     text = """
         allow_partitions = true
-        [sites.west]
-        [sites.island]
-        [nodes.w]
-        site = "west"
-        [nodes.i]
-        site = "island"
-        [publishers.p]
-        site = "west"
-        types = ["A", "B"]
-        [subscribers.s]
-        site = "west"
+        [sites]
+        west = {}
+        island = {}
+        [nodes]
+        w = { site = "west" }
+        i = { site = "island" }
+        [publishers]
+        p = { site = "west", types = ["A", "B"] }
+        [subscribers]
+        s = { site = "west" }
     """
     situation = situation_of(parse_topology(text))
     entry = DetectorEntry("w", "[A] ; [B]", "guaranteed", ("A", "B"), readers={"": 1})

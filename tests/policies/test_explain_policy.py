@@ -25,33 +25,22 @@ from tests.support.deployments import PATTERNS
 from tests.support.pictures import needs_dot, svg_texts
 
 FLOORS = """\
-[sites.floor-1]
-[sites.floor-2]
-[sites.street]
+[sites]
+floor-1 = {}
+floor-2 = {}
+street = {}
 
-[nodes.cellar]
-site = "floor-1"
-capacity = 1000
+[nodes]
+cellar = { site = "floor-1", capacity = 1000 }
+attic = { site = "floor-2", capacity = 1000 }
 
-[nodes.attic]
-site = "floor-2"
-capacity = 1000
+[publishers]
+doors = { site = "floor-2", types = ["Door", "Motion"], rates = { Door = 1, Motion = 100 } }
+clock = { site = "floor-1", types = ["Tick"], rates = { Tick = 1 } }
 
-[publishers.doors]
-site = "floor-2"
-types = ["Door", "Motion"]
-rates = { Door = 1, Motion = 100 }
-
-[publishers.clock]
-site = "floor-1"
-types = ["Tick"]
-rates = { Tick = 1 }
-
-[subscribers.facility]
-site = "floor-1"
-
-[subscribers.pda]
-site = "street"
+[subscribers]
+facility = { site = "floor-1" }
+pda = { site = "street" }
 
 [[links]]
 between = ["floor-1", "floor-2"]

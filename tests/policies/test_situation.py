@@ -31,19 +31,15 @@ from tests.support.deployments import random_situation, seeds
 THREE = parse_topology(
     """
     directory = "b"
-    [sites.a]
-    url = "mqtt://a.example"
-    [sites.b]
-    [sites.c]
-    [nodes.one]
-    site = "a"
-    capacity = 100
-    [nodes.two]
-    site = "b"
-    [publishers.p]
-    site = "a"
-    types = ["A", "B"]
-    rates = { A = 4, B = 1 }
+    [sites]
+    a = { url = "mqtt://a.example" }
+    b = {}
+    c = {}
+    [nodes]
+    one = { site = "a", capacity = 100 }
+    two = { site = "b" }
+    [publishers]
+    p = { site = "a", types = ["A", "B"], rates = { A = 4, B = 1 } }
     [[links]]
     between = ["a", "b"]
     latency = "10ms"

@@ -30,31 +30,21 @@ from tests.support.deployments import (
 LINE = parse_topology(
     """
     directory = "middle"
-    [sites.west]
-    [sites.middle]
-    [sites.east]
-    [nodes.w]
-    site = "west"
-    [nodes.m]
-    site = "middle"
-    [nodes.e]
-    site = "east"
-    [publishers.pa]
-    site = "west"
-    types = ["A"]
-    rates = { A = 10 }
-    [publishers.pb]
-    site = "west"
-    types = ["B"]
-    rates = { B = 5 }
-    [publishers.pc]
-    site = "east"
-    types = ["C"]
-    rates = { C = 2 }
-    [subscribers.s]
-    site = "east"
-    [subscribers.t]
-    site = "west"
+    [sites]
+    west = {}
+    middle = {}
+    east = {}
+    [nodes]
+    w = { site = "west" }
+    m = { site = "middle" }
+    e = { site = "east" }
+    [publishers]
+    pa = { site = "west", types = ["A"], rates = { A = 10 } }
+    pb = { site = "west", types = ["B"], rates = { B = 5 } }
+    pc = { site = "east", types = ["C"], rates = { C = 2 } }
+    [subscribers]
+    s = { site = "east" }
+    t = { site = "west" }
     [[links]]
     between = ["west", "middle"]
     latency = "10ms"

@@ -13,11 +13,10 @@ from distced.policies.topology.topology import Topology
 from distced.policies.topology.topology_file import parse_topology, topology_as_toml
 
 SITES = """
-[sites.milan]
-url = "mqtt://user:secret@milan.example"
-[sites.rome]
-url = "mqtts://rome.example"
-[sites.turin]
+[sites]
+milan = { url = "mqtt://user:secret@milan.example" }
+rome = { url = "mqtts://rome.example" }
+turin = {}
 [[links]]
 between = ["milan", "rome"]
 latency = "5ms"
