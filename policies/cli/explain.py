@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 from rich.console import RenderableType
@@ -35,7 +35,14 @@ from distced.policies.topology.topology import Topology
 from distced.policies.topology.topology_file import load_topology
 
 ALL: Final = "all"
-"""In place of a policy: the named ones side by side."""
+"""Value of --policy for the named policies side by side."""
+
+
+_Names: TypeAlias = list[str] | None
+
+
+def _named(option: str, metavar: str, text: str) -> Any:
+    return typer.Option(option, metavar=metavar, help=f"{text}; repeatable.")
 
 
 @dataclass(frozen=True)
@@ -44,38 +51,25 @@ class PlacementOptions(ExplainOptions):
 
     policy: Annotated[
         str | None,
-        typer.Option("--policy", help="Show where a distribution policy would have them: its name, words, or all."),
+        typer.Option("--policy", metavar="POLICY", help="Place them by a policy: its name, three words, or all."),
     ] = None
     topology: Annotated[
-        Path | None, typer.Option("--topology", metavar="FILE", help="With --policy: the network, or - for one.")
+        Path | None, typer.Option("--topology", metavar="FILE", help="With --policy: topology, - for standard input.")
     ] = None
-    subscriber: Annotated[
-        list[str] | None,
-        typer.Option("--subscriber", metavar="NAME", help="With --policy: a subscriber; repeatable."),
-    ] = None
-    near: Annotated[
-        list[str] | None,
-        typer.Option("--near", metavar="SITE", help="With --policy: a subscriber at this site; repeatable."),
-    ] = None
-    on: Annotated[
-        list[str] | None, typer.Option("--on", metavar="NODE", help="Hint: a node that may be taken; repeatable.")
-    ] = None
-    avoid: Annotated[
-        list[str] | None, typer.Option("--avoid", metavar="NODE", help="Hint: one that may not; repeatable.")
-    ] = None
-    rate: Annotated[
-        list[str] | None,
-        typer.Option("--rate", metavar="TYPE=NUMBER", help="Hint: events a second, in place of the topology's."),
-    ] = None
+    subscriber: Annotated[_Names, _named("--subscriber", "NAME", "With --policy: subscriber of the topology")] = None
+    near: Annotated[_Names, _named("--near", "SITE", "With --policy: site with a subscriber")] = None
+    on: Annotated[_Names, _named("--on", "NODE", "Hint: allowed node, default all")] = None
+    avoid: Annotated[_Names, _named("--avoid", "NODE", "Hint: excluded node, default none")] = None
+    rate: Annotated[_Names, _named("--rate", "TYPE=NUMBER", "Hint: events/s of a type, default the topology's")] = None
     selectivity: Annotated[
         float | None,
-        typer.Option("--selectivity", help="Hint: composite events for each event.", show_default=False),
+        typer.Option("--selectivity", metavar="NUMBER", help="Hint: composite events per event, default estimated."),
     ] = None
 
 
 @verb
 def explain(options: PlacementOptions) -> int:
-    """Show a pattern and its automaton; how it is cut into detectors; where these would stand.
+    """Show a pattern and its automaton, the detectors of its cut, and their placement by a policy.
 
     The automaton has a box for each state and an arrow for each move. A state looks at the events of its domain and at
     no others; an instance there takes every move that fits, or fails by an event of the domain that fits none.
@@ -87,8 +81,8 @@ def explain(options: PlacementOptions) -> int:
     --decomposition the graph of detectors for all patterns of a file together. With for-reuse these read what the
     patterns of another file, which run already, have detectors for.
 
-    With --policy it shows what a distribution policy would do in the network of a topology: which detectors would be
-    created and which reused, on which nodes, what that means for links, nodes and delays, why, and what came next.
+    With --policy it places the detectors in the network of a topology: new and reused ones with their nodes, traffic of
+    links, load of nodes, delays, the reason, and the next best candidates.
 
     \b
     Examples:

@@ -25,15 +25,17 @@ CutMode: TypeAlias = Literal["none", "full", "random"]
 class TestOptions:
     """Options of `distced test`."""
 
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of cases, or folders of them.")]
-    engine: Annotated[str, typer.Option("--engine", help="The engine to run them on.")] = "stepwise"
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files or folders of cases, TOML.")]
+    engine: Annotated[str, typer.Option("--engine", metavar="ENGINE", help="Engine: stepwise or columnar.")] = (
+        "stepwise"
+    )
     cut: Annotated[
         CutMode | None,
-        typer.Option("--cut", help="Run each pattern as a graph of detectors, with any delays between them."),
+        typer.Option("--cut", help="Run each pattern as a graph of detectors, cut so, with random delays."),
     ] = None
     seed: Annotated[
         int | None,
-        typer.Option("--seed", help="With --cut: the seed of random cuts and delays; 0 where left out."),
+        typer.Option("--seed", metavar="N", help="With --cut: random seed of cuts and delays, default 0."),
     ] = None
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every failure in full.")] = False
     as_json: AsJson = False
@@ -41,11 +43,11 @@ class TestOptions:
 
 @verb
 def test(options: TestOptions) -> int:
-    """Run conformance cases: patterns, events, what must be found.
+    """Run conformance cases: patterns, events, expected composite events.
 
-    With --cut the patterns are cut into sub-patterns, wherever that is allowed (full) or somewhere (random), or not at
-    all (none), and run as a graph of detectors under guaranteed detection: messages between them are delayed at random,
-    and arrive in an order that depends on the seed. What is found must be the same.
+    With --cut the patterns are cut into sub-patterns, wherever allowed (full), at random places, or not at all (none),
+    and run as a graph of detectors under guaranteed detection: delays and order of messages are random, by the seed.
+    The composite events must be the same.
 
     The exit code is 1 if any case fails. How cases are written: docs/reference/command-line.md.
 
@@ -69,14 +71,12 @@ def test(options: TestOptions) -> int:
 
 @dataclass(slots=True)
 class Results:
-    """What became of the cases of some files.
+    """Outcomes of the cases of some files.
 
     Attributes:
-        engine: what they were run on.
         cut: how their patterns were cut; empty for not at all.
-        files: how many files were read.
-        outcomes: of every case, in order.
-        unreadable: files that hold no cases that can be read, and why.
+        files: number of files read.
+        unreadable: errors of the others.
     """
 
     engine: str
@@ -86,18 +86,16 @@ class Results:
     unreadable: list[DistcedError] = field(default_factory=list)
 
     def with_status(self, status: str) -> list[CaseOutcome]:
-        """The outcomes of one kind: passed, failed, unsupported."""
         return [each for each in self.outcomes if each.status == status]
 
     @property
     def exit_code(self) -> int:
-        """0 where all hold, 1 where a case fails, 2 where a file cannot be read."""
+        """0, 1 for a failed case, 2 for an unreadable file."""
         if self.unreadable:
             return 2
         return 1 if self.with_status("failed") else 0
 
     def as_dict(self) -> dict[str, Any]:
-        """The results as JSON."""
         return {
             "engine": self.engine,
             "cut": self.cut or None,
@@ -110,11 +108,7 @@ class Results:
 
 
 def run_cases(paths: Iterable[Path], engine: str, run: Run | None = None, *, cut: str = "") -> Results:
-    """Run the cases of files, and of the files of folders. A file that cannot be read does not stop the others.
-
-    Args:
-        run: a way of its own to run them; `cut` then says which.
-    """
+    """Run the cases of files and folders; an unreadable file does not stop the others. `run` replaces the engine."""
     if engine not in ENGINES:
         raise ConformanceError("no engine of this name", given=engine, allowed=", ".join(ENGINES))
     note = notice("columnar") if engine == "columnar" and run is None else None

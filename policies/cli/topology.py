@@ -21,35 +21,29 @@ from distced.policies.topology.topology_file import load_topology, topology_as_t
 
 Form: TypeAlias = Literal["text", "svg", "png", "dot", "mermaid", "json", "toml"]
 
+_File: TypeAlias = Path | None
+_Number: TypeAlias = int | None
+
+
+def _counted(option: str, text: str) -> Any:
+    return typer.Option(option, metavar="N", help=f"With --random: {text}.")
+
 
 @dataclass(frozen=True)
 class TopologyOptions:
     """Options of `distced topology`."""
 
-    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="A topology, or - for one on standard input.")] = (
-        None
-    )
+    file: Annotated[_File, typer.Argument(metavar="FILE", help="Topology, - for standard input.")] = None
     shown: Annotated[
-        Form | None,
-        typer.Option(
-            "--format", help="How it is shown: text where left out, toml for a random one.", show_default=False
-        ),
+        Form | None, typer.Option("--format", help="Form of output, default text; toml for a random topology.")
     ] = None
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write to this file.")] = None
-    random: Annotated[
-        RandomKind | None, typer.Option("--random", help="Make a random one, with sites linked in this way.")
-    ] = None
-    sites: Annotated[int | None, typer.Option("--sites", help="With --random: number of sites, default 6.")] = None
-    nodes: Annotated[int | None, typer.Option("--nodes", help="With --random: number of broker nodes, default 6.")] = (
-        None
-    )
-    publishers: Annotated[
-        int | None, typer.Option("--publishers", help="With --random: number of publishers, default 8.")
-    ] = None
-    subscribers: Annotated[
-        int | None, typer.Option("--subscribers", help="With --random: number of subscribers, default 3.")
-    ] = None
-    seed: Annotated[int | None, typer.Option("--seed", help="With --random: the seed, default 0.")] = None
+    out: Annotated[_File, typer.Option("--out", metavar="FILE", help="Output file, default standard output.")] = None
+    random: Annotated[RandomKind | None, typer.Option("--random", help="Make a random topology of this shape.")] = None
+    sites: Annotated[_Number, _counted("--sites", "number of sites, default 6")] = None
+    nodes: Annotated[_Number, _counted("--nodes", "number of broker nodes, default 6")] = None
+    publishers: Annotated[_Number, _counted("--publishers", "number of publishers, default 8")] = None
+    subscribers: Annotated[_Number, _counted("--subscribers", "number of subscribers, default 3")] = None
+    seed: Annotated[_Number, _counted("--seed", "random seed, default 0")] = None
     as_json: AsJson = False
 
     @property
@@ -65,12 +59,12 @@ class TopologyOptions:
 
 @verb
 def topology(options: TopologyOptions) -> int:
-    """Show a topology: sites, who is there, links; or make one up.
+    """Show a topology: sites, participants, links; or make a random one.
 
     A topology is a TOML file of sites (MQTT servers), broker nodes, publishers, subscribers and links with latency,
-    bandwidth and cost. It is checked; what is no error and yet worth saying goes to standard error.
+    bandwidth and cost. It is checked; notes go to standard error.
 
-    With --random a topology of these numbers of parts is made, the same for the same seed.
+    With --random a topology with these numbers of parts is made, the same for the same seed.
 
     \b
     Examples:
