@@ -17,10 +17,7 @@ from distced.policies.detection.guaranteed import Guaranteed
 
 def detection_policy(name: str) -> DetectionPolicy:
     """A new policy by its name."""
-    policies: dict[str, type[BestEffort] | type[Guaranteed]] = {
-        BestEffort.name: BestEffort,
-        Guaranteed.name: Guaranteed,
-    }
+    policies: dict[str, type[BestEffort] | type[Guaranteed]] = {each.name: each for each in (BestEffort, Guaranteed)}
     if name not in policies:
         raise DistcedError("unknown detection policy", given=name, allowed=", ".join(policies))
     return policies[name]()

@@ -6,7 +6,7 @@ for a site need not have a URL.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from distced.middleware.wire.directory import Entries
 from distced.middleware.wire.directory_entries import NodeEntry, SourceEntry
@@ -35,13 +35,11 @@ def subscribers_of(topology: Topology, names: Sequence[str], sites: Sequence[str
     Raises:
         TopologyError: for an unknown name, or where several are possible, or none.
     """
-    for name in names:
-        if name not in topology.subscribers:
-            raise unknown("there is no subscriber of this name", name, topology.subscribers, where)
-    for site in sites:
-        if site not in topology.sites:
-            raise unknown("there is no site of this name", site, topology.sites, where)
     found = [Place("subscriber", name) for name in names] + [Place("site", site) for site in sites]
+    for place in found:
+        known: Collection[str] = topology.subscribers if place.kind == "subscriber" else topology.sites
+        if place.name not in known:
+            raise unknown(f"there is no {place.kind} of this name", place.name, known, where)
     if not found and len(topology.subscribers) == 1:
         found = [each.place for each in topology.subscribers.values()]
     if not found:
@@ -58,8 +56,8 @@ def unpublished(topology: Topology, types: Iterable[str]) -> list[str]:
     """Notes on types without a publisher in the topology."""
     notes = []
     for name in sorted(set(types) - set(topology.types)):
-        near = unknown("", name, topology.types).advice
-        hint = f" ({near})" if near else ""
+        advice = unknown("", name, topology.types).advice
+        hint = f" ({advice})" if advice else ""
         notes.append(f"nobody in the topology publishes {name}{hint}: it comes as often as --rate says, or never")
     return notes
 

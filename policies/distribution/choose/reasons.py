@@ -31,13 +31,10 @@ def reason_of(
 def what(candidate: Candidate) -> str:
     """The action in words."""
     nodes = ", ".join(candidate.nodes)
-    match candidate.action:
-        case "create":
-            return f"a new detector on {nodes}" if not candidate.replicas else f"new detectors on {nodes}"
-        case "reuse":
-            return f"the detector on {nodes} serves"
-        case _:
-            return f"a replica on {nodes}" if not candidate.replicas else f"replicas on {nodes}"
+    if candidate.action == "reuse":
+        return f"the detector on {nodes} serves"
+    one, several = ("a new detector", "new detectors") if candidate.action == "create" else ("a replica", "replicas")
+    return f"{several if candidate.replicas else one} on {nodes}"
 
 
 def costs_in_words(candidate: Candidate) -> str:
@@ -50,18 +47,12 @@ def costs_in_words(candidate: Candidate) -> str:
 
 def show_time(nanoseconds: float) -> str:
     """Time with three digits."""
-    for unit, size in (("s", SECOND), ("ms", MILLISECOND), ("µs", MICROSECOND)):
-        if abs(nanoseconds) >= size:
-            return f"{nanoseconds / size:.3g} {unit}"
-    return f"{nanoseconds:.3g} ns"
+    return _scaled(nanoseconds, ("s", SECOND), ("ms", MILLISECOND), ("µs", MICROSECOND), ("ns", 1))
 
 
 def show_rate(bytes_per_second: float) -> str:
     """Bytes per second with three digits."""
-    for unit, size in (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)):
-        if abs(bytes_per_second) >= size:
-            return f"{bytes_per_second / size:.3g} {unit}"
-    return f"{bytes_per_second:.3g} B/s"
+    return _scaled(bytes_per_second, ("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3), ("B/s", 1))
 
 
 def show_figure(number: float) -> str:
@@ -72,6 +63,11 @@ def show_figure(number: float) -> str:
 def show_use(candidate: Candidate, use: float) -> str:
     """Use of a node: percent of its capacity, or instances per second where no capacity is known."""
     return f"{show_figure(use * 100)} %" if candidate.limited else f"{show_figure(use)}/s"
+
+
+def _scaled(value: float, *units: tuple[str, float]) -> str:
+    unit, size = next((each for each in units if abs(value) >= each[1]), units[-1])
+    return f"{value / size:.3g} {unit}"
 
 
 def _count(number: int, what: str) -> str:

@@ -140,22 +140,20 @@ class _Standing:
         if not replicas:
             return None
         now = self._candidate(self.hosts)
+        left = {node: {each: home for each, home in self.hosts.items() if each != node} for node in sorted(replicas)}
         if self.policy.replicas > 1:
-            if len(self.hosts) <= self.policy.replicas:
-                return None
-            left = {node: {each: home for each, home in self.hosts.items() if each != node} for node in replicas}
             best = self._best({node: self._candidate(hosts) for node, hosts in left.items()})
-            if best is None:
+            if len(self.hosts) <= self.policy.replicas or best is None:
                 return None
             node, after = best
-            reason = f"{self.policy.name} wants {self.policy.replicas} replicas, and there are {len(self.hosts)}"
-            return HostChange(
-                "drop", node, f"{reason}: the replica on {node} goes: {costs_in_words(after)}", now, after
+            reason = (
+                f"{self.policy.name} wants {self.policy.replicas} replicas, and there are {len(self.hosts)}: "
+                f"the replica on {node} goes: {costs_in_words(after)}"
             )
+            return HostChange("drop", node, reason, now, after)
         heard = {self.situation.nearest_home(self.hosts.values(), place) for place in self.subscribers}
         homes = list(self.hosts.values())
-        for node in sorted(replicas):
-            rest = {each: home for each, home in self.hosts.items() if each != node}
+        for node, rest in left.items():
             idle = self.hosts[node] not in heard
             # Who listens at a server hears everybody who publishes there.
             twice = homes.count(self.hosts[node]) > 1 and self.policy.reuse != "none"
@@ -178,12 +176,12 @@ class _Standing:
             return None
         node, with_price = best
         after = candidates[node]
-        rank, other = _settled(self.policy.rank(now)), _settled(self.policy.rank(with_price))
-        relieved = now.overloaded and not with_price.overloaded
-        if with_price.overloaded and not now.overloaded and not forced:
-            return None
-        if not (forced or relieved or is_better(other, rank)):
-            return None
+        if not forced:
+            if with_price.overloaded and not now.overloaded:
+                return None
+            relieved = now.overloaded and not with_price.overloaded
+            if not relieved and not is_better(self._rank(with_price), self._rank(now)):
+                return None
         why = "hints do not let it stay" if forced else f"better by {MARGIN:.0%} or more, the move included"
         size, pause = self._state(), self._pause(node)
         reason = (
@@ -280,9 +278,13 @@ class _Standing:
     def _best(self, candidates: dict[str, Candidate]) -> tuple[str, Candidate] | None:
         return min(
             candidates.items(),
-            key=lambda each: (each[1].overloaded, _settled(self.policy.rank(each[1])), lot(self.detector, each[0])),
+            key=lambda each: (each[1].overloaded, self._rank(each[1]), lot(self.detector, each[0])),
             default=None,
         )
+
+    def _rank(self, candidate: Candidate) -> Rank:
+        # What differs by less differs by rounding.
+        return tuple(float(f"{each:.9g}") for each in self.policy.rank(candidate))
 
 
 def is_better(rank: Rank, than: Rank) -> bool:
@@ -293,10 +295,6 @@ def is_better(rank: Rank, than: Rank) -> bool:
         if old - new >= MARGIN * abs(old) and new < old:
             return True
     return False
-
-
-def _settled(rank: Rank) -> Rank:
-    return tuple(float(f"{each:.9g}") for each in rank)
 
 
 def _is_ruled_out(node: str, hints: Hints) -> bool:

@@ -375,19 +375,15 @@ class Reports:
             self.forget()
             self._begun = True
             self._nodes.update(self.loads)
-        if self._nodes:
-            for node in self._nodes:
-                self._look_at_node(node)
-            self._learners |= self._nodes
-            self._nodes = set()
-        if self._detectors:
-            for name in self._detectors:
-                self._look_at_detector(name)
-            self._detectors = set()
-        if self._learners:
-            for node in self._learners:
-                self._look_at_streams(node)
-            self._learners = set()
+        for node in self._nodes:
+            self._look_at_node(node)
+        self._learners |= self._nodes
+        for name in self._detectors:
+            self._look_at_detector(name)
+        for node in self._learners:
+            self._look_at_streams(node)
+        for done in (self._nodes, self._detectors, self._learners):
+            done.clear()
 
     def _look_at_node(self, node: str) -> None:
         load = self.loads.get(node)

@@ -8,7 +8,6 @@ a site that the topology lacks. A `Topology` of these was rejected: a hundred se
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import inf
 from typing import Final, NamedTuple
 
@@ -65,7 +64,11 @@ class Network:
         """Site of a home server; one that the topology lacks is a site of its own, with its name."""
         known = self._homes.get(home)
         if known is None:
-            known = self._homes[home] = self._site_of_home(home)
+            try:
+                known = home if self.topology is None else self.topology.site_of_home(home).name
+            except TopologyError:
+                known = home
+            self._homes[home] = known
         return known
 
     def site_of(self, place: Place) -> str:
@@ -96,18 +99,8 @@ class Network:
 
     def local(self, site: str) -> int:
         """ns between the server of a site and its clients."""
-        if self.topology is None:
-            return LOCAL_LATENCY
-        known: Mapping[str, object] = self.topology.sites
-        return self.topology.sites[site].local_latency if site in known else LOCAL_LATENCY
-
-    def _site_of_home(self, home: str) -> str:
-        if self.topology is None:
-            return home
-        try:
-            return self.topology.site_of_home(home).name
-        except TopologyError:
-            return home
+        known = None if self.topology is None else self.topology.sites.get(site)
+        return LOCAL_LATENCY if known is None else known.local_latency
 
     def _way(self, origin: str, target: str) -> ServerDistance:
         if origin == target:
