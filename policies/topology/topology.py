@@ -64,11 +64,7 @@ class Topology:
         directory: str = "",
         allow_partitions: bool = False,
     ) -> None:
-        """Args: directory: the first site by default.
-
-        Raises:
-            TopologyError: for parts that do not fit together.
-        """
+        """Check the parts; raises `TopologyError`. `directory` is the first site by default."""
         self.sites: Mapping[str, Site] = _by_name("site", sites)
         self.nodes: Mapping[str, BrokerNode] = _by_name("node", nodes)
         self.publishers: Mapping[str, Publisher] = _by_name("publisher", publishers)

@@ -19,7 +19,7 @@ class Deployment:
     """
 
     def __init__(self, network: Fabric, *, tick: int = TICK, engine: EngineName = "auto") -> None:
-        """Args: tick: interval between ticks of a node, ns. engine: detection engine of the nodes."""
+        """`tick`: interval between ticks of a node, ns; `engine`: detection engine of the nodes."""
         self.network = network
         self.nodes: dict[str, SimulatedNode] = {}
         self.publishers: dict[str, SimulatedPublisher] = {}

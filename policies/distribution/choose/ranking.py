@@ -69,39 +69,29 @@ class Request:
     constituents: bool = False
 
 
+@dataclass
 class Ranking:
     """Candidates for one request.
 
     Attributes:
+        nodes: allowed nodes, at least one.
+        running: present hosts, the primary first, and the home servers they publish at.
         costs: of each alternative; of a running detector its own.
     """
 
-    def __init__(
-        self,
-        policy: Policy,
-        situation: Situation,
-        request: Request,
-        nodes: tuple[str, ...],
-        running: Mapping[str, str],
-        costs: Sequence[CostEstimate] | None = None,
-    ) -> None:
-        """Args:
-        nodes: allowed nodes, at least one.
-        running: present hosts, the primary first, and the home servers they publish at.
-        costs: of each alternative, where they are known.
-        """
-        self.policy = policy
-        self.situation = situation
-        self.request = request
-        self.nodes = nodes
-        self.running = running
-        self.costs: Sequence[CostEstimate]
-        if costs is not None:
-            self.costs = costs
-        elif running:
-            self.costs = [CostEstimate.of_running(situation, request.id)]
-        else:
-            self.costs = [self._costs(graph) for graph in request.graphs]
+    policy: Policy
+    situation: Situation
+    request: Request
+    nodes: tuple[str, ...]
+    running: Mapping[str, str]
+    costs: Sequence[CostEstimate] = ()
+
+    def __post_init__(self) -> None:
+        situation = self.situation
+        if not self.costs and self.running:
+            self.costs = [CostEstimate.of_running(situation, self.request.id)]
+        elif not self.costs:
+            self.costs = [self._costs(graph) for graph in self.request.graphs]
         self._bytes_before = situation.bytes_over_links
         self._peak_before = situation.busiest[1]
         self._limited = situation.knows_capacity

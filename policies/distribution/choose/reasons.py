@@ -11,9 +11,11 @@ from distced.policies.distribution.candidate import Candidate
 def reason_of(
     policy: str, best: Candidate, others: Sequence[Candidate], parts: tuple[Sequence[str], Sequence[str]]
 ) -> str:
-    """Args:
-    others: other candidates, best first.
-    parts: parts read from running detectors, and those yet to be made.
+    """Reason of a suggestion.
+
+    Args:
+        others: other candidates, best first.
+        parts: parts read from running detectors, and those yet to be made.
     """
     said = f"{policy}: {what(best)}"
     reused, new = parts

@@ -84,7 +84,7 @@ class CostEstimate:
         gone: Mapping[str, Collection[Stream]] | None = None,
         told: float | None = None,
     ) -> None:
-        """Args: told: watermarks per second, where known."""
+        """`told`: watermarks per second, where known."""
         self.situation = situation
         self.streams = streams
         self.does = does

@@ -42,8 +42,10 @@ class SimulatedClient(Participant):
     """
 
     def __init__(self, network: Fabric, place: Place, name: str = "", patience: int = PATIENCE) -> None:
-        """Args: name: in the directory; by default of kind and name, which in a topology are unique by kind only.
-        patience: time that nodes and servers have to answer, ns.
+        """
+        Args:
+            name: in the directory; by default of kind and name, for names in a topology are unique by kind only.
+            patience: time that nodes and servers have to answer, ns.
         """
         super().__init__(network, place)
         self.session = ClientSession(name or f"{place.kind}-{place.name}", home=self.home, patience=patience)
