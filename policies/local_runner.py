@@ -1,10 +1,9 @@
-"""A graph of detectors in one process, with any delays between them: what transparency is tested with.
+"""A graph of detectors in one process, with random delays, to test transparency; conformance cases on cut patterns.
 
-Design, section 2: under guaranteed detection the composite events are a function of the pattern and of the events
-published, alone. Here every message between a source and a detector, or between two detectors, waits in a queue of its
-own, and a seeded random source says which queue is served next: any interleaving that keeps the order of each queue,
-as MQTT does, may come about. Watermarks travel with the events and as heartbeats. Messages between detectors can be
-sent through the wire format, as they are on the bus. It is there to test with, and knows no other detection policy.
+Design, section 2: under guaranteed detection the composite events are a function of the pattern and the published
+events alone. Every message between a source and a detector, or two detectors, waits in a queue of its own, and a seeded
+random choice serves the queues: any interleaving that keeps the order of each queue, as MQTT does, may happen.
+Watermarks travel with events and as heartbeats; messages can pass through the wire format.
 """
 
 from __future__ import annotations
@@ -13,25 +12,32 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import Final, Literal, TypeAlias
 
-from distced.detectors.cutting.cut import DetectorGraph, DetectorPlan
+from distced.detectors.compiler import Compiled
+from distced.detectors.conformance.case_runner import Run
+from distced.detectors.cutting.cut import Choose, DetectorGraph, DetectorPlan, cut, full, none, randomly
 from distced.detectors.runtime.detector import Detected, Detector
+from distced.detectors.runtime.engines import Kinds
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import CompositeEvent, Event, OpenGap
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
 from distced.middleware.wire.frames import decode, encode
 from distced.policies.detection.guaranteed import Guaranteed
 
+HowCut: TypeAlias = Literal["none", "full", "random"]
+
+SOURCES: Final = 3
+"""Number of sources the events of a case are spread over."""
+
 
 @dataclass(frozen=True, slots=True)
 class LocalMessage:
-    """What a source or a detector tells those that read it.
+    """A message of a source or detector to its readers.
 
     Attributes:
-        source: who tells it.
-        events: of one type or of several.
         watermark: no event with `hi` at or before it will follow.
-        open: how far its derivations are complete.
+        open: gaps in its derivations.
     """
 
     source: str
@@ -42,11 +48,11 @@ class LocalMessage:
 
 @dataclass(slots=True)
 class LocalHost:
-    """A detector, with what it reads and what waits for it.
+    """A detector, and messages on their way to it.
 
     Attributes:
-        reads: the types it reads; None for every primitive one.
-        queues: by sender, messages on their way.
+        reads: types it reads; None for every primitive one.
+        queues: messages by sender.
     """
 
     plan: DetectorPlan
@@ -55,17 +61,16 @@ class LocalHost:
     queues: dict[str, deque[LocalMessage]] = field(default_factory=dict)
 
     def wants(self, event: Event) -> bool:
-        """Whether it reads a primitive event."""
         return self.reads is None or event.type in self.reads
 
 
 class LocalRunner:
-    """Runs a graph of detectors under guaranteed detection until nothing is left to be told.
+    """Runs a graph of detectors under guaranteed detection until no message is left.
 
     Attributes:
         hosts: the detectors, by id.
-        found: by root, the composite events a subscriber receives: each once.
-        messages: how many messages were told.
+        found: composite events of each root for a subscriber, each once.
+        messages: number of messages.
     """
 
     def __init__(
@@ -99,11 +104,10 @@ class LocalRunner:
                 detector.join(writer, INSTANT_MIN, 0)
 
     def detector(self, plan: DetectorPlan) -> Detector:
-        """A fresh detector for a plan."""
         return Detector(plan.compiled, Guaranteed(), self._kinds, derivations=self.graph.derivations(plan.id))
 
     def run(self, sources: Mapping[str, Sequence[Event]]) -> None:
-        """Publish the events of each source, in its order, until time has come to its end."""
+        """Publish the events of each source, in its order, to the end of time."""
         plans = {source: self._messages(source, events) for source, events in sources.items()}
         for host in self.hosts.values():
             for source in plans:
@@ -130,11 +134,11 @@ class LocalRunner:
                 self._deliver(reader, message)
 
     def composites(self, root: str) -> list[CompositeEvent]:
-        """What a subscriber of a pattern received, in order of arrival."""
+        """Composite events of a pattern, in order of arrival."""
         return list(self.found[root].values())
 
     def _messages(self, source: str, events: Sequence[Event]) -> Iterable[LocalMessage]:
-        """A source's events in messages of any length, with watermarks it can keep."""
+        """Events of a source in messages of random length, with watermarks it can keep."""
         at = 0
         while at < len(events):
             size = self.random.randint(1, 3)
@@ -167,7 +171,7 @@ class LocalRunner:
             reader.queues[host.plan.id].append(message)
 
     def _sent(self, host: LocalHost, message: LocalMessage) -> LocalMessage:
-        """The message as it comes out of the wire format."""
+        """The message after the wire format."""
         plan = host.plan
         output = plan.compiled.automaton.output
         frame = decode(
@@ -181,3 +185,33 @@ class LocalRunner:
             )
         )
         return LocalMessage(frame.source, tuple(frame.events), frame.watermark, frame.open)
+
+
+def cut_run(how: HowCut, seed: int = 0) -> Run:
+    """Runner of cases with each pattern cut; random delays and order between its detectors."""
+
+    def run(patterns: Sequence[Compiled], events: Sequence[Event], kinds: Kinds) -> list[CompositeEvent]:
+        random = Random(seed)
+        choices: dict[HowCut, Choose] = {"none": none, "full": full}
+        choose = choices.get(how) or randomly(random)
+        runner = LocalRunner(cut(patterns, choose), random, kinds, over_wire=True)
+        runner.run(spread(events, random))
+        return [each for root in runner.graph.roots for each in runner.composites(root)]
+
+    return run
+
+
+def spread(events: Sequence[Event], random: Random, *, disorder: float = 0.3) -> dict[str, list[Event]]:
+    """Events over several sources, each in its order of publication.
+
+    Args:
+        disorder: probability that two neighbours change places; the second is then out of order, and not yet late.
+    """
+    spread_out: dict[str, list[Event]] = {f"source {number}": [] for number in range(SOURCES)}
+    for event in events:
+        spread_out[random.choice(list(spread_out))].append(event)
+    for told in spread_out.values():
+        for place in range(1, len(told)):
+            if random.random() < disorder:
+                told[place - 1], told[place] = told[place], told[place - 1]
+    return spread_out

@@ -22,8 +22,7 @@ from distced.middleware.wire.topics import directory_topic
 from distced.policies.topology.errors import TopologyError, unknown
 from distced.policies.topology.model import Site
 from distced.policies.topology.topology import Topology
-from distced.policies.topology.topology_file import load_topology, parse_topology
-from distced.policies.topology.topology_writer import topology_as_toml
+from distced.policies.topology.topology_file import load_topology, parse_topology, topology_as_toml
 
 OVERLAY: Final = "overlay"
 """Name of the topology in the directory."""

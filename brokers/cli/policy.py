@@ -52,7 +52,7 @@ policy = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     no_args_is_help=True,
-    help="Say where detectors are to stand: set, show and unset distribution policies.",
+    help="Set, show and unset distribution policies, which place detectors.",
 )
 
 
@@ -69,11 +69,15 @@ class UnsetOptions(PolicyOptions):
     """Options of `distced policy unset`."""
 
     pattern: Annotated[
-        str | None, typer.Option("--pattern", metavar="PATTERN", help="Of the detector of this pattern only.")
+        str | None, typer.Option("--pattern", metavar="PATTERN", help="Only the detector of this pattern; default all.")
     ] = None
     detector: Annotated[
         str | None,
-        typer.Option("--detector", metavar="DETECTOR-PREFIX", help="Of the detector whose id begins so only."),
+        typer.Option(
+            "--detector",
+            metavar="DETECTOR-PREFIX",
+            help="Only the detector whose id begins so; default all.",
+        ),
     ] = None
 
 
@@ -84,7 +88,7 @@ class SetOptions(UnsetOptions):
     name: Annotated[
         str,
         typer.Argument(
-            metavar="POLICY", help="Its name, or the three words of its dimensions in quotes.", show_default=False
+            metavar="POLICY", help="Policy: a name, or the three words of its dimensions in quotes.", show_default=False
         ),
     ]
 
@@ -122,9 +126,9 @@ def set_policy(options: SetOptions) -> int:
 @policy.command("unset")
 @verb
 def unset_policy(options: UnsetOptions) -> int:
-    """Take back what was set: of one detector, or of all.
+    """Unset the distribution policy of one detector, or of all.
 
-    What subscriptions ask for holds again. The exit code is 2 where nothing was set.
+    The policies of subscriptions apply again. The exit code is 2 where none was set.
 
     \b
     Examples:

@@ -23,10 +23,10 @@ from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.wire.directory_entries import Hints, Measured, SubscriptionEntry
 from distced.policies.distribution.choose.alternatives import alternatives
 from distced.policies.distribution.choose.hints import check_hints
+from distced.policies.distribution.choose.ranking import Request
 from distced.policies.distribution.choose.reconsider import HostChange, reconsider
 from distced.policies.distribution.choose.suggest import suggest
 from distced.policies.distribution.policy import DistributionPolicy, Policy
-from distced.policies.distribution.request import Request
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
 from distced.policies.topology.topology import Topology

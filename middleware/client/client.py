@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from distced.middleware.bus import Bus
 from distced.middleware.bus.pool import server_name
@@ -193,6 +193,8 @@ class BaseClient(ABC, Generic[D, S]):
 class Client(BaseClient[ClientDriver, Source]):
     """A connection of an application to distced; a context manager, or `start` and `stop`."""
 
+    _subscription: ClassVar[type[Subscription]] = Subscription
+
     def _meet(self, url: str, home: str, patience: float) -> ClientDriver:
         return ClientDriver(url, home, name=self.name, clock=self.clock, root=self.root, patience=patience)
 
@@ -340,7 +342,7 @@ class Client(BaseClient[ClientDriver, Source]):
             SubscriptionError: where the pattern is refused, or no broker node answers.
         """
         identity, text = self._requested(pattern)
-        subscription = Subscription(self, identity, text, quality or QualityOfService(), callback)
+        subscription = self._subscription(self, identity, text, quality or QualityOfService(), callback)
         self._driver.subscriptions[identity] = subscription
         try:
             self._driver.run(partial(self._session.subscribe, subscription, definitions or {}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, Self
 
 import structlog
@@ -105,7 +105,7 @@ class Subscription(QueuedSubscription):
         """Have the callback called, if there is one."""
         if self._callback is not None:
             name = f"distced-{self.id}"
-            self._thread = threading.Thread(target=self._call_back, name=name, daemon=True)
+            self._thread = threading.Thread(target=self._call_back, args=(self,), name=name, daemon=True)
             self._thread.start()
 
     def end(self) -> None:
@@ -125,10 +125,19 @@ class Subscription(QueuedSubscription):
             SubscriptionError: where it was ended by somebody else, once everything that has come is read.
         """
         with self._change:
-            self._change.wait_for(lambda: self._waiting or self.ended, timeout)
+            self._wait_for(lambda: bool(self._waiting) or self.ended, timeout)
             event = self._take()
             self._change.notify_all()
             return event
+
+    def events(self) -> list[Event]:
+        """The events that have arrived and were not taken yet, in order, without waiting; raises as `get` does."""
+        with self._change:
+            first = self._take()
+            taken = [] if first is None else [first, *self._waiting]
+            self._waiting.clear()
+            self._change.notify_all()
+            return taken
 
     def __iter__(self) -> Iterator[Event]:
         while True:
@@ -146,9 +155,13 @@ class Subscription(QueuedSubscription):
     def wait_watermark(self, watermark: int, timeout: float) -> bool:
         """Wait until everything up to a watermark, ns, has arrived, up to `timeout` seconds; whether it has."""
         with self._change:
-            return self._change.wait_for(
+            return self._wait_for(
                 lambda: self.statistics.watermark is not None and self.statistics.watermark >= watermark, timeout
             )
+
+    def _wait_for(self, holds: Callable[[], bool], timeout: float | None) -> bool:
+        """Wait for a condition; whether it holds. In memory this advances virtual time."""
+        return self._change.wait_for(holds, timeout)
 
     # On the thread of a bus.
 
@@ -167,7 +180,7 @@ class Subscription(QueuedSubscription):
             if self._is_full() and not self._overflowing:
                 # The bus waits, so that the server holds back what comes next; but only once for an application that
                 # does not take anything.
-                self._change.wait_for(lambda: not self._is_full() or self.ended, self.quality.patience)
+                self._wait_for_room()
             if self._is_full():
                 self._leave_out()
                 return
@@ -178,19 +191,22 @@ class Subscription(QueuedSubscription):
         if self.ended:
             self.client._drop(self)
 
+    def _wait_for_room(self) -> None:
+        self._change.wait_for(lambda: not self._is_full() or self.ended, self.quality.patience)
+
     # On a thread of its own.
 
-    def _call_back(self) -> None:
+    def _call_back(self, events: Iterable[Event]) -> None:
         assert self._callback is not None
         try:
-            for event in self:
+            for event in events:
                 try:
                     self._callback(event)
                 except Exception:
                     self.statistics.errors += 1
-                    _log.exception("the callback of a subscription failed", subscription=self.id, id=event.id)
+                    _log.exception("callback failed", subscription=self.id, id=event.id)
         except SubscriptionError:
-            # Logged already; there is nobody else to tell.
+            # Logged already.
             self.statistics.errors += 1
 
 

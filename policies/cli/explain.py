@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 from rich.console import RenderableType
@@ -31,12 +30,19 @@ from distced.policies.distribution.policy import NAMED, Policy, parse_policy
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.explaining.deployment import entries_of, subscribers_of, unpublished
 from distced.policies.explaining.explained import Explained, ExplainRequest, explained_by
-from distced.policies.explaining.placement_text import comparison_as_text, explained_as_text
+from distced.policies.explaining.placement_text import comparison_as_text, explained_as_text, overlay_of
 from distced.policies.topology.topology import Topology
-from distced.policies.topology.topology_file import load_topology, parse_topology
+from distced.policies.topology.topology_file import load_topology
 
 ALL: Final = "all"
-"""In place of a policy: the named ones side by side."""
+"""Value of --policy for the named policies side by side."""
+
+
+_Names: TypeAlias = list[str] | None
+
+
+def _named(option: str, metavar: str, text: str) -> Any:
+    return typer.Option(option, metavar=metavar, help=f"{text}; repeatable.")
 
 
 @dataclass(frozen=True)
@@ -45,43 +51,25 @@ class PlacementOptions(ExplainOptions):
 
     policy: Annotated[
         str | None,
-        typer.Option("--policy", help="Show placements by a distribution policy: its name and parameters, or all."),
+        typer.Option("--policy", metavar="POLICY", help="Place them by a policy: its name, three words, or all."),
     ] = None
     topology: Annotated[
-        Path | None,
-        typer.Option("--topology", metavar="FILE", help="With --policy: topology file, or - for standard input."),
+        Path | None, typer.Option("--topology", metavar="FILE", help="With --policy: topology, - for standard input.")
     ] = None
-    subscriber: Annotated[
-        list[str] | None,
-        typer.Option("--subscriber", metavar="NAME", help="With --policy: a subscriber of the topology; repeatable."),
-    ] = None
-    near: Annotated[
-        list[str] | None,
-        typer.Option("--near", metavar="SITE", help="With --policy: a new subscriber at this site; repeatable."),
-    ] = None
-    on: Annotated[
-        list[str] | None, typer.Option("--on", metavar="NODE", help="Hint: a permitted node; repeatable; default: all.")
-    ] = None
-    avoid: Annotated[
-        list[str] | None, typer.Option("--avoid", metavar="NODE", help="Hint: an excluded node; repeatable.")
-    ] = None
-    rate: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--rate",
-            metavar="TYPE=NUMBER",
-            help="Hint: rate of an event type, events/s; default: the topology's; repeatable.",
-        ),
-    ] = None
+    subscriber: Annotated[_Names, _named("--subscriber", "NAME", "With --policy: subscriber of the topology")] = None
+    near: Annotated[_Names, _named("--near", "SITE", "With --policy: site with a subscriber")] = None
+    on: Annotated[_Names, _named("--on", "NODE", "Hint: allowed node, default all")] = None
+    avoid: Annotated[_Names, _named("--avoid", "NODE", "Hint: excluded node, default none")] = None
+    rate: Annotated[_Names, _named("--rate", "TYPE=NUMBER", "Hint: events/s of a type, default the topology's")] = None
     selectivity: Annotated[
         float | None,
-        typer.Option("--selectivity", help="Hint: composite events per event; default: estimated.", show_default=False),
+        typer.Option("--selectivity", metavar="NUMBER", help="Hint: composite events per event, default estimated."),
     ] = None
 
 
 @verb
 def explain(options: PlacementOptions) -> int:
-    """Show a pattern and its automaton; how it is cut into detectors; where these would stand.
+    """Show a pattern and its automaton, the detectors of its cut, and their placement by a policy.
 
     The automaton has a box for each state and an arrow for each move. A state looks at the events of its domain and at
     no others; an instance there takes every move that fits, or fails by an event of the domain that fits none.
@@ -93,8 +81,8 @@ def explain(options: PlacementOptions) -> int:
     --decomposition the graph of detectors for all patterns of a file together. With for-reuse these read what the
     patterns of another file, which run already, have detectors for.
 
-    With --policy it shows what a distribution policy would do in the network of a topology: which detectors would be
-    created and which reused, on which nodes, what that means for links, nodes and delays, why, and what came next.
+    With --policy it places the detectors in the network of a topology: new and reused ones with their nodes, traffic of
+    links, load of nodes, delays, the reason, and the next best candidates.
 
     \b
     Examples:
@@ -133,7 +121,6 @@ def explain_placement(options: PlacementOptions, policy: str) -> None:
         case "text":
             write_text(_texts(options, tried), options.out, soft_wrap=False)
         case form:
-            from distced.policies.explaining.placement_overlay import overlay_of
             from distced.policies.topology.topology_drawing import topology_diagram
 
             write(drawn(topology_diagram(topology, overlay_of(done[0])), form), options.out)
@@ -191,11 +178,9 @@ def _topology(options: PlacementOptions) -> Topology:
             given=options.policy,
             advice="a policy places detectors in a network: distced topology --random star > star.toml makes one up",
         )
-    if str(options.topology) != "-":
-        return load_topology(options.topology)
-    if options.pattern == "-":
+    if str(options.topology) == options.pattern == "-":
         raise DistcedError("standard input is asked for twice", given="the pattern and --topology", allowed="once")
-    return parse_topology(sys.stdin.read(), name="-")
+    return load_topology(options.topology)
 
 
 def _asked(options: PlacementOptions, topology: Topology) -> tuple[ExplainRequest, list[str]]:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from distced.detectors.conformance.case_runner import ENGINES, CaseOutcome, Run, run_case
@@ -17,7 +16,7 @@ from distced.detectors.runtime.engines import notice
 from distced.middleware.cli.options import verb
 from distced.middleware.cli.output import AsJson, error_as_dict, messages, output, print_json, show_error, table
 from distced.middleware.model.errors import DistcedError
-from distced.policies.cut_cases import cut_run
+from distced.policies.local_runner import cut_run
 
 CutMode: TypeAlias = Literal["none", "full", "random"]
 """How patterns are cut."""
@@ -27,18 +26,17 @@ CutMode: TypeAlias = Literal["none", "full", "random"]
 class TestOptions:
     """Options of `distced test`."""
 
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of cases (TOML), or folders of these.")]
-    engine: Annotated[str, typer.Option("--engine", help="Engine: stepwise or columnar.")] = "stepwise"
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files or folders of cases, TOML.")]
+    engine: Annotated[str, typer.Option("--engine", metavar="ENGINE", help="Engine: stepwise or columnar.")] = (
+        "stepwise"
+    )
     cut: Annotated[
         CutMode | None,
-        typer.Option(
-            "--cut",
-            help="Run patterns as graphs of detectors with random delays; default: on one engine.",
-        ),
+        typer.Option("--cut", help="Run each pattern as a graph of detectors, cut so, with random delays."),
     ] = None
     seed: Annotated[
         int | None,
-        typer.Option("--seed", help="With --cut: seed of random cuts and delays; default: 0."),
+        typer.Option("--seed", metavar="N", help="With --cut: random seed of cuts and delays, default 0."),
     ] = None
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every failure in full.")] = False
     as_json: AsJson = False
@@ -74,14 +72,12 @@ def test(options: TestOptions) -> int:
 
 @dataclass(slots=True)
 class Results:
-    """What became of the cases of some files.
+    """Outcomes of the cases of some files.
 
     Attributes:
-        engine: what they were run on.
         cut: how their patterns were cut; empty for not at all.
-        files: how many files were read.
-        outcomes: of every case, in order.
-        unreadable: files that hold no cases that can be read, and why.
+        files: number of files read.
+        unreadable: errors of the others.
     """
 
     engine: str
@@ -91,18 +87,16 @@ class Results:
     unreadable: list[DistcedError] = field(default_factory=list)
 
     def with_status(self, status: str) -> list[CaseOutcome]:
-        """The outcomes of one kind: passed, failed, unsupported."""
         return [each for each in self.outcomes if each.status == status]
 
     @property
     def exit_code(self) -> int:
-        """0 where all hold, 1 where a case fails, 2 where a file cannot be read."""
+        """0, 1 for a failed case, 2 for an unreadable file."""
         if self.unreadable:
             return 2
         return 1 if self.with_status("failed") else 0
 
     def as_dict(self) -> dict[str, Any]:
-        """The results as JSON."""
         return {
             "engine": self.engine,
             "cut": self.cut or None,
@@ -115,11 +109,7 @@ class Results:
 
 
 def run_cases(paths: Iterable[Path], engine: str, run: Run | None = None, *, cut: str = "") -> Results:
-    """Run the cases of files, and of the files of folders. A file that cannot be read does not stop the others.
-
-    Args:
-        run: a way of its own to run them; `cut` then says which.
-    """
+    """Run the cases of files and folders; an unreadable file does not stop the others. `run` replaces the engine."""
     if engine not in ENGINES:
         raise ConformanceError("no engine of this name", given=engine, allowed=", ".join(ENGINES))
     note = notice("columnar") if engine == "columnar" and run is None else None
@@ -148,7 +138,7 @@ def show_results(results: Results, *, in_full: bool, as_json: bool) -> None:
         for each in failed:
             console.print(Text(each.report() + "\n"))
     elif failed:
-        console.print(_table(failed))
+        console.print(table(("failed", "where", "what is wrong"), [_row(each) for each in failed]))
         console.print(Text("--verbose shows them in full", "dim"))
     for error in results.unreadable:
         show_error(error, messages())
@@ -164,15 +154,12 @@ def _files(given: Path) -> Sequence[Path]:
     return found
 
 
-def _table(failed: Sequence[CaseOutcome]) -> Table:
-    rows = []
-    for each in failed:
-        wrong = [each.problem, *(f"missing {match}" for match in each.missing)]
-        wrong += [f"unexpected {match}" for match in each.unexpected]
-        # The name of the case stands beside it.
-        where = each.case.where.partition(" (")[0]
-        rows.append((Text(each.case.name, "red"), Text(where, "dim"), Text("\n".join(wrong))))
-    return table(("failed", "where", "what is wrong"), rows)
+def _row(failed: CaseOutcome) -> tuple[Text, ...]:
+    wrong = [failed.problem, *(f"missing {match}" for match in failed.missing)]
+    wrong += [f"unexpected {match}" for match in failed.unexpected]
+    # The name of the case stands beside it.
+    where = failed.case.where.partition(" (")[0]
+    return Text(failed.case.name, "red"), Text(where, "dim"), Text("\n".join(wrong))
 
 
 def _last_line(results: Results) -> Text:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -19,40 +18,33 @@ from distced.policies.topology.notes import notes_on
 from distced.policies.topology.random_topology import RandomKind, random_topology
 from distced.policies.topology.topology import Topology
 from distced.policies.topology.topology_drawing import topology_as_text, topology_diagram
-from distced.policies.topology.topology_file import load_topology, parse_topology
-from distced.policies.topology.topology_writer import topology_as_dict, topology_as_toml
+from distced.policies.topology.topology_file import load_topology, topology_as_dict, topology_as_toml
 
 Form: TypeAlias = Literal["text", "svg", "png", "dot", "mermaid", "json", "toml"]
+
+_File: TypeAlias = Path | None
+_Number: TypeAlias = int | None
+
+
+def _counted(option: str, text: str) -> Any:
+    return typer.Option(option, metavar="N", help=f"With --random: {text}.")
 
 
 @dataclass(frozen=True)
 class TopologyOptions:
     """Options of `distced topology`."""
 
-    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="A topology, or - for one on standard input.")] = (
-        None
-    )
+    file: Annotated[_File, typer.Argument(metavar="FILE", help="Topology, - for standard input.")] = None
     shown: Annotated[
-        Form | None,
-        typer.Option(
-            "--format", help="How it is shown: text where left out, toml for a random one.", show_default=False
-        ),
+        Form | None, typer.Option("--format", help="Form of output, default text; toml for a random topology.")
     ] = None
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write to this file.")] = None
-    random: Annotated[
-        RandomKind | None, typer.Option("--random", help="Make a random one, with sites linked in this way.")
-    ] = None
-    sites: Annotated[int | None, typer.Option("--sites", help="With --random: number of sites, default 6.")] = None
-    nodes: Annotated[int | None, typer.Option("--nodes", help="With --random: number of broker nodes, default 6.")] = (
-        None
-    )
-    publishers: Annotated[
-        int | None, typer.Option("--publishers", help="With --random: number of publishers, default 8.")
-    ] = None
-    subscribers: Annotated[
-        int | None, typer.Option("--subscribers", help="With --random: number of subscribers, default 3.")
-    ] = None
-    seed: Annotated[int | None, typer.Option("--seed", help="With --random: the seed, default 0.")] = None
+    out: Annotated[_File, typer.Option("--out", metavar="FILE", help="Output file, default standard output.")] = None
+    random: Annotated[RandomKind | None, typer.Option("--random", help="Make a random topology of this shape.")] = None
+    sites: Annotated[_Number, _counted("--sites", "number of sites, default 6")] = None
+    nodes: Annotated[_Number, _counted("--nodes", "number of broker nodes, default 6")] = None
+    publishers: Annotated[_Number, _counted("--publishers", "number of publishers, default 8")] = None
+    subscribers: Annotated[_Number, _counted("--subscribers", "number of subscribers, default 3")] = None
+    seed: Annotated[_Number, _counted("--seed", "random seed, default 0")] = None
     as_json: AsJson = False
 
     @property
@@ -68,12 +60,12 @@ class TopologyOptions:
 
 @verb
 def topology(options: TopologyOptions) -> int:
-    """Show a topology: sites, who is there, links; or make one up.
+    """Show a topology: sites, participants, links; or make a random one.
 
     A topology is a TOML file of sites (MQTT servers), broker nodes, publishers, subscribers and links with latency,
-    bandwidth and cost. It is checked; what is no error and yet worth saying goes to standard error.
+    bandwidth and cost. It is checked; notes go to standard error.
 
-    With --random a topology of these numbers of parts is made, the same for the same seed.
+    With --random a topology with these numbers of parts is made, the same for the same seed.
 
     \b
     Examples:
@@ -110,4 +102,4 @@ def _topology(options: TopologyOptions) -> Topology:
     said = [f"--{name}" for name in options.counts()] + (["--seed"] if options.seed is not None else [])
     if said:
         raise TopologyError("options for --random, and none is to be made", given=", ".join(said))
-    return parse_topology(sys.stdin.read(), name="-") if str(options.file) == "-" else load_topology(options.file)
+    return load_topology(options.file)

@@ -1,10 +1,10 @@
 """Detection policies: when an event may be consumed.
 
-composite-event-framework-2004, "Detection Policies"; design, section 3. Events come from several sources with different
-delays: *best effort* consumes them on arrival, *guaranteed* once they are stable.
+composite-event-framework-2004, "Detection Policies"; design, section 3. Sources have different delays: *best effort*
+consumes events on arrival, *guaranteed* once they are stable.
 
-A policy is sans-I/O: it takes what arrives and the time, and returns what may be consumed. Time is nanoseconds since
-the Unix epoch throughout; a watermark W promises that no event with `hi <= W` will come any more.
+A policy is sans-I/O: it takes arrivals and the time, and returns events to consume. Times are nanoseconds since the
+Unix epoch; a watermark W promises that no event with `hi <= W` will come.
 """
 
 from __future__ import annotations
@@ -16,11 +16,8 @@ from distced.policies.detection.guaranteed import Guaranteed
 
 
 def detection_policy(name: str) -> DetectionPolicy:
-    """A fresh policy by its name."""
-    policies: dict[str, type[BestEffort] | type[Guaranteed]] = {
-        BestEffort.name: BestEffort,
-        Guaranteed.name: Guaranteed,
-    }
+    """A new policy by its name."""
+    policies: dict[str, type[BestEffort] | type[Guaranteed]] = {each.name: each for each in (BestEffort, Guaranteed)}
     if name not in policies:
         raise DistcedError("unknown detection policy", given=name, allowed=", ".join(policies))
     return policies[name]()

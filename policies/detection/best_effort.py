@@ -1,4 +1,4 @@
-"""Best-effort detection: events are consumed on arrival, so that a late one may make a detection wrong."""
+"""Best-effort detection: events are consumed on arrival, so a late one may make a detection wrong."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from distced.policies.detection.recent_ids import RecentIds
 
 
 class BestEffort:
-    """Consume on arrival; what arrives together in the order of consumption.
+    """Consume on arrival; simultaneous arrivals in the order of consumption.
 
     Attributes:
-        sources: whose watermarks count. Those of others may tell of another time, of a recording for example.
-        watermark: the farthest that any source has been heard; time events fire by it. None before the first.
-        recent: what tells redelivered events.
+        sources: whose watermarks count. Others may be of another time, such as a recording.
+        watermark: the greatest of any source, by which time events fire; None before the first.
+        recent: ids of recent events, to drop redelivered ones.
     """
 
     name = "best-effort"
@@ -29,15 +29,15 @@ class BestEffort:
 
     @property
     def held(self) -> int:
-        """How many ids it remembers."""
+        """Number of ids kept."""
         return len(self.recent)
 
     def state(self) -> Any:
-        """Everything to remember, as plain values."""
+        """State as plain values."""
         return [self.watermark, sorted(self.sources), self.recent.ids()]
 
     def resume(self, state: Any) -> None:
-        """Go on from what `state` gave."""
+        """Continue from a `state`."""
         self.watermark, sources, ids = state
         self.sources = set(sources)
         for each in ids:

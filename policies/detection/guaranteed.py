@@ -1,8 +1,8 @@
 """Guaranteed detection: an event is consumed once it is stable, when every source has been heard beyond it.
 
-A source is heard by events and heartbeats. A silent one holds the stream; it is never timed out silently, but fenced
-off by an administrator or by the lease in its registration, and what it sends afterwards is late. An event by itself
-promises nothing: a source may publish out of order what it has not promised to be beyond.
+A source is heard by events and heartbeats. A silent one holds the stream until it is fenced, by an administrator or by
+the lease in its entry; its later events are late. An event by itself promises nothing: a source may publish out of
+order beyond its watermark.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from distced.middleware.model.timestamps import INSTANT_MIN
 from distced.policies.detection.recent_ids import RecentIds
 
 HANDED_ON: Final = 1_000
-"""How many of the ids that guaranteed detection remembers go into its state: they only tell duplicates from late events
-there."""
+"""Number of ids in the state of a policy; there they only tell duplicates from late events."""
 
 
 @dataclass(slots=True)
@@ -28,10 +27,10 @@ class SourceState:
     """A source as a policy sees it.
 
     Attributes:
-        watermark: how far it has been heard, ns.
-        lease: how long it may be silent before it is fenced off, ns of arrival time; 0 for ever.
-        heard: when it was heard last, ns of arrival time.
-        events, late: how many events came, and how many of them late.
+        watermark: ns.
+        lease: allowed silence before it is fenced, ns of arrival time; 0 for ever.
+        heard: last arrival, ns of arrival time.
+        events, late: number of events, and of late ones.
     """
 
     watermark: int
@@ -42,15 +41,14 @@ class SourceState:
 
 
 class Guaranteed:
-    """Consume what is stable.
+    """Consume stable events.
 
     Attributes:
-        sources: whom the stream waits for.
-        fenced: whom it does not wait for any more, with the watermark they were fenced at.
-        waiting: what arrived and is not yet stable, by its place in the order of consumption. Thereby an event that is
-            delivered again while it waits is known, however long ago it came.
-        watermark: everything up to here has been released; None before anything has. It never goes back.
-        recent: what tells redelivered events from late ones.
+        sources: sources that the stream waits for.
+        fenced: others, with the watermark they were fenced at.
+        waiting: events that are not yet stable, by order of consumption, which also tells redelivered ones.
+        watermark: everything up to here is released; None before anything is. It never goes back.
+        recent: ids of recent events, to tell redelivered from late ones.
     """
 
     name = "guaranteed"
@@ -66,11 +64,11 @@ class Guaranteed:
 
     @property
     def held(self) -> int:
-        """How many events and ids it remembers."""
+        """Number of events and ids kept."""
         return len(self.waiting) + len(self.recent)
 
     def state(self) -> Any:
-        """Everything to remember, as plain values."""
+        """State as plain values."""
         sources = {
             name: [each.watermark, each.lease, each.heard, each.events, each.late]
             for name, each in self.sources.items()
@@ -80,7 +78,7 @@ class Guaranteed:
         return [self.watermark, sources, self.fenced, waiting, self.recent.ids()[-HANDED_ON:]]
 
     def resume(self, state: Any) -> None:
-        """Go on from what `state` gave."""
+        """Continue from a `state`."""
         self.watermark, sources, fenced, waiting, ids = state
         self.sources = {name: SourceState(*each) for name, each in sources.items()}
         self.fenced = dict(fenced)
@@ -152,13 +150,13 @@ class Guaranteed:
         return self._released(fenced=silent)
 
     def holding(self) -> list[str]:
-        """The sources everybody is waiting for: those heard least far."""
+        """Sources with the least watermark, which the stream waits for."""
         least = min((state.watermark for state in self.sources.values()), default=None)
         return sorted(source for source, state in self.sources.items() if state.watermark == least)
 
     @property
     def _floor(self) -> int:
-        """The watermark, the least instant there is before anything was released."""
+        """The watermark, or the least instant before anything was released."""
         return INSTANT_MIN if self.watermark is None else self.watermark
 
     def _fence(self, source: str) -> None:

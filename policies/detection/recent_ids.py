@@ -1,4 +1,4 @@
-"""Ids of the events received last: what tells a redelivered event from a new or a late one."""
+"""Ids of recent events, which tell redelivered events from new or late ones."""
 
 from __future__ import annotations
 
@@ -9,22 +9,18 @@ from distced.detectors.snapshot_format import pack_id
 from distced.middleware.model.events import EventId
 
 REMEMBERED: Final = 10_000
-"""How many ids a detection policy remembers: a redelivery that comes later is taken for a late or a new event."""
+"""Number of ids kept; an event redelivered later counts as late or new."""
 
 
 class RecentIds:
-    """The ids seen most recently, a bounded number of them, the oldest forgotten first.
-
-    Attributes:
-        limit: how many are remembered.
-    """
+    """A bounded number of ids, the oldest dropped first."""
 
     def __init__(self, limit: int = REMEMBERED) -> None:
         self.limit = limit
         self._ids: OrderedDict[EventId, None] = OrderedDict()
 
     def add(self, identity: EventId) -> bool:
-        """Remember an id; False if it was remembered already."""
+        """Keep an id; False for a known one."""
         if identity in self._ids:
             return False
         self._ids[identity] = None
@@ -36,5 +32,5 @@ class RecentIds:
         return len(self._ids)
 
     def ids(self) -> list[Any]:
-        """What is remembered, the oldest first, as plain values."""
+        """Ids as plain values, the oldest first."""
         return [pack_id(identity) for identity in self._ids]

@@ -1,42 +1,44 @@
-"""What a policy chooses from: a way to serve a subscription, and what it is estimated to mean.
+"""Candidates of a policy, an alternative on a set of nodes with its estimated costs, and the objectives that rank them.
 
-The figures are the same for all policies; a policy says by `rank` which of them matter, and in what order. So a policy
-of one's own is an objective of a line or two, and knows nothing of networks or patterns. Candidates are msgspec structs
-because a thousand of them are made for one suggestion; frozen dataclasses take six times as long to make.
+composite-event-framework-2004, "Distribution Policies", Table 1; design, section 3. The costs are the same for all
+policies; an objective says which of them matter, most important first. The first number decides, the others break ties:
+a detector placed for its delay should not be dear where that gains nothing. So a policy of an application's own is a
+line or two. Candidates are msgspec structs because one suggestion makes a thousand of them; frozen
+dataclasses take six times as long.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 import msgspec
 
 Action: TypeAlias = Literal["create", "reuse", "replicate"]
-"""What is to be done: have a new detector made, listen to the one there is, or have it replicated to further nodes."""
+"""Make a new detector, listen to the running one, or replicate that to further nodes."""
 
 Rank: TypeAlias = tuple[float, ...]
-"""What candidates are compared by: the less, the better; the first number that differs decides."""
+"""Numbers that candidates are compared by, the first difference decides; less is better."""
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):
-    """One way to serve a subscription, with what it is estimated to mean.
+    """One alternative on one set of nodes, with its estimated costs.
 
     Attributes:
-        way: which of the ways to detect the pattern, as a number.
-        node: the node that hosts the detector; of a replica the node that gets it.
-        replicas: further nodes that are to host it.
-        delay: ns from the last event of a match until a subscriber hears of it, mean over subscribers.
-        farthest: the same for the subscriber it is longest for.
-        bytes: bytes a second it adds, summed over links.
-        cost: what these cost a second, by the links' cost of a byte.
-        load: instances a second it adds, at all nodes together.
-        own: how much the node would be used, of its nodes the one that is used the most: load by capacity, or the load
-            itself where no capacity is known.
-        peak: how much the busiest node of all would be used.
-        bytes_before, peak_before: the same of everything, as it is now.
-        missing: how many of the nodes that are to host it there are not.
-        sites: at how many sites it is hosted, counted up to the number of nodes that are to host it.
-        limited: whether capacities of nodes are known, so that uses are shares of them.
+        way: number of the alternative.
+        node: host of the detector; of a replica the new host.
+        replicas: further hosts.
+        delay: ns from the last event of a match to its arrival, mean over subscribers.
+        farthest: the same for the farthest subscriber.
+        bytes: bytes per second it adds, summed over links.
+        cost: cost of these per second, by the links' cost of a byte.
+        load: instances per second it adds, at all nodes.
+        own: use of the most used of its nodes: load by capacity, or load where no capacity is known.
+        peak: use of the busiest node of all.
+        bytes_before, peak_before: the same of everything at present.
+        missing: number of replicas that are missing.
+        sites: number of sites with a host, up to the number of replicas.
+        limited: whether capacities are known, so that uses are shares.
     """
 
     action: Action
@@ -58,17 +60,49 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The node, and those of the replicas."""
         return (self.node, *self.replicas)
 
     @property
     def overloaded(self) -> bool:
-        """Whether one of its nodes would have more to do than it can."""
+        """Whether one of its nodes would be used beyond its capacity."""
         return self.limited and self.own > 1.0
 
     @property
     def impact(self) -> float:
-        """What it adds to the bytes over links, and to the use of the busiest node, each as a share of what was there
-        before. Where there was nothing, it is a share of one byte, or of one instance, a second."""
+        """Bytes over links and use of the busiest node that it adds, each as a share of the present; of one byte or one
+        instance per second where there is nothing yet."""
         more = max(self.peak - self.peak_before, 0.0)
         return self.bytes / (self.bytes_before or 1.0) + more / (self.peak_before or 1.0)
+
+
+Objective: TypeAlias = Callable[[Candidate], Rank]
+"""Function from a candidate to its rank."""
+
+
+def least_delay(candidate: Candidate) -> Rank:
+    """Shortest delay to subscribers."""
+    return (candidate.delay, candidate.bytes, candidate.own)
+
+
+def least_bytes(candidate: Candidate) -> Rank:
+    """Fewest bytes added to links, whatever a byte costs there."""
+    return (candidate.bytes, candidate.delay, candidate.own)
+
+
+def least_impact(candidate: Candidate) -> Rank:
+    """Smallest share added to links and to the busiest node.
+
+    A difference below a hundredth is within the error of the estimates; then the least used node is the safest, for an
+    expected load may turn out to be twice as high.
+    """
+    return (round(candidate.impact, 2), candidate.own, candidate.bytes)
+
+
+def least_load(candidate: Candidate) -> Rank:
+    """Least use of the busiest node, then of the hosts."""
+    return (candidate.peak, candidate.own, candidate.bytes)
+
+
+def most_reliable(candidate: Candidate) -> Rank:
+    """All replicas, at as many sites as possible; then the least impact."""
+    return (float(candidate.missing), -float(candidate.sites), *least_impact(candidate))

@@ -1,8 +1,8 @@
-"""Files of hints: what placement analysis found out about detectors, for the nodes that place them.
+"""Files of hints: results of placement analysis for the nodes that place detectors.
 
-`distced place --out` writes one, `distced broker --hints` puts it into the directory, an entry for each detector, so
-that every node goes by the same. composite-event-framework-2004, "Distribution Policies": policies are enhanced by
-hints; here it is not the application that gives them but a history. JSON, for people read it, and change it.
+`distced place --out` writes one, `distced broker --hints` publishes it to the directory, an entry for each detector.
+composite-event-framework-2004, "Distribution Policies": policies are enhanced by hints; here by those of a history.
+JSON, so that people can read and change it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ VERSION: Final = 1
 
 
 class HintFile(msgspec.Struct, frozen=True):
-    """What a file of hints holds.
+    """Content of a file of hints.
 
     Attributes:
-        metric: what the placement is best at.
-        patterns: by id what each detector detects, for people.
-        detectors: the hints, by id.
+        metric: objective of the placement.
+        patterns: pattern of each detector, by id, for people.
+        detectors: hints by id.
     """
 
     format: str
@@ -45,11 +45,7 @@ def write_hints(path: Path, metric: str, patterns: dict[str, str], detectors: di
 
 
 def read_hint_file(path: Path) -> dict[str, HintEntry]:
-    """The hints of a file, by detector.
-
-    Raises:
-        DistcedError: where there is none, or it holds something else.
-    """
+    """Hints of a file, by detector; raises `DistcedError` for a missing or unreadable file."""
     advice = "distced place --out writes one"
     try:
         found = msgspec.json.decode(path.read_bytes(), type=HintFile)

@@ -1,17 +1,17 @@
-"""The design space of distribution policies, and the five named ones.
+"""Distribution policies: the points of their design space, the five named ones, and names to policies.
 
-composite-event-framework-2004, "Distribution Policies", Fig. 9 and Table 1; design, section 3. A policy is a point in
-three dimensions, which say what may be done, and an objective, which says what of that is best. A subscription has one
-of its own, with hints of the application. Policies hold no state and decide nothing: `suggest` works out what a policy
-means here and now, and the node decides.
+composite-event-framework-2004, "Distribution Policies", Fig. 9 and Table 1; design, section 3. A policy is data: three
+dimensions limit what is allowed, an objective ranks candidates. Nothing is decided here. `choose.suggest` decides for a
+new subscription, `choose.reconsider` for a running detector; objectives are in `candidate`.
 
-Further policies come from packages that are installed beside distced, by the entry-point group `distced.policies`. To
-name them as `module:object` was rejected: the policy of a subscription comes over the network, and a node must not
-import what a client asks it to.
+Further policies come from installed packages, by the entry-point group `distced.policies`. Names such as
+`module:object` were rejected: a subscription's policy comes over the network, and a node must not import what a client
+names.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, lru_cache
@@ -19,9 +19,10 @@ from importlib.metadata import entry_points
 from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 
 from distced.middleware.model.errors import DistcedError
-from distced.policies.distribution.candidate import Candidate, Rank
-from distced.policies.distribution.objectives import (
+from distced.policies.distribution.candidate import (
+    Candidate,
     Objective,
+    Rank,
     least_bytes,
     least_delay,
     least_impact,
@@ -30,16 +31,16 @@ from distced.policies.distribution.objectives import (
 )
 
 Decomposition: TypeAlias = Literal["none", "for-reuse", "full"]
-"""What of a pattern may become detectors of its own: nothing, what is detected already, or all that the rule allows."""
+"""Sub-patterns that may become detectors of their own: none, those that run already, or all the rule allows."""
 
 Reuse: TypeAlias = Literal["none", "local-only", "at-least-2", "maximum"]
-"""Which running detectors are read: none, those close by, those of which there are two or more, or all."""
+"""Running detectors that may be read: none, near ones, those with two hosts or more, or all."""
 
 Locality: TypeAlias = Literal["subscribers", "publishers", "none"]
-"""Where new detectors stand: near who wants to know, near where events come from, or wherever there is least to do."""
+"""Location of new detectors: near subscribers, near publishers, or at the least loaded nodes."""
 
 GROUP: Final = "distced.policies"
-"""The entry-point group of policies that come with other packages."""
+"""Entry-point group of policies of other packages."""
 
 _DIMENSIONS: Final[dict[str, tuple[str, ...]]] = {
     "decomposition": get_args(Decomposition),
@@ -49,12 +50,12 @@ _DIMENSIONS: Final[dict[str, tuple[str, ...]]] = {
 
 
 class Policy(Protocol):
-    """What `suggest` and the others ask of a policy.
+    """Interface of a policy to `choose`.
 
     Attributes:
-        name: by which people call it.
-        decomposition, reuse: what may be done.
-        replicas: how many nodes are to host the detector.
+        name: for people.
+        decomposition, reuse: dimensions that limit the alternatives.
+        replicas: number of nodes that host the detector.
     """
 
     @property
@@ -71,24 +72,22 @@ class Policy(Protocol):
 
     @property
     def text(self) -> str:
-        """What `parse_policy` reads as this policy."""
+        """Text that `parse_policy` reads as this policy."""
         ...
 
     def rank(self, candidate: Candidate) -> Rank:
-        """What the candidate is worth: the less, the better. The first number is what the policy is after, and what
-        has to become better for a detector to move."""
+        """Rank of a candidate, less is better. The first number is the policy's aim: a detector moves only where that
+        improves."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class DistributionPolicy:
-    """A distribution policy.
+    """A distribution policy; see `Policy`.
 
     Attributes:
-        name: by which people call it; that of its dimensions where it has no name of its own.
-        decomposition, reuse, locality: the point in the design space.
-        replicas: how many detectors of the pattern there are to be, on nodes of their own.
-        objective: what it wants; None for what goes with its dimensions.
+        name: its dimensions where it has no name of its own.
+        objective: None for the usual one of its dimensions.
     """
 
     name: str
@@ -99,12 +98,11 @@ class DistributionPolicy:
     objective: Objective | None = None
 
     def rank(self, candidate: Candidate) -> Rank:
-        """What the candidate is worth: the less, the better."""
         return (self.objective or self._usual)(candidate)
 
     @property
     def text(self) -> str:
-        """The name, or the three dimensions, as `parse_policy` reads them."""
+        """Its name, or the three dimensions, with the number of replicas where that is not the usual one."""
         dimensions = f"{self.decomposition} {self.reuse} {self.locality}"
         if self.name != dimensions or self.replicas == _usual_replicas(self.reuse):
             return self.name
@@ -112,7 +110,7 @@ class DistributionPolicy:
 
     @property
     def _usual(self) -> Objective:
-        """Near subscribers for delay, near publishers for bytes; else by what the other dimensions are good for."""
+        """Usual objective: delay near subscribers, bytes near publishers; else by the other dimensions."""
         if self.locality != "none":
             return least_delay if self.locality == "subscribers" else least_bytes
         if self.replicas > 1:
@@ -130,17 +128,17 @@ NAMED: Final = {
         DistributionPolicy("max-reliability", "for-reuse", "at-least-2", "none", 2, most_reliable),
     )
 }
-"""The policies of Table 1, by name. Each tries to be best at what it is called after."""
+"""The policies of Table 1, by name; each aims at what its name says."""
 
 DEFAULT: Final = NAMED["min-latency"]
 
 
 def parse_policy(given: Any, *, where: str | None = None) -> DistributionPolicy | Policy:
-    """A policy from what people write: a name, three words in the order of the dimensions with the number of replicas
-    behind them where it is not the usual one, or a table of these.
+    """Policy from its text or table: a name, or three words in the order of the dimensions, with an optional number of
+    replicas.
 
     Raises:
-        DistcedError: for anything else; it says what is allowed.
+        DistcedError: for anything else.
     """
     if isinstance(given, str):
         words = given.split()
@@ -168,7 +166,7 @@ def parse_policy(given: Any, *, where: str | None = None) -> DistributionPolicy 
 
 
 def installed() -> tuple[str, ...]:
-    """The names of the policies that other packages bring along, sorted."""
+    """Names of the policies of other packages, sorted."""
     return tuple(sorted({point.name for point in entry_points(group=GROUP)}))
 
 
@@ -186,33 +184,25 @@ def _installed(name: str) -> Policy:
 
 
 def check_policy(policy: Any, name: str, where: str | None = None) -> Policy:
-    """The policy, if it is one; raises `DistcedError` with what is missing."""
+    """The object, checked to be a policy; raises `DistcedError`."""
     missing = [each for each in ("name", "decomposition", "reuse", "replicas", "text", "rank")
                if not hasattr(policy, each)]  # fmt: skip
     if missing:
         raise DistcedError("not a policy", given=policy, allowed=f"with {', '.join(missing)}", where=where,
                            advice="make a DistributionPolicy with an objective of its own")  # fmt: skip
-    problem = None
     if policy.name != name or policy.text != name:
-        problem = ("a policy of another name", policy.name, name)
-    elif name in NAMED:
-        problem = ("a policy with the name of another", name, f"none of {', '.join(NAMED)}")
-    elif policy.decomposition not in _DIMENSIONS["decomposition"]:
-        problem = ("no value of the dimension decomposition", policy.decomposition,
-                   ", ".join(_DIMENSIONS["decomposition"]))  # fmt: skip
-    elif policy.reuse not in _DIMENSIONS["reuse"]:
-        problem = ("no value of the dimension reuse", policy.reuse, ", ".join(_DIMENSIONS["reuse"]))
-    elif not _is_count(policy.replicas):
-        problem = ("not a number of replicas", policy.replicas, "1 or more")
-    if problem is not None:
-        raise DistcedError(problem[0], given=problem[1], allowed=problem[2], where=where)
+        raise DistcedError("a policy of another name", given=policy.name, allowed=name, where=where)
+    if name in NAMED:
+        allowed = f"none of {', '.join(NAMED)}"
+        raise DistcedError("a policy with the name of another", given=name, allowed=allowed, where=where)
+    _check({each: getattr(policy, each) for each in ("decomposition", "reuse", "replicas")}, where)
     checked: Policy = policy
     return checked
 
 
 @lru_cache(maxsize=256)
 def replicas_of(text: str) -> int:
-    """How many nodes are to host a detector under a policy; 1 where the text is none, as where it is empty."""
+    """Number of nodes that host a detector under a policy; 1 for an empty or unknown text."""
     try:
         return parse_policy(text).replicas
     except DistcedError:
@@ -222,18 +212,11 @@ def replicas_of(text: str) -> int:
 def _policy(given: dict[str, Any], where: str | None) -> DistributionPolicy:
     unknown = sorted(given.keys() - _DIMENSIONS.keys() - {"replicas"})
     if unknown:
-        raise DistcedError(
-            "no dimension of distribution policies", given=unknown[0], allowed=", ".join(_DIMENSIONS), where=where
-        )
-    for name, allowed in _DIMENSIONS.items():
-        if given.get(name) not in allowed:
-            raise DistcedError(
-                f"no value of the dimension {name}", given=given.get(name), allowed=", ".join(allowed), where=where
-            )
+        allowed = ", ".join(_DIMENSIONS)
+        raise DistcedError("no dimension of distribution policies", given=unknown[0], allowed=allowed, where=where)
+    replicas = given.get("replicas", _usual_replicas(given.get("reuse", "")))
+    _check({**dict.fromkeys(_DIMENSIONS), **given, "replicas": replicas}, where)
     point = (given["decomposition"], given["reuse"], given["locality"])
-    replicas = given.get("replicas", _usual_replicas(given["reuse"]))
-    if not _is_count(replicas):
-        raise DistcedError("not a number of replicas", given=replicas, allowed="1 or more", where=where)
     for named in NAMED.values():
         if point == (named.decomposition, named.reuse, named.locality) and replicas == named.replicas:
             return named
@@ -244,8 +227,15 @@ def _usual_replicas(reuse: str) -> int:
     return 2 if reuse == "at-least-2" else 1
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+def _check(given: Mapping[str, Any], where: str | None) -> None:
+    """Check values of dimensions and the number of replicas."""
+    for name, value in given.items():
+        allowed = _DIMENSIONS.get(name, ())
+        if name == "replicas" and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+            raise DistcedError("not a number of replicas", given=value, allowed="1 or more", where=where)
+        if name != "replicas" and value not in allowed:
+            allowed_text = ", ".join(allowed)
+            raise DistcedError(f"no value of the dimension {name}", given=value, allowed=allowed_text, where=where)
 
 
 def _words() -> str:

@@ -1,12 +1,12 @@
-"""A deployment as a topology describes it: the directory where everybody has come, and who subscribes.
+"""Directory of a deployment as its topology describes it, and the places of subscribers.
 
-Nothing has been measured there, so rates and capacities are those of the file. Homes are named by the sites, as in a
-simulation: nobody is connected to anything, and a site need not have a URL.
+Nothing is measured there: rates and capacities are those of the file. Homes are the names of sites, as in a simulation,
+for a site need not have a URL.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from distced.middleware.wire.directory import Entries
 from distced.middleware.wire.directory_entries import NodeEntry, SourceEntry
@@ -16,7 +16,7 @@ from distced.policies.topology.topology import Topology
 
 
 def entries_of(topology: Topology) -> Entries:
-    """The directory with every broker node and every publisher of a topology."""
+    """Directory with all broker nodes and publishers of a topology."""
     entries = Entries()
     for node in topology.nodes.values():
         entries.nodes[node.name] = NodeEntry(0, home=_home(topology, node.site), capacity=node.capacity or 0.0)
@@ -27,23 +27,19 @@ def entries_of(topology: Topology) -> Entries:
 
 
 def subscribers_of(topology: Topology, names: Sequence[str], sites: Sequence[str], where: str) -> tuple[Place, ...]:
-    """Where those are who subscribe: subscribers of the topology, and anybody at sites of it.
-
-    Where nobody is named, it is the subscriber of a topology that has no other one.
+    """Places of named subscribers and sites; the only subscriber of a topology by default.
 
     Args:
-        where: what errors name as the place.
+        where: place named by errors.
 
     Raises:
-        TopologyError: for a name that is not there, or where several could be meant, or nobody.
+        TopologyError: for an unknown name, or where several are possible, or none.
     """
-    for name in names:
-        if name not in topology.subscribers:
-            raise unknown("there is no subscriber of this name", name, topology.subscribers, where)
-    for site in sites:
-        if site not in topology.sites:
-            raise unknown("there is no site of this name", site, topology.sites, where)
     found = [Place("subscriber", name) for name in names] + [Place("site", site) for site in sites]
+    for place in found:
+        known: Collection[str] = topology.subscribers if place.kind == "subscriber" else topology.sites
+        if place.name not in known:
+            raise unknown(f"there is no {place.kind} of this name", place.name, known, where)
     if not found and len(topology.subscribers) == 1:
         found = [each.place for each in topology.subscribers.values()]
     if not found:
@@ -57,11 +53,11 @@ def subscribers_of(topology: Topology, names: Sequence[str], sites: Sequence[str
 
 
 def unpublished(topology: Topology, types: Iterable[str]) -> list[str]:
-    """Notes on types that nobody in the topology publishes."""
+    """Notes on types without a publisher in the topology."""
     notes = []
     for name in sorted(set(types) - set(topology.types)):
-        near = unknown("", name, topology.types).advice
-        hint = f" ({near})" if near else ""
+        advice = unknown("", name, topology.types).advice
+        hint = f" ({advice})" if advice else ""
         notes.append(f"nobody in the topology publishes {name}{hint}: it comes as often as --rate says, or never")
     return notes
 

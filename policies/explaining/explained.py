@@ -1,8 +1,8 @@
-"""What a policy would do with patterns, and what that would mean: everything that is shown of it, as plain values.
+"""Explanation of a policy: placements of patterns, and their costs, as plain values.
 
-`place` does the work. The figures of links, delays and nodes are those of the situation in which everything has its
-place, less what was there before; those in the reason of a detector are what was expected when it was placed, with its
-parts where they were taken to go. So the two may differ a little, and the first are what would come.
+`place` decides. Links, delays and loads are those of the situation after all placements, less those before; the costs
+in a detector's reason are those expected at its placement, with its parts where they were assumed. So the two may
+differ a little; the first are to be expected.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
+
+import msgspec
 
 from distced.detectors.compiler import Compiled
 from distced.middleware.model.errors import DistcedError
@@ -24,15 +27,20 @@ from distced.policies.distribution.situation.readers import Stream
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
 
+_LINK_JSON: Final = {
+    "origin": "from", "target": "to", "before": "bytes_before", "more": "bytes_more", "cost": "cost_more",
+    "share": "share_of_bandwidth",
+}  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class ExplainRequest:
-    """What is asked about.
+    """Patterns to place.
 
     Attributes:
-        patterns: those that are new, in their order.
-        running: those that run already, for the same subscribers and under the same policy.
-        registry: of event types; None where every type is taken as known.
+        patterns: new ones, in order.
+        running: placed before them, for the same subscribers and under the same policy.
+        registry: of event types; None to take every type as known.
     """
 
     patterns: tuple[Compiled, ...]
@@ -47,12 +55,11 @@ class DetectorRow:
     """A detector in the tree of a pattern.
 
     Attributes:
-        depth: how far down: 0 for the pattern's own.
-        last: whether it is the last one below its reader.
-        id, pattern: which, and what it detects.
-        action: `create`, `reuse`, or `replicate to` nodes; `as above` for one that stands above with its parts.
-        hosts: the nodes that host it when all is done, the primary first.
-        does: what it is expected to do, on each of them.
+        depth: 0 for the pattern's own.
+        last: whether it is the last part of its reader.
+        action: `create`, `reuse`, or `replicate to` nodes; `as above` for a repeated one.
+        hosts: final hosts, the primary first.
+        does: expected load and output on each.
     """
 
     depth: int
@@ -64,14 +71,13 @@ class DetectorRow:
     does: Measured
 
 
-@dataclass(frozen=True, slots=True)
-class LinkRow:
-    """A link in one direction, by its sites.
+class LinkRow(msgspec.Struct, frozen=True, rename=_LINK_JSON):
+    """A link in one direction.
 
     Attributes:
-        before, more: bytes a second it carries anyhow, and on top of that.
-        cost: what the latter cost a second.
-        share: of its bandwidth, with both; None where that is unlimited, or no topology knows of it.
+        before, more: bytes per second at present, and in addition.
+        cost: of the latter, per second.
+        share: of its bandwidth, with both; None for unlimited or unknown.
     """
 
     origin: str
@@ -84,13 +90,13 @@ class LinkRow:
 
 @dataclass(frozen=True, slots=True)
 class FlowRow:
-    """A stream from its home server to a node that reads it.
+    """A stream from its home server to a reader.
 
     Attributes:
-        what: for people: a type with its source, heartbeats, or a detector.
-        reader: the detector that reads it, or `""` for subscribers.
-        sites: those it travels through.
-        bytes: a second, on each link.
+        what: type and source, heartbeats, or detector.
+        reader: the detector; empty for subscribers.
+        sites: on its path.
+        bytes: per second, on each link.
     """
 
     what: str
@@ -101,20 +107,15 @@ class FlowRow:
 
 
 class Explained:
-    """What a policy would do.
+    """Explanation of one policy.
 
     Attributes:
-        before: the situation the patterns come into.
-        after: the one they leave.
+        before, after: the situation without and with the patterns.
         placements: one for each pattern.
     """
 
     def __init__(self, policy: Policy, asked: ExplainRequest, situation: Situation) -> None:
-        """Place the patterns.
-
-        Raises:
-            DistcedError: where the policy cannot do it.
-        """
+        """Place the patterns; raises `DistcedError` where the policy cannot."""
         check_hints(asked.hints, situation.nodes)
         self.policy = policy
         self.asked = asked
@@ -135,7 +136,7 @@ class Explained:
     # Detectors.
 
     def rows(self, placement: Placement) -> list[DetectorRow]:
-        """The detectors of one pattern as a tree: each, then the parts it reads."""
+        """Detectors of one pattern as a tree: each, then its parts."""
         parts: dict[str, list[str]] = {}
         asked: dict[str, list[Placed]] = {}
         for each in placement.placed:
@@ -161,34 +162,34 @@ class Explained:
 
     @cached_property
     def new(self) -> tuple[str, ...]:
-        """The detectors that are made, by id."""
+        """New detectors, by id."""
         return tuple(name for name in self.after.detectors if name not in self.before.detectors)
 
     @cached_property
     def touched(self) -> tuple[str, ...]:
-        """The detectors that the patterns have to do with: made, read or replicated, by id."""
+        """Detectors made, read or replicated, by id."""
         return tuple(dict.fromkeys(each.id for placement in self.placements for each in placement.placed))
 
     @property
     def reused(self) -> tuple[str, ...]:
-        """The detectors that were there and are listened to, by id."""
+        """Earlier detectors that are read, by id."""
         return tuple(name for name in self.touched if name in self.before.detectors)
 
     # What it means.
 
     def delay(self, placement: Placement, subscriber: Place) -> float:
-        """ns from the last event of a match until a subscriber hears of it, on average."""
+        """Mean delay from the last event of a match to a subscriber, ns."""
         arrived = arrivals(self.after, placement.root.id)
         return min((at + self.after.to_place(home, subscriber) for home, at in arrived.items()), default=0.0)
 
     @property
     def delays(self) -> list[float]:
-        """The same of all patterns and subscribers."""
+        """Delays of all patterns and subscribers."""
         return [self.delay(each, subscriber) for each in self.placements for subscriber in self.asked.subscribers]
 
     @cached_property
     def links(self) -> tuple[LinkRow, ...]:
-        """The links that carry anything, in the order of the topology's."""
+        """Links with traffic, in the order of the topology."""
         before, after = self.before.bytes_by_link, self.after.bytes_by_link
         topology = self.after.topology
         if topology is None:
@@ -202,23 +203,23 @@ class Explained:
 
     @property
     def bytes_more(self) -> float:
-        """Bytes a second that are added, summed over links."""
+        """Bytes per second added, summed over links."""
         return sum(each.more for each in self.links)
 
     @property
     def cost_more(self) -> float:
-        """What these cost a second."""
+        """Cost per second of these."""
         return sum(each.cost for each in self.links)
 
     @property
     def load_more(self) -> float:
-        """Instances a second that are added, at all nodes together."""
+        """Instances per second added, at all nodes."""
         return sum(self.after.load(node) - self.before.load(node) for node in self.after.nodes)
 
     def flows(self) -> list[FlowRow]:
-        """What the new detectors read, and what subscribers hear, each stream on its own way.
+        """Streams to new detectors and to subscribers.
 
-        A node that reads a stream for several detectors gets it once: then the first of them is named.
+        A stream that a node reads for several detectors is listed once, with the first.
         """
         found: dict[tuple[Stream, Place, str], FlowRow] = {}
         situation = self.after
@@ -241,12 +242,12 @@ class Explained:
         situation = self.after
         origin = situation.site_of_home(home)
         way = situation.network.way(origin, situation.site_of(to))
-        sites = (origin, *(target for _, target in way.links)) if way is not None else (origin,)
+        sites = (origin, *(target for _, target in way.links))
         return FlowRow(_what(stream, origin), reader, to, sites, situation.measures.flow(stream))
 
 
 def explained_by(policy: Policy, asked: ExplainRequest, situation: Situation) -> Explained | DistcedError:
-    """What a policy would do, or why it cannot: one of several is not to keep the others from being shown."""
+    """Explanation of a policy, or its error, so that others are still shown."""
     try:
         return Explained(policy, asked, situation)
     except DistcedError as error:
@@ -254,7 +255,7 @@ def explained_by(policy: Policy, asked: ExplainRequest, situation: Situation) ->
 
 
 def way_of(placed: Placed, candidate: Candidate) -> str:
-    """Form of a candidate: the whole pattern, or a number of parts."""
+    """Form of a candidate: whole, or number of parts."""
     if placed.suggestion.action != "create":
         return "as it runs"
     if candidate.way == placed.suggestion.chosen.way:

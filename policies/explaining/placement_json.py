@@ -1,4 +1,4 @@
-"""What a policy would do, as JSON: times in nanoseconds, bytes and instances a second."""
+"""Explanation of policies as JSON: times in nanoseconds, bytes and instances per second."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from distced.policies.explaining.explained import Explained, way_of
 
 
 def explained_as_dict(name: str, explained: Explained | DistcedError) -> dict[str, Any]:
-    """One policy; one that cannot do it has an `error` in place of the rest."""
+    """Document of one policy; `error` in place of the rest where it cannot place the patterns."""
     if isinstance(explained, DistcedError):
         return {"policy": name, "error": error_as_dict(explained)}
     before, after = explained.before, explained.after
@@ -25,22 +25,12 @@ def explained_as_dict(name: str, explained: Explained | DistcedError) -> dict[st
         "replicas": explained.policy.replicas,
         "patterns": [_pattern(explained, each) for each in explained.placements],
         "detectors": [_detector(explained, each) for each in explained.touched],
-        "links": [
-            {
-                "from": each.origin,
-                "to": each.target,
-                "bytes_before": each.before,
-                "bytes_more": each.more,
-                "cost_more": each.cost,
-                "share_of_bandwidth": each.share,
-            }
-            for each in explained.links
-        ],
+        "links": msgspec.to_builtins(explained.links),
         "flows": [
             {
                 "what": each.what,
                 "reader": each.reader or None,
-                "to": {"kind": each.to.kind, "name": each.to.name},
+                "to": each.to._asdict(),
                 "sites": list(each.sites),
                 "bytes": each.bytes,
             }
@@ -69,8 +59,7 @@ def _pattern(explained: Explained, placement: Placement) -> dict[str, Any]:
         "detector": placement.root.id,
         "subscribers": [
             {
-                "kind": place.kind,
-                "name": place.name,
+                **place._asdict(),
                 "site": explained.after.site_of(place),
                 "delay_ns": round(explained.delay(placement, place)),
             }

@@ -1,4 +1,4 @@
-"""What a policy would do, as text for a terminal: detectors and where they stand, links, delays, reasons, choices."""
+"""Explanation of policies as text for a terminal, and as drawn on a topology."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from distced.policies.distribution.choose.place_all import Placed, Placement
 from distced.policies.distribution.choose.reasons import show_figure, show_rate, show_time, show_use, what
 from distced.policies.explaining.explained import DetectorRow, Explained, LinkRow, way_of
 from distced.policies.topology.model import Place
+from distced.policies.topology.topology_drawing import Hosted, Overlay
 
 ALTERNATIVES: Final = 4
 """Number of runners-up printed; JSON has them all."""
@@ -31,7 +32,7 @@ _RIGHT: Final = (
 
 
 def explained_as_text(explained: Explained) -> Iterator[RenderableType]:
-    """The parts to be printed below one another."""
+    """Parts to be printed, for one policy."""
     asked = explained.asked
     yield Text.assemble((explained.policy.text, "bold"), f", for {_listed(explained, asked.subscribers)}")
     for number, placement in enumerate(explained.placements, 1):
@@ -47,7 +48,7 @@ def explained_as_text(explained: Explained) -> Iterator[RenderableType]:
 
 
 def comparison_as_text(tried: Mapping[str, Explained | DistcedError]) -> Iterator[RenderableType]:
-    """Policies side by side: what each would come to; then where each has its detectors, and why."""
+    """Policies side by side, then the reasons of each."""
     done = [each for each in tried.values() if isinstance(each, Explained)]
     if done:
         yield Text(f"for {_listed(done[0], done[0].asked.subscribers)}")
@@ -65,14 +66,13 @@ def comparison_as_text(tried: Mapping[str, Explained | DistcedError]) -> Iterato
 
 
 def _why(name: str, each: Explained | DistcedError) -> tuple[str, ...]:
-    """Why the detectors of the patterns stand where they do, or why it cannot be."""
     if isinstance(each, DistcedError):
         return (str(each),)
     return tuple(placement.root.suggestion.reason.removeprefix(f"{name}: ") for placement in each.placements)
 
 
 def _compared(tried: Mapping[str, Explained | DistcedError]) -> Table:
-    """A row for each; what is best in a column stands out."""
+    """A row for each policy; the best of each column stands out."""
     figures = {name: _figures(each) for name, each in tried.items() if isinstance(each, Explained)}
     best = [min((row[column] for row in figures.values()), default=0.0) for column in range(5)]
     rows: list[tuple[Text, ...]] = []
@@ -200,3 +200,21 @@ def _listed(explained: Explained, places: Sequence[Place]) -> str:
 def _indented(text: Text) -> Padding:
     text.overflow, text.no_wrap = "fold", False
     return Padding(text, (0, 0, 0, 2), expand=False)
+
+
+def overlay_of(explained: Explained) -> Overlay:
+    """The detectors that the patterns have to do with, and the bytes on links, with what was there before."""
+    hosted: dict[str, list[Hosted]] = {}
+    new = frozenset(explained.new)
+    for name in explained.touched:
+        text = f"{name[:SHORT]} {explained.after.detectors[name].pattern}"
+        before = explained.before.hosts(name)
+        for node in explained.after.hosts(name):
+            hosted.setdefault(node, []).append(Hosted(text, new=name in new or node not in before))
+    flowing = {
+        (each.origin, each.target): show_rate(each.before + each.more)
+        for each in explained.links
+        if each.before + each.more
+    }
+    patterns = "; ".join(each.root.pattern for each in explained.placements)
+    return Overlay(f"{explained.policy.text}: {patterns}", hosted, flowing)

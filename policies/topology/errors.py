@@ -1,4 +1,4 @@
-"""What is wrong with a topology, and what was probably meant."""
+"""Errors of topologies."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from distced.middleware.model.errors import DistcedError
 
 
 class TopologyError(DistcedError):
-    """A topology that cannot be, or something asked of one that it does not hold."""
+    """An invalid topology, or a request for a part that it lacks."""
 
 
 def located(error: DistcedError, where: str) -> TopologyError:
-    """The error with another place."""
+    """The error at another place."""
     return TopologyError(error.problem, given=error.given, allowed=error.allowed, where=where, advice=error.advice)
 
 
 def unknown(problem: str, given: str, known: Iterable[str], where: str | None = None) -> TopologyError:
-    """An error about a name that is not known: it lists those that are, and says which one was probably meant."""
+    """Error for an unknown name, with the known ones and the nearest."""
     names = sorted(known)
     near = get_close_matches(given, names, n=1)
     return TopologyError(

@@ -1,17 +1,15 @@
-"""What a deployment consists of: sites, broker nodes, publishers, subscribers, links.
+"""Parts of a deployment: sites, broker nodes, publishers, subscribers, links.
 
-composite-event-framework-2004: events are published "at geographically dispersed sites" ("Distributed Detection",
-Fig. 7); mobile detectors live on "a logical overlay network of nodes", event brokers each of which hosts one or more of
-them ("Mobile Composite Event Detectors"); there is more than one server, with links of different price between them
-("Implementation using JMS", Fig. 10: an expensive wireless link). Here a *site* is an MQTT server with those near it,
-and servers with the links between them form the overlay (design, section 4).
+composite-event-framework-2004: events are published "at geographically dispersed sites" ("Distributed Detection", Fig.
+7); mobile detectors live on "a logical overlay network of nodes" ("Mobile Composite Event Detectors"); there are
+several servers, with links of different cost ("Implementation using JMS", Fig. 10: an expensive wireless link). A
+*site* is an MQTT server with its clients; servers and links form the overlay (design, section 4).
 
-Everybody at a site reaches its server by a local link, which is free and has only a latency; messages between sites
-travel along links from server to server. That participants have links of their own was rejected: it says nothing that a
-site of their own would not say, and it would make two kinds of link.
+Clients reach the server of their site by a local link, which is free and has only a latency; messages between sites
+travel over links from server to server. Links of single participants were rejected: a site of their own says the same.
 
-Times are integer nanoseconds, bandwidths integer bytes per second, costs per byte in a unit of your choice. Each part
-checks itself; what parts have to do with one another is checked by the `Topology` they make up.
+Times are integer nanoseconds, bandwidths integer bytes per second, costs per byte in any unit. Each part checks itself;
+relations between parts are checked by `Topology`.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import event_type
@@ -28,26 +26,19 @@ from distced.middleware.model.timestamps import INSTANT_MAX, MICROSECOND
 from distced.policies.topology.errors import TopologyError, located
 
 LOCAL_LATENCY: Final = 150 * MICROSECOND
-"""ns from a participant to the server of its site, unless the site says otherwise: from client through server to client
-on one machine it is 0.3 ms, half of it on either side."""
+"""Default latency from a participant to the server of its site, ns: half of the 0.3 ms from client to client on one
+machine.
+"""
 
 PlaceKind: TypeAlias = Literal["site", "node", "publisher", "subscriber"]
-KINDS: Final[tuple[PlaceKind, ...]] = ("site", "node", "publisher", "subscriber")
+KINDS: Final[tuple[PlaceKind, ...]] = get_args(PlaceKind)
 
-TABLES: Final[dict[PlaceKind, str]] = {
-    "site": "sites",
-    "node": "nodes",
-    "publisher": "publishers",
-    "subscriber": "subscribers",
-}
-"""Where each kind stands in a file; errors name their place so."""
+TABLES: Final[dict[PlaceKind, str]] = {kind: f"{kind}s" for kind in KINDS}
+"""Table of each kind in a file, named by errors."""
 
 
 class Place(NamedTuple):
-    """Somewhere in a topology where messages come from or go to: the server of a site, or a participant.
-
-    Names are told apart by kind, so an application may publish and subscribe under one name.
-    """
+    """Origin or target of messages: the server of a site, or a participant. Names are unique by kind."""
 
     kind: PlaceKind
     name: str
@@ -61,8 +52,8 @@ class Site:
     """An MQTT server and its surroundings.
 
     Attributes:
-        url: of its server, `mqtt://host:port`; empty where it is not known, as in an experiment.
-        local_latency: ns between a participant here and the server, each way.
+        url: of its server, `mqtt://host:port`; empty where unknown, as in an experiment.
+        local_latency: from a participant here to the server, or back, ns.
     """
 
     name: str
@@ -90,8 +81,8 @@ class BrokerNode:
     """A broker node, which hosts detectors.
 
     Attributes:
-        site: the name of the site it is at.
-        capacity: how many instances it can touch a second; None where nobody knows.
+        site: name of its site.
+        capacity: instances it can touch per second; None where unknown.
     """
 
     name: str
@@ -114,12 +105,11 @@ class Publisher:
 
     Attributes:
         name: the source in the ids of its events.
-        site: the name of the site it is at.
-        types: the event types it publishes.
-        rates: events per second by type, of those whose rate is known. Not to be changed.
+        site: name of its site.
+        types: event types it publishes.
+        rates: known rates by type, events per second. Read only.
         uncertainty: of its clock, ns in both directions.
-        loss: the share of events that never arrive at the server, for one that publishes at QoS 0. Nothing else may
-            lose messages: behind the server MQTT repeats until they are acknowledged.
+        loss: share of its messages lost on the way to the server, at QoS 0. Behind the server MQTT loses none.
     """
 
     name: str
@@ -165,11 +155,7 @@ class Publisher:
 
 @dataclass(frozen=True, slots=True)
 class Subscriber:
-    """Somebody who subscribes to patterns.
-
-    Attributes:
-        site: the name of the site it is at.
-    """
+    """A client that subscribes to patterns, at the site of this name."""
 
     name: str
     site: str
@@ -190,12 +176,11 @@ class Link:
     """A link between the servers of two sites.
 
     Attributes:
-        between: the names of the two sites; of a one-way link from the first to the second, of any other in order.
-        latency: ns that a message takes at least.
+        between: names of the two sites; of a one-way link from the first to the second, else sorted.
+        latency: least latency of a message, ns.
         jitter: additional delay of up to n ns, uniformly distributed.
         bandwidth: bytes per second, in each direction; None for unlimited.
         cost: of a byte.
-        one_way: whether messages travel in one direction only.
     """
 
     between: tuple[str, str]
@@ -227,18 +212,18 @@ class Link:
 
     @property
     def name(self) -> str:
-        """What people call it: `rome – milan`, one-way `rome → milan`."""
+        """Name for people: `rome – milan`, one-way `rome → milan`."""
         return f"{self.between[0]} {'→' if self.one_way else '–'} {self.between[1]}"
 
     @property
     def directions(self) -> tuple[tuple[str, str], ...]:
-        """From which site to which one messages cross it."""
+        """Directions, each as (from site, to site)."""
         one, other = self.between
         return ((one, other),) if self.one_way else ((one, other), (other, one))
 
 
 def _check_name(kind: PlaceKind, name: str) -> str:
-    """Refuse what is no name; else the place to be named in errors."""
+    """Check a name; the place named by errors."""
     if not name or not name.isprintable() or name != name.strip():
         raise TopologyError(
             f"not a name for a {kind}",

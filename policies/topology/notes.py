@@ -1,4 +1,4 @@
-"""What is worth saying of a topology, though it is no error."""
+"""Notes on a topology: unusual, though no error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LISTED: Final = 6
 
 
 def notes_on(topology: Topology) -> list[str]:
-    """Remarks for people, each a sentence of its own."""
+    """Notes for people, each a sentence."""
     return [*_on_nodes(topology), *_on_events(topology), *_on_ways(topology)]
 
 

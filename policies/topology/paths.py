@@ -1,11 +1,10 @@
-"""Ways through a topology: paths from one place to another, and trees from one place to many.
+"""Paths through a topology, and trees from one place to many.
 
-Ways are the shortest by one of three measures. Among equally short ones the others decide, and then the names of the
-sites on the way, so that every node finds the same way without asking the others. networkx's shortest paths were
-rejected for that: among equals they return what happened to be found first.
+Paths are the shortest by one of three measures; ties are broken by the other measures, then by the names of sites, so
+that every node finds the same path. networkx's shortest paths were rejected: among equals they return the first found.
 
-Dijkstra's algorithm over (measure, other measures, number of links, names): what is added by a link keeps this order,
-and the number of links always grows, so that links without latency and cost are no exception.
+Dijkstra's algorithm over (measure, other measures, number of links, names): a further link keeps this order, and the
+number of links always grows, so links without latency and cost are no exception.
 """
 
 from __future__ import annotations
@@ -22,15 +21,11 @@ Measure: TypeAlias = Literal["latency", "cost", "hops"]
 MEASURES: Final[tuple[Measure, ...]] = ("latency", "cost", "hops")
 
 Rank: TypeAlias = tuple[float, float, float]
-"""What a way is judged by: first by the measure, then by the others."""
+"""Length of a path: by the measure, then by the others."""
 
 
 class Hop(NamedTuple):
-    """A link, crossed in one direction.
-
-    Attributes:
-        origin, target: names of sites.
-    """
+    """A link, crossed in one direction between two sites."""
 
     origin: str
     target: str
@@ -38,12 +33,11 @@ class Hop(NamedTuple):
 
 
 class ServerRoute(NamedTuple):
-    """A way from server to server.
+    """A path between servers.
 
     Attributes:
         rank: its length.
-        sites: those it passes, from the first to the last.
-        hops: the links it crosses.
+        sites, hops: sites and links on it, in order.
         latency, cost: ns, and of a byte.
     """
 
@@ -56,13 +50,12 @@ class ServerRoute(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NetworkPath:
-    """The way of a message from one place to another.
+    """Path of a message between two places.
 
     Attributes:
-        source, target: where it begins and ends.
-        sites: whose servers it passes.
-        hops: the links between servers that it crosses, none within a site.
-        latency: ns that a small message takes at least, local links included.
+        sites: of the servers it passes.
+        hops: links between servers, none within a site.
+        latency: least, of a small message, ns, local links included.
         cost: of a byte; local links are free.
     """
 
@@ -75,16 +68,16 @@ class NetworkPath:
 
     @property
     def jitter(self) -> int:
-        """Additional delay at most, ns."""
+        """Greatest additional delay, ns."""
         return sum(hop.link.jitter for hop in self.hops)
 
     @property
     def bandwidth(self) -> int | None:
-        """Bytes per second through the narrowest link; None for unlimited."""
+        """Bytes per second of the narrowest link; None for unlimited."""
         return min((hop.link.bandwidth for hop in self.hops if hop.link.bandwidth is not None), default=None)
 
     def time(self, size: int) -> int:
-        """Least delay of a message of n bytes, ns: a server receives it whole before it passes it on."""
+        """Least delay of a message of n bytes, ns: servers receive it whole before they pass it on."""
         return self.latency + sum(_transfer(size, hop.link.bandwidth) for hop in self.hops)
 
     def bytes_over_links(self, size: int) -> int:
@@ -94,11 +87,11 @@ class NetworkPath:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The ways of a message from one place to many; it crosses a link once.
+    """Paths of a message from one place to many; it crosses a link once.
 
     Attributes:
-        paths: the way to each target.
-        hops: the links of all paths, each once.
+        paths: by target.
+        hops: links of all paths, each once.
     """
 
     source: Place
@@ -107,7 +100,7 @@ class Tree:
 
     @property
     def latency(self) -> int:
-        """ns until a small message has arrived everywhere, at least."""
+        """Least time until a small message has arrived everywhere, ns."""
         return max((path.latency for path in self.paths.values()), default=0)
 
     @property
@@ -120,16 +113,25 @@ class Tree:
         return size * len(self.hops)
 
 
+def rank_by(measure: Measure, latency: float, cost: float, hops: int) -> Rank:
+    """Length by a measure, then by the others."""
+    match measure:
+        case "latency":
+            return latency, cost, hops
+        case "cost":
+            return cost, latency, hops
+        case "hops":
+            return hops, latency, cost
+
+
 def tree_of(source: Place, paths: Iterable[NetworkPath]) -> Tree:
-    """The union of paths from one place."""
+    """Union of paths from one place."""
     each = {path.target: path for path in paths}
     return Tree(source, each, tuple(dict.fromkeys(hop for path in each.values() for hop in path.hops)))
 
 
 def routes_from(site: str, leaving: Mapping[str, Sequence[Hop]], measure: Measure) -> dict[str, ServerRoute]:
-    """The shortest way from a site to each that it reaches, the nearest first.
-
-    Every beginning of one of these ways is one of them, too; so together they are a tree.
+    """Shortest paths from a site to each that it reaches, nearest first; together they are a tree.
 
     Args:
         leaving: the links that leave each site.
@@ -146,19 +148,9 @@ def routes_from(site: str, leaving: Mapping[str, Sequence[Hop]], measure: Measur
         for hop in leaving.get(here, ()):
             if hop.target not in found:
                 latency, cost, hops = route.latency + hop.link.latency, route.cost + hop.link.cost, (*route.hops, hop)
-                rank = _rank(measure, latency, cost, len(hops))
+                rank = rank_by(measure, latency, cost, len(hops))
                 heappush(waiting, ServerRoute(rank, (*route.sites, hop.target), hops, latency, cost))
     return found
-
-
-def _rank(measure: Measure, latency: int, cost: float, hops: int) -> Rank:
-    match measure:
-        case "latency":
-            return latency, cost, hops
-        case "cost":
-            return cost, latency, hops
-        case "hops":
-            return hops, latency, cost
 
 
 def _transfer(size: int, bandwidth: int | None) -> int:

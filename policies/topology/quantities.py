@@ -1,7 +1,7 @@
-"""Bandwidths and durations as people write them: `10MB/s`, `1Gbit/s`, `12.5ms`.
+"""Bandwidths and durations as text: `10MB/s`, `1Gbit/s`, `12.5ms`.
 
-Exact both ways: a text is a whole number of bytes per second or of nanoseconds, and what is written reads back as the
-same. Megabytes are a million bytes, as networks count; `MiB` is there for those who count otherwise.
+Exact both ways: a text is a whole number of bytes per second or nanoseconds, and reads back as the same. Megabytes are
+a million bytes, as networks count; there is `MiB`, too.
 """
 
 from __future__ import annotations
@@ -13,20 +13,11 @@ from typing import Final
 from distced.middleware.model.timestamps import UNITS
 from distced.policies.topology.errors import TopologyError
 
+_DECIMAL: Final = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_BINARY: Final = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 _BITS: Final[dict[str, int]] = {
-    "B/s": 8,
-    "kB/s": 8 * 10**3,
-    "MB/s": 8 * 10**6,
-    "GB/s": 8 * 10**9,
-    "TB/s": 8 * 10**12,
-    "KiB/s": 8 * 2**10,
-    "MiB/s": 8 * 2**20,
-    "GiB/s": 8 * 2**30,
-    "bit/s": 1,
-    "kbit/s": 10**3,
-    "Mbit/s": 10**6,
-    "Gbit/s": 10**9,
-    "Tbit/s": 10**12,
+    **{f"{prefix}B/s": 8 * factor for prefix, factor in (_DECIMAL | _BINARY).items()},
+    **{f"{prefix}bit/s": factor for prefix, factor in _DECIMAL.items()},
 }
 _BANDWIDTH: Final = re.compile(r"(\d+)(?:\.(\d+))?\s*([A-Za-z]+/s)")
 _UNITS: Final = ("TB/s", "GB/s", "MB/s", "kB/s", "B/s", "GiB/s", "MiB/s", "KiB/s")
@@ -36,7 +27,7 @@ _DECIMALS: Final = 3
 
 
 def parse_bandwidth(text: str) -> int:
-    """Bytes per second of a bandwidth such as `10MB/s` or `1Gbit/s`."""
+    """Bytes per second of a text such as `10MB/s` or `1Gbit/s`."""
     match = _BANDWIDTH.fullmatch(text.strip())
     if match is None or match[3] not in _BITS:
         raise TopologyError(
@@ -54,22 +45,22 @@ def parse_bandwidth(text: str) -> int:
 
 
 def show_bandwidth(bytes_per_second: int) -> str:
-    """A text that `parse_bandwidth` reads back as the same bandwidth, short where there is a short one."""
+    """Short text that `parse_bandwidth` reads back as the same."""
     return _shortest(bytes_per_second, _WRITTEN)
 
 
 def show_duration(nanoseconds: int) -> str:
-    """A text that `timestamps.parse_duration` reads back as the same duration; with decimals, `12.5ms`."""
+    """Short text that `timestamps.parse_duration` reads back as the same, such as `12.5ms`."""
     return _shortest(nanoseconds, _DURATIONS) if nanoseconds else "0s"
 
 
 def show_number(number: float) -> str:
-    """A number without a fraction of nothing: `5`, `0.25`; a TOML number that reads back as the same."""
+    """TOML number without an empty fraction: `5`, `0.25`."""
     return str(int(number)) if float(number).is_integer() and abs(number) < 10**15 else repr(float(number))
 
 
 def _shortest(value: int, units: Mapping[str, int]) -> str:
-    """The shortest of the exact texts in units the value reaches, of equally short ones the first."""
+    """Shortest exact text, in units up to the value; the first of equals."""
     texts = []
     for unit, size in units.items():
         for decimals in range(_DECIMALS + 1):

@@ -1,8 +1,8 @@
-"""Random topologies for experiments, repeatable from a seed.
+"""Random topologies for experiments, by a seed.
 
-The kinds are those that overlays are usually tried on. What is drawn for a link goes by what it is: latencies of tens
-of milliseconds and ample bandwidth over distance, narrow and dear links at the edge, as the article's wireless one
-(composite-event-framework-2004, "Evaluation and Results").
+The kinds are those usual for overlays. Links differ by tier: latencies of tens of milliseconds and ample bandwidth over
+distance, narrow and expensive links at the edge, as the article's wireless one (composite-event-framework-2004,
+"Evaluation and Results").
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ RandomKind: TypeAlias = Literal["star", "ring", "tree", "geometric", "metro"]
 RANDOM_KINDS: Final[tuple[RandomKind, ...]] = ("star", "ring", "tree", "geometric", "metro")
 
 TYPES: Final = ("A", "B", "C", "D", "E")
-"""The event types of publishers, unless others are asked for."""
+"""Default event types of publishers."""
 
 PLANE: Final = 3000.0
-"""km, the sides of the plane that geometric topologies lie in."""
+"""Side of the plane of geometric topologies, km."""
 
 _NS_PER_KM: Final = 5 * MICROSECOND
 _STEP: Final = 100 * MICROSECOND
@@ -33,10 +33,10 @@ _MB: Final = 1_000_000
 
 
 class _Shape(NamedTuple):
-    """Sites as numbers and the links between them, and where participants rather are.
+    """Sites as numbers, links between them, and preferred sites of participants.
 
     Attributes:
-        node_sites: of broker nodes, the first choices first.
+        node_sites: of broker nodes, first choice first.
         edge_sites: of publishers and subscribers.
     """
 
@@ -46,7 +46,7 @@ class _Shape(NamedTuple):
 
 
 class _Tier(NamedTuple):
-    """What links of a sort are like: latency from and to in ns, bandwidths to choose from, cost of a byte."""
+    """Ranges of a tier of links: latency, ns; bandwidths; cost of a byte."""
 
     least: int
     most: int
@@ -72,10 +72,11 @@ def random_topology(
     """Random topology with these numbers of parts.
 
     Args:
-        kind: `star`, all linked to the first; `ring`; `tree`, each linked to one before it; `geometric`, points in a
-            plane linked to those near, with latency by distance; `metro`, a few well connected centres with leaves
-            around them, nodes at the centres first, publishers and subscribers at the leaves.
-        random: where chance comes from; it is drawn from.
+        kind: `star`, all linked to the first; `ring`; `tree`, each linked to an earlier one; `geometric`, points in a
+            plane
+        linked to near ones, with latency by distance; `metro`, a few linked centres with leaves around them, nodes at
+        the centres first, publishers and subscribers at the leaves.
+        random: the random source.
         types: each publisher publishes one or two of these.
     """
     if kind not in _KINDS:
@@ -91,7 +92,13 @@ def random_topology(
     shape = _KINDS[kind](sites, random)
     name = _namer("site", sites)
     made = [
-        Link((name(one), name(other)), latency, _jitter(latency, random), random.choice(tier.bandwidths), tier.cost)
+        Link(
+            (name(one), name(other)),
+            latency,
+            _rounded(latency * random.choice((0, 0.05, 0.1, 0.2))),
+            random.choice(tier.bandwidths),
+            tier.cost,
+        )
         for one, other, tier, latency in shape.links
     ]
     return Topology(
@@ -131,7 +138,7 @@ def _subscribers(sites: Sequence[str], count: int, random: Random) -> list[Subsc
 
 
 def _namer(prefix: str, count: int) -> Callable[[int], str]:
-    """Names whose order is that of their numbers."""
+    """Names that sort by their numbers."""
     digits = len(str(count))
     return lambda number: f"{prefix}-{number + 1:0{digits}}"
 
@@ -139,23 +146,12 @@ def _namer(prefix: str, count: int) -> Callable[[int], str]:
 # Shapes.
 
 
-def _star(sites: int, random: Random) -> _Shape:
-    return _anywhere(sites, [(0, other) for other in range(1, sites)], random)
-
-
-def _ring(sites: int, random: Random) -> _Shape:
-    return _anywhere(sites, [(one, (one + 1) % sites) for one in range(sites)], random)
-
-
-def _tree(sites: int, random: Random) -> _Shape:
-    return _anywhere(sites, [(random.randrange(one), one) for one in range(1, sites)], random)
-
-
 def _geometric(sites: int, random: Random) -> _Shape:
     points = [(random.uniform(0, PLANE), random.uniform(0, PLANE)) for _ in range(sites)]
     # So far that on average a site has some four neighbours.
     radius = PLANE * math.sqrt(4 / (math.pi * sites))
-    by_distance = sorted((math.dist(points[one], points[other]), one, other) for one, other in _pairs(sites))
+    pairs = combinations(range(sites), 2)
+    by_distance = sorted((math.dist(points[one], points[other]), one, other) for one, other in pairs)
     # Groups that are joined: the shortest links that join two are taken, however long they are.
     group = list(range(sites))
     links = []
@@ -165,13 +161,13 @@ def _geometric(sites: int, random: Random) -> _Shape:
             links.append((one, other, _WIDE, _rounded(MILLISECOND / 2 + distance * _NS_PER_KM)))
         if joins:
             group = [group[one] if each == group[other] else each for each in group]
-    order = _shuffled(sites, random)
+    order = random.sample(range(sites), sites)
     return _Shape(links, order, order)
 
 
 def _metro(sites: int, random: Random) -> _Shape:
     centres = min(sites, max(1, round(math.sqrt(sites))))
-    links = [(one, other, _BACKBONE, _latency(_BACKBONE, random)) for one, other in _pairs(centres)]
+    links = [(one, other, _BACKBONE, _latency(_BACKBONE, random)) for one, other in combinations(range(centres), 2)]
     for leaf in range(centres, sites):
         # One leaf in five is linked twice.
         homes = random.sample(range(centres), min(centres, 1 + (random.random() < 0.2)))
@@ -181,37 +177,25 @@ def _metro(sites: int, random: Random) -> _Shape:
 
 
 _KINDS: Final[dict[str, Callable[[int, Random], _Shape]]] = {
-    "star": _star,
-    "ring": _ring,
-    "tree": _tree,
+    "star": lambda sites, random: _anywhere(sites, ((0, other) for other in range(1, sites)), random),
+    "ring": lambda sites, random: _anywhere(sites, ((one, (one + 1) % sites) for one in range(sites)), random),
+    "tree": lambda sites, random: _anywhere(sites, [(random.randrange(one), one) for one in range(1, sites)], random),
     "geometric": _geometric,
     "metro": _metro,
 }
 
 
 def _anywhere(sites: int, links: Iterable[tuple[int, int]], random: Random) -> _Shape:
-    """Wide links, and everybody anywhere."""
+    """Wide links, and participants at random sites."""
     made = [(one, other, _WIDE, _latency(_WIDE, random)) for one, other in links]
-    order = _shuffled(sites, random)
+    order = random.sample(range(sites), sites)
     return _Shape(made, order, order)
-
-
-def _pairs(sites: int) -> Iterable[tuple[int, int]]:
-    return combinations(range(sites), 2)
-
-
-def _shuffled(sites: int, random: Random) -> list[int]:
-    return random.sample(range(sites), sites)
 
 
 def _latency(tier: _Tier, random: Random) -> int:
     return _rounded(random.uniform(tier.least, tier.most))
 
 
-def _jitter(latency: int, random: Random) -> int:
-    return _rounded(latency * random.choice((0, 0.05, 0.1, 0.2)))
-
-
 def _rounded(nanoseconds: float) -> int:
-    """To tenths of a millisecond, which people can read."""
+    """Rounded to tenths of a millisecond, for people."""
     return round(nanoseconds / _STEP) * _STEP

@@ -1,7 +1,7 @@
-"""A topology: everything a deployment consists of, checked, with the ways between its parts.
+"""A topology: all parts of a deployment, checked, with paths between them.
 
 Distribution policies place detectors by it, a simulated network runs on it, placement is optimised over it. It does not
-change; paths and distances are computed once, on first use.
+change; paths and distances are computed once, on demand.
 """
 
 from __future__ import annotations
@@ -25,7 +25,17 @@ from distced.policies.topology.model import (
     Site,
     Subscriber,
 )
-from distced.policies.topology.paths import MEASURES, Hop, Measure, NetworkPath, ServerRoute, Tree, routes_from, tree_of
+from distced.policies.topology.paths import (
+    MEASURES,
+    Hop,
+    Measure,
+    NetworkPath,
+    ServerRoute,
+    Tree,
+    rank_by,
+    routes_from,
+    tree_of,
+)
 
 if TYPE_CHECKING:
     import networkx
@@ -34,15 +44,13 @@ _Part = TypeVar("_Part", Site, BrokerNode, Publisher, Subscriber)
 
 
 class Topology:
-    """A deployment: sites with those who are there, and the links between them.
-
-    Two topologies are equal if they consist of the same, in whatever order it was given.
+    """A deployment: sites, participants, links. Two topologies with the same parts are equal, in any order.
 
     Attributes:
         sites, nodes, publishers, subscribers: by name, in the order given.
-        directory: the name of the site whose server holds the directory.
+        directory: site whose server holds the directory.
         links: in the order given; at most one between two sites in each direction.
-        allow_partitions: whether there may be sites that do not reach each other.
+        allow_partitions: whether sites need not reach each other.
     """
 
     def __init__(
@@ -56,11 +64,7 @@ class Topology:
         directory: str = "",
         allow_partitions: bool = False,
     ) -> None:
-        """Raises `TopologyError` where the parts do not fit together.
-
-        Args:
-            directory: the site whose server holds the directory; the first one unless it is named.
-        """
+        """Check the parts; raises `TopologyError`. `directory` is the first site by default."""
         self.sites: Mapping[str, Site] = _by_name("site", sites)
         self.nodes: Mapping[str, BrokerNode] = _by_name("node", nodes)
         self.publishers: Mapping[str, Publisher] = _by_name("publisher", publishers)
@@ -91,43 +95,36 @@ class Topology:
 
     @property
     def participants(self) -> tuple[Participant, ...]:
-        """The nodes, the publishers, the subscribers."""
+        """Nodes, publishers, subscribers."""
         return (*self.nodes.values(), *self.publishers.values(), *self.subscribers.values())
 
     @property
     def types(self) -> tuple[str, ...]:
-        """The event types that are published, by name."""
+        """Published event types, by name."""
         return tuple(sorted({name for each in self.publishers.values() for name in each.types}))
 
     def part(self, place: Place) -> Site | Participant:
-        """What stands at a place; a `TopologyError` that lists the names there are, if there is nothing."""
-        tables: dict[PlaceKind, Mapping[str, Site | Participant]] = {
-            "site": self.sites,
-            "node": self.nodes,
-            "publisher": self.publishers,
-            "subscriber": self.subscribers,
-        }
-        if place.kind not in tables:
+        """The part at a place; raises `TopologyError`."""
+        if place.kind not in TABLES:
             raise unknown("not a kind of place", place.kind, KINDS)
-        found = tables[place.kind].get(place.name)
-        if found is None:
-            raise unknown(f"there is no {place.kind} of this name", place.name, tables[place.kind])
-        return found
+        table: Mapping[str, Site | Participant] = getattr(self, TABLES[place.kind])
+        if place.name not in table:
+            raise unknown(f"there is no {place.kind} of this name", place.name, table)
+        return table[place.name]
 
     def site_of(self, place: Place) -> Site:
-        """The site where a participant is; a site itself."""
+        """Site of a participant; a site itself."""
         found = self.part(place)
         return found if isinstance(found, Site) else self.sites[found.site]
 
     def site_of_home(self, home: str) -> Site:
-        """The site of a home server, as entries of the directory name it.
+        """Site of a home server, as entries of the directory name it.
 
         Args:
-            home: the URL of the server, however it is written, or the name of the site; empty for the server that
-                holds the directory.
+            home: URL of the server, in any form, or name of the site; empty for the server of the directory.
 
         Raises:
-            TopologyError: for a server that is none of these; it lists the sites.
+            TopologyError: for any other server.
         """
         if not home:
             return self.sites[self.directory]
@@ -144,34 +141,31 @@ class Topology:
         return self.sites[name]
 
     def nodes_at(self, site: str) -> tuple[BrokerNode, ...]:
-        """The broker nodes at the site of this name."""
         return tuple(each for each in self.nodes.values() if each.site == site)
 
     def publishers_at(self, site: str) -> tuple[Publisher, ...]:
-        """The publishers at the site of this name."""
         return tuple(each for each in self.publishers.values() if each.site == site)
 
     def subscribers_at(self, site: str) -> tuple[Subscriber, ...]:
-        """The subscribers at the site of this name."""
         return tuple(each for each in self.subscribers.values() if each.site == site)
 
     def publishers_of(self, type_name: str) -> tuple[Publisher, ...]:
-        """Those who publish events of a type."""
+        """Publishers of a type."""
         return tuple(each for each in self.publishers.values() if type_name in each.types)
 
     def hops_from(self, site: str) -> Sequence[Hop]:
-        """The links that leave a site, by the name of where they lead."""
+        """Links that leave a site, by the name of their target."""
         return tuple(self._leaving[self.site_of(Place("site", site)).name])
 
     @cached_property
     def graph(self) -> networkx.DiGraph:
-        """All of it as a graph of networkx, which cannot be changed.
+        """The topology as a frozen graph of networkx.
 
-        Nodes are `Place`s, with the attributes `kind`, `name`, `site` (the name of its site) and `part` (the `Site`,
-        `BrokerNode`, ...). Edges lead in both directions, unless a link is one-way: between sites with the attributes
-        `latency`, `jitter` (ns), `cost` (per byte), `local` (False), `link` (the `Link`) and, where it is limited,
-        `bandwidth` (bytes per second); between a participant and its site with `latency`, `jitter` (0), `cost` (0)
-        and `local` (True). networkx's flows take an edge without a capacity as unlimited.
+        Nodes are `Place`s, with `kind`, `name`, `site` (name of its site) and `part` (the `Site`, `BrokerNode`, ...).
+        Edges are directed, two for a link unless it is one-way: between sites with `latency`, `jitter` (ns), `cost`
+        (per byte), `local` (False), `link` (the `Link`) and, where limited, `bandwidth` (bytes per second); between a
+        participant and its site with `latency`, `jitter` (0), `cost` (0) and `local` (True). networkx's flows take an
+        edge without a capacity as unlimited.
         """
         import networkx
 
@@ -186,22 +180,15 @@ class Topology:
         for link in self.links:
             limit: dict[str, Any] = {} if link.bandwidth is None else {"bandwidth": link.bandwidth}
             for origin, target in link.directions:
-                graph.add_edge(
-                    Place("site", origin),
-                    Place("site", target),
-                    latency=link.latency,
-                    jitter=link.jitter,
-                    cost=link.cost,
-                    local=False,
-                    link=link,
-                    **limit,
-                )
+                here, there = Place("site", origin), Place("site", target)
+                costs = {"latency": link.latency, "jitter": link.jitter, "cost": link.cost}
+                graph.add_edge(here, there, **costs, local=False, link=link, **limit)
         return networkx.freeze(graph)
 
     # Ways.
 
     def find_path(self, source: Place, target: Place, by: Measure = "latency") -> NetworkPath | None:
-        """The shortest way of a message between two places, along servers; None if there is none."""
+        """Shortest path of a message between two places, along servers; None for none."""
         origin, end = self.site_of(source), self.site_of(target)
         if source == target:
             return NetworkPath(source, target, (origin.name,), (), 0, 0.0)
@@ -212,25 +199,22 @@ class Topology:
         return NetworkPath(source, target, route.sites, route.hops, local + route.latency, route.cost)
 
     def path(self, source: Place, target: Place, by: Measure = "latency") -> NetworkPath:
-        """The shortest way of a message between two places, along servers; a `TopologyError` if there is none."""
+        """Shortest path of a message between two places, along servers; raises `TopologyError`."""
         found = self.find_path(source, target, by)
         if found is None:
             raise TopologyError("there is no way between them", given=f"from {source} to {target}")
         return found
 
     def latency(self, source: Place, target: Place) -> int:
-        """ns that a small message takes at least."""
+        """Least latency of a small message, ns."""
         return self.path(source, target).latency
 
     def tree(self, source: Place, targets: Iterable[Place], by: Measure = "latency") -> Tree:
-        """The union of the paths from one place to many, so that a message crosses a link once."""
+        """Union of the paths from one place to many: a message crosses a link once."""
         return tree_of(source, [self.path(source, target, by) for target in targets])
 
     def distances(self, by: Measure = "latency") -> Mapping[str, Mapping[str, float]]:
-        """From each site to each that it reaches: the latency in ns, the cost of a byte, or the number of links.
-
-        Between servers, without local links. Not to be changed.
-        """
+        """Distances between servers that reach each other: ns, cost of a byte, or number of links. Read only."""
         known = self._distances.get(by)
         if known is None:
             known = self._distances[by] = {
@@ -239,15 +223,15 @@ class Topology:
         return known
 
     def nodes_from(self, place: Place, by: Measure = "latency") -> list[BrokerNode]:
-        """The broker nodes that are reached from a place, the nearest first."""
+        """Broker nodes reached from a place, nearest first."""
         return self._nearest_first([(node, self.find_path(place, node.place, by)) for node in self.nodes.values()], by)
 
     def nodes_to(self, place: Place, by: Measure = "latency") -> list[BrokerNode]:
-        """The broker nodes that reach a place, the nearest first."""
+        """Broker nodes that reach a place, nearest first."""
         return self._nearest_first([(node, self.find_path(node.place, place, by)) for node in self.nodes.values()], by)
 
     def nearest_node(self, place: Place, by: Measure = "latency") -> BrokerNode:
-        """The broker node that is reached from a place the soonest; a `TopologyError` if none is reached."""
+        """Nearest broker node from a place; raises `TopologyError`."""
         found = self.nodes_from(place, by)
         if not found:
             raise TopologyError(
@@ -259,9 +243,7 @@ class Topology:
         found = []
         for node, path in ways:
             if path is not None:
-                length = {"latency": path.latency, "cost": path.cost, "hops": len(path.hops)}
-                rank = (length[by], *(length[each] for each in MEASURES if each != by))
-                found.append((rank, node.name, node))
+                found.append((rank_by(by, path.latency, path.cost, len(path.hops)), node.name, node))
         return [node for _, _, node in sorted(found, key=lambda each: each[:2])]
 
     def _routes_from(self, site: str, by: Measure) -> dict[str, ServerRoute]:
@@ -296,7 +278,7 @@ class Topology:
             hops.sort(key=lambda hop: hop.target)
 
     def _check_connected(self) -> None:
-        """Every site reaches every other: it is enough that the first reaches all, and all reach the first."""
+        """Check that every site reaches every other: the first reaches all, and all reach the first."""
         first = next(iter(self.sites))
         arriving: dict[str, list[Hop]] = {name: [] for name in self.sites}
         for hop in (hop for hops in self._leaving.values() for hop in hops):
@@ -314,31 +296,21 @@ class Topology:
             )
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Topology):
-            return NotImplemented
-        return self._contents() == other._contents()
+        return self._contents() == other._contents() if isinstance(other, Topology) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        counts = {"sites": self.sites, "nodes": self.nodes, "publishers": self.publishers,
-                  "subscribers": self.subscribers, "links": self.links}  # fmt: skip
-        return f"Topology({', '.join(f'{len(each)} {name}' for name, each in counts.items())})"
+        counts = (f"{len(getattr(self, name))} {name}" for name in (*TABLES.values(), "links"))
+        return f"Topology({', '.join(counts)})"
 
     def _contents(self) -> tuple[object, ...]:
-        return (
-            dict(self.sites),
-            dict(self.nodes),
-            dict(self.publishers),
-            dict(self.subscribers),
-            frozenset(self.links),
-            self.directory,
-            self.allow_partitions,
-        )
+        parts = (dict(getattr(self, name)) for name in TABLES.values())
+        return (*parts, frozenset(self.links), self.directory, self.allow_partitions)
 
 
 def _server(url: str) -> str:
-    """What a URL amounts to, without user and password; the text itself where it is none."""
+    """Server of a URL, without user and password; the text itself where it is none."""
     try:
         return str(parse_address(url))
     except DistcedError:

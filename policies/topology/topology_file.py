@@ -1,4 +1,4 @@
-"""Files of topologies, read.
+"""Files of topologies, read and written.
 
     [sites.office]
     url = "mqtt://10.0.0.1:1883"      # optional
@@ -22,20 +22,22 @@
     between = ["office", "street"]
     latency = "20ms"
     jitter = "5ms"                    # optional
-    bandwidth = "1MB/s"               # unlimited where it is left out
-    cost = 4.0                        # of a byte, 1 where it is left out
-    one_way = false                   # where true: from the first to the second
+    bandwidth = "1MB/s"               # unlimited by default
+    cost = 4.0                        # of a byte, 1 by default
+    one_way = false                   # true: from the first to the second
 
-At the top, `directory = "office"` says which site's server holds the directory, the first one where it is left out, and
-`allow_partitions = true` lets there be sites that do not reach each other. Whatever is misspelled, missing
-or contradictory is an error that names the file and the place in it.
+At the top, `directory = "office"` names the site whose server holds the directory, the first by default;
+`allow_partitions = true` allows sites that do not reach each other. Errors name the file and the place in it.
 """
 
 from __future__ import annotations
 
+import re
+import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from difflib import get_close_matches
 from pathlib import Path as FilePath
 from typing import Any, Final, TypeVar
@@ -44,13 +46,15 @@ import msgspec
 
 from distced.middleware.mapping.schema_check import shape
 from distced.middleware.model.errors import DistcedError, MappingError
+from distced.middleware.model.server_address import parse_address
 from distced.middleware.model.timestamps import parse_duration
 from distced.policies.topology.errors import TopologyError, located
 from distced.policies.topology.model import LOCAL_LATENCY, BrokerNode, Link, Publisher, Site, Subscriber
-from distced.policies.topology.quantities import parse_bandwidth
+from distced.policies.topology.quantities import parse_bandwidth, show_bandwidth, show_duration, show_number
 from distced.policies.topology.topology import Topology
 
 _T = TypeVar("_T", bound=msgspec.Struct)
+_Part = TypeVar("_Part", Site, BrokerNode, Publisher, Subscriber)
 
 _EXAMPLES: Final = {
     "latency": 'write latency = "20ms"',
@@ -63,7 +67,12 @@ _EXAMPLES: Final = {
     "types": 'write types = ["Pers", "Temp"]',
     "rates": "write rates = { Pers = 0.5 }",
 }
-"""What to do about a value that is of no use for a key."""
+"""Advice by key."""
+
+
+_DURATIONS: Final = ("local_latency", "latency", "jitter", "uncertainty")
+
+_BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class _TopologyFile(msgspec.Struct, forbid_unknown_fields=True):
@@ -78,7 +87,7 @@ class _TopologyFile(msgspec.Struct, forbid_unknown_fields=True):
 
 class _Site(msgspec.Struct, forbid_unknown_fields=True):
     url: str = ""
-    local_latency: str | None = None
+    local_latency: str = show_duration(LOCAL_LATENCY)
 
 
 class _NodeTable(msgspec.Struct, forbid_unknown_fields=True):
@@ -88,7 +97,7 @@ class _NodeTable(msgspec.Struct, forbid_unknown_fields=True):
 
 class _Publisher(msgspec.Struct, forbid_unknown_fields=True):
     site: str
-    types: list[str] = []
+    types: tuple[str, ...] = ()
     rates: dict[str, Any] = {}
     uncertainty: str = "0s"
     loss: float = 0.0
@@ -108,7 +117,9 @@ class _Link(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def load_topology(path: FilePath | str) -> Topology:
-    """The topology of a file; a `TopologyError` that names file and place where it is wrong."""
+    """Topology of a file, `-` for standard input; raises `TopologyError`."""
+    if str(path) == "-":
+        return parse_topology(sys.stdin.read(), name="-")
     try:
         text = FilePath(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -117,7 +128,7 @@ def load_topology(path: FilePath | str) -> Topology:
 
 
 def parse_topology(text: str, *, name: str = "topology") -> Topology:
-    """The topology that a TOML text describes. `name` is what errors call it."""
+    """Topology of a TOML text; `name` is its name in errors."""
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -125,33 +136,86 @@ def parse_topology(text: str, *, name: str = "topology") -> Topology:
     with _in(name):
         whole = _shape(raw, _TopologyFile, "")
         return Topology(
-            [_site(key, each) for key, each in whole.sites.items()],
-            [_node(key, each) for key, each in whole.nodes.items()],
-            [_publisher(key, each) for key, each in whole.publishers.items()],
-            [_subscriber(key, each) for key, each in whole.subscribers.items()],
-            [_link(number, each) for number, each in enumerate(whole.links, 1)],
+            _named(Site, _Site, "sites", whole.sites),
+            _named(BrokerNode, _NodeTable, "nodes", whole.nodes),
+            _named(Publisher, _Publisher, "publishers", whole.publishers),
+            _named(Subscriber, _Subscriber, "subscribers", whole.subscribers),
+            [_link(number, raw) for number, raw in enumerate(whole.links, 1)],
             directory=whole.directory,
             allow_partitions=whole.allow_partitions,
         )
 
 
-def _site(name: str, raw: Any) -> Site:
-    where = f"sites.{name}"
-    spec = _shape(raw, _Site, where)
-    return Site(name, spec.url, _duration(spec.local_latency, f"{where}, local_latency", LOCAL_LATENCY))
+def topology_as_toml(topology: Topology) -> str:
+    """Text of a file, without defaults, that `parse_topology` reads back as the same.
+
+    Written by hand: the standard library reads TOML only.
+    """
+    top = []
+    if topology.directory != next(iter(topology.sites)):
+        top.append(f"directory = {_text(topology.directory)}")
+    if topology.allow_partitions:
+        top.append("allow_partitions = true")
+    tables = [top] if top else []
+    for kind in ("sites", "nodes", "publishers", "subscribers"):
+        tables += [[f"[{kind}.{_key(name)}]", *_entries(each)] for name, each in getattr(topology, kind).items()]
+    tables += [["[[links]]", *_entries(each)] for each in topology.links]
+    return "\n".join("".join(f"{line}\n" for line in table) for table in tables)
 
 
-def _node(name: str, raw: Any) -> BrokerNode:
-    spec = _shape(raw, _NodeTable, f"nodes.{name}")
-    return BrokerNode(name, spec.site, spec.capacity)
+def topology_as_dict(topology: Topology) -> dict[str, Any]:
+    """The JSON document of `distced topology FILE --format json`; servers are named without user and password."""
+    return {
+        "sites": [
+            {
+                "name": each.name,
+                "server": str(parse_address(each.url)) if each.url else None,
+                "local_latency_ns": each.local_latency,
+                "nodes": [node.name for node in topology.nodes_at(each.name)],
+                "publishers": [publisher.name for publisher in topology.publishers_at(each.name)],
+                "subscribers": [subscriber.name for subscriber in topology.subscribers_at(each.name)],
+            }
+            for each in topology.sites.values()
+        ],
+        "nodes": msgspec.to_builtins(list(topology.nodes.values())),
+        "publishers": [_in_ns(msgspec.to_builtins(each), "uncertainty") for each in topology.publishers.values()],
+        "subscribers": msgspec.to_builtins(list(topology.subscribers.values())),
+        "links": [
+            _in_ns({"between": None, "one_way": None, **msgspec.to_builtins(each)}, "latency", "jitter")
+            for each in topology.links
+        ],
+        "directory": topology.directory,
+        "allow_partitions": topology.allow_partitions,
+    }
 
 
-def _publisher(name: str, raw: Any) -> Publisher:
-    where = f"publishers.{name}"
-    spec = _shape(raw, _Publisher, where)
-    uncertainty = _duration(spec.uncertainty, f"{where}, uncertainty")
-    rates = {each: _rate(rate, f"{where}, rates.{each}") for each, rate in spec.rates.items()}
-    return Publisher(name, spec.site, tuple(spec.types), rates, uncertainty, spec.loss)
+# Reading.
+
+
+def _named(make: type[_Part], spec: type[msgspec.Struct], kind: str, tables: Mapping[str, Any]) -> list[_Part]:
+    return [make(name, **_values(raw, spec, f"{kind}.{name}")) for name, raw in tables.items()]
+
+
+def _link(number: int, raw: Any) -> Link:
+    where = f"links {number}"
+    values = _values(raw, _Link, where)
+    with _at(where):
+        return Link(**values)
+
+
+def _values(raw: Any, wanted: type[msgspec.Struct], where: str) -> dict[str, Any]:
+    """Values of a table by key."""
+    spec = _shape(raw, wanted, where)
+    return {key: _value(key, getattr(spec, key), f"{where}, {key}") for key in spec.__struct_fields__}
+
+
+def _value(key: str, given: Any, where: str) -> Any:
+    with _at(where):
+        if key in _DURATIONS:
+            return parse_duration(given)
+        if key == "bandwidth":
+            return None if given is None else parse_bandwidth(given)
+    return {each: _rate(rate, f"{where}.{each}") for each, rate in given.items()} if key == "rates" else given
 
 
 def _rate(raw: Any, where: str) -> float:
@@ -161,31 +225,8 @@ def _rate(raw: Any, where: str) -> float:
         raise TopologyError("not a rate", given=raw, allowed="a number of events per second", where=where) from None
 
 
-def _subscriber(name: str, raw: Any) -> Subscriber:
-    return Subscriber(name, _shape(raw, _Subscriber, f"subscribers.{name}").site)
-
-
-def _link(number: int, raw: Any) -> Link:
-    where = f"links {number}"
-    spec = _shape(raw, _Link, where)
-    latency, jitter = _duration(spec.latency, f"{where}, latency"), _duration(spec.jitter, f"{where}, jitter")
-    bandwidth = None
-    if spec.bandwidth is not None:
-        with _at(f"{where}, bandwidth"):
-            bandwidth = parse_bandwidth(spec.bandwidth)
-    with _at(where):
-        return Link(spec.between, latency, jitter, bandwidth, spec.cost, spec.one_way)
-
-
-def _duration(text: str | None, where: str, otherwise: int = 0) -> int:
-    if text is None:
-        return otherwise
-    with _at(where):
-        return parse_duration(text)
-
-
 def _shape(raw: Any, wanted: type[_T], where: str) -> _T:
-    """A table as a struct; errors say which key was probably meant."""
+    """A table as a struct; errors suggest the nearest key."""
     try:
         return shape(raw, wanted, where)
     except MappingError as error:
@@ -207,7 +248,7 @@ def _shape(raw: Any, wanted: type[_T], where: str) -> _T:
 
 @contextmanager
 def _at(where: str) -> Iterator[None]:
-    """Errors from inside are about this place."""
+    """Errors from inside are located here."""
     try:
         yield
     except DistcedError as error:
@@ -219,8 +260,48 @@ def _at(where: str) -> Iterator[None]:
 
 @contextmanager
 def _in(name: str) -> Iterator[None]:
-    """Errors from inside are about this file."""
+    """Errors from inside are located in this file."""
     try:
         yield
     except TopologyError as error:
         raise located(error, f"{name}, {error.where}" if error.where else name) from None
+
+
+# Writing.
+
+
+def _entries(part: Site | BrokerNode | Publisher | Subscriber | Link) -> Iterator[str]:
+    """Lines of a table."""
+    for field in fields(part):
+        value = getattr(part, field.name)
+        if field.name != "name" and value not in (field.default, {}):
+            yield f"{field.name} = {_written(field.name, value)}"
+
+
+def _written(key: str, value: Any) -> str:
+    if key in _DURATIONS:
+        return _text(show_duration(value))
+    match value:
+        case bool():
+            return "true"
+        case str():
+            return _text(value)
+        case tuple():
+            return f"[{', '.join(map(_text, value))}]"
+        case dict():
+            return f"{{ {', '.join(f'{_key(name)} = {show_number(rate)}' for name, rate in value.items())} }}"
+        case _:
+            return _text(show_bandwidth(value)) if key == "bandwidth" else show_number(value)
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _text(name)
+
+
+def _text(text: str) -> str:
+    # Names and URLs hold nothing that does not print, so nothing else needs escaping.
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _in_ns(part: dict[str, Any], *durations: str) -> dict[str, Any]:
+    return {f"{key}_ns" if key in durations else key: value for key, value in part.items()}

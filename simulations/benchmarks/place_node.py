@@ -20,7 +20,7 @@ from distced.middleware.model.event_types import EventType
 from distced.middleware.wire.directory import Change, Entries
 from distced.middleware.wire.directory_entries import ClientEntry, LoadEntry, SubscriptionEntry, TopologyEntry
 from distced.policies.topology.topology import Topology
-from distced.policies.topology.topology_writer import topology_as_toml
+from distced.policies.topology.topology_file import topology_as_toml
 
 _NAME: Final = "decider"
 

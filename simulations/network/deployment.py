@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from distced.detectors.runtime.engines import EngineName
 from distced.policies.topology.topology import Topology
 from distced.simulations.network.participants.broker_node import TICK, SimulatedNode
 from distced.simulations.network.participants.publisher import SimulatedPublisher
@@ -17,13 +18,14 @@ class Deployment:
         nodes, publishers, subscribers: those that run.
     """
 
-    def __init__(self, network: Fabric, *, tick: int = TICK) -> None:
-        """`tick`: interval between ticks of a node, ns."""
+    def __init__(self, network: Fabric, *, tick: int = TICK, engine: EngineName = "auto") -> None:
+        """`tick`: interval between ticks of a node, ns; `engine`: detection engine of the nodes."""
         self.network = network
         self.nodes: dict[str, SimulatedNode] = {}
         self.publishers: dict[str, SimulatedPublisher] = {}
         self.subscribers: dict[str, SimulatedSubscriber] = {}
         self._tick = tick
+        self._engine: EngineName = engine
 
     @property
     def topology(self) -> Topology:
@@ -33,7 +35,8 @@ class Deployment:
     def start_node(self, name: str) -> SimulatedNode:
         """Start a node of the topology."""
         described = self.topology.nodes[name]
-        node = self.nodes[name] = SimulatedNode(self.network, described.place, described.capacity or 0.0, self._tick)
+        capacity = described.capacity or 0.0
+        node = self.nodes[name] = SimulatedNode(self.network, described.place, capacity, self._tick, self._engine)
         node.begin()
         return node
 

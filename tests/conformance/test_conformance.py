@@ -34,7 +34,7 @@ from distced.middleware.patterns.tree import (
     walk,
 )
 from distced.middleware.sets.describable import AnySet, Difference, Filtered, Intersection, TypeSet, Union, walk_set
-from distced.policies.cut_cases import HowCut, cut_run
+from distced.policies.local_runner import HowCut, cut_run
 from tests.support.comparison import seen
 from tests.support.oracle import Found, Seen, read
 

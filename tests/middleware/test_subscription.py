@@ -10,6 +10,7 @@ from distced.middleware.client import subscription_state as module
 from distced.middleware.client.quality import QualityOfService
 from distced.middleware.client.subscription import Subscription
 from distced.middleware.model.clock import ManualClock
+from distced.middleware.model.errors import SubscriptionError
 from distced.middleware.model.events import CompositeEvent, Derivation, Event, Gap
 from distced.middleware.wire.frames import encode
 
@@ -88,3 +89,14 @@ def test_messages_of_several_servers_come_at_once_and_each_event_counts_once() -
     assert subscription.statistics.received == 500
     assert subscription.statistics.duplicates == 1000
     assert sorted(event.seq for _ in frames if (event := subscription.get(0))) == list(range(500))
+
+
+def test_events_takes_all_that_has_arrived_without_waiting() -> None:
+    subscription = subscribed()
+    for seq in (1, 2):
+        subscription.receive("t", encode([detected(FIRST, seq=seq)], type="C", source="c0ffee"), False)
+    assert [event.seq for event in subscription.events()] == [1, 2]
+    assert subscription.events() == []
+    subscription.fail(SubscriptionError("ended"))
+    with pytest.raises(SubscriptionError):
+        subscription.events()

@@ -36,7 +36,7 @@ def asked(
     return reconsider(policy, situation, "d", EAST, Hints(**hints), 0, after)  # type: ignore[arg-type]
 
 
-def test_a_detector_goes_where_it_is_better() -> None:
+def test_detector_moves_to_better_node() -> None:
     found = asked(on("e"))
     assert found is not None
     assert (found.kind, found.node) == ("move", "w")
@@ -46,19 +46,19 @@ def test_a_detector_goes_where_it_is_better() -> None:
     assert asked(on("w")) is None
 
 
-def test_what_it_sends_to_its_home_counts() -> None:
+def test_move_counts_bytes_to_home_server() -> None:
     """The home stays in the east, and gets more than the sources send."""
     situation = on("e")
     situation.expect("d", Measured(load=20.0, size=1e6))
     assert asked(situation) is None
 
 
-def test_it_stays_for_a_while() -> None:
+def test_detector_stays_for_dwell_time() -> None:
     assert asked(on("e"), after=DWELL - 1) is None
     assert asked(on("e"), after=DWELL) is not None
 
 
-def test_a_move_has_to_pay() -> None:
+def test_move_has_to_pay_its_price() -> None:
     situation = on("e")
     found = asked(situation)
     assert found is not None
@@ -70,14 +70,14 @@ def test_a_move_has_to_pay() -> None:
         assert (asked(situation) is not None) == moves
 
 
-def test_what_is_heard_already_costs_nothing() -> None:
+def test_stream_heard_already_costs_nothing() -> None:
     """Another detector on the node in the east reads the same, so this one adds nothing there."""
     situation = on("e")
     situation.changed("detector", "other", DetectorEntry("e", "[A]", "guaranteed", ("A", "B"), home="east"))
     assert asked(situation) is None
 
 
-def test_the_margin() -> None:
+def test_change_below_margin_is_not_better() -> None:
     assert is_better((89.0,), (100.0,))
     assert not is_better((91.0,), (100.0,))
     assert not is_better((100.0,), (100.0,))
@@ -90,7 +90,7 @@ def test_the_margin() -> None:
     assert MARGIN == 0.1
 
 
-def test_delay_is_paid_in_delay() -> None:
+def test_price_of_move_is_delay_under_min_latency() -> None:
     """It is in the east and has its home in the west, as after a move: every event crosses both links twice."""
     found = asked(on("e", home="west"), NAMED["min-latency"])
     assert found is not None
@@ -98,7 +98,7 @@ def test_delay_is_paid_in_delay() -> None:
     assert found.after.delay < found.before.delay - 50_000_000
 
 
-def test_load_is_taken_off_the_busiest() -> None:
+def test_min_load_relieves_busiest_node() -> None:
     situation = on("w")
     situation.changed("load", "w", LoadEntry(100.0, {"d": Measured(load=20.0)}))
     found = asked(situation, NAMED["min-load"])
@@ -108,7 +108,7 @@ def test_load_is_taken_off_the_busiest() -> None:
     assert asked(situation, NAMED["min-load"]) is None
 
 
-def test_a_node_that_has_too_much_to_do_is_left_whatever_the_policy_wants() -> None:
+def test_detector_leaves_overloaded_node_under_any_policy() -> None:
     situation = on("w")
     for node, capacity in (("w", 10.0), ("m", 100.0), ("e", 100.0)):
         situation.changed("node", node, NodeEntry(0, home=situation.home_of_node(node), capacity=capacity))
@@ -120,7 +120,7 @@ def test_a_node_that_has_too_much_to_do_is_left_whatever_the_policy_wants() -> N
     assert asked(situation) is None
 
 
-def test_hints_that_rule_its_node_out() -> None:
+def test_detector_leaves_node_that_hints_rule_out() -> None:
     found = asked(on("w"), avoid=("w",))
     assert found is not None
     assert found.node == "m"
@@ -128,7 +128,7 @@ def test_hints_that_rule_its_node_out() -> None:
     assert asked(on("w"), nodes=("w",)) is None
 
 
-def test_what_is_not_there_is_left_alone() -> None:
+def test_unknown_detector_is_left_alone() -> None:
     situation = on("e")
     assert reconsider(BANDWIDTH, situation, "unknown", EAST, Hints(), 0, DWELL) is None
     assert reconsider(BANDWIDTH, situation, "d", (), Hints(), 0, DWELL) is None
@@ -139,7 +139,7 @@ def test_what_is_not_there_is_left_alone() -> None:
 # Replicas.
 
 
-def test_missing_replicas_are_made_at_once() -> None:
+def test_missing_replica_is_made_without_dwell_time() -> None:
     found = asked(on("w"), NAMED["max-reliability"], after=1)
     assert found is not None
     assert found.kind == "replicate"
@@ -153,21 +153,20 @@ def test_missing_replicas_are_made_at_once() -> None:
     assert asked(on("w"), NAMED["max-reliability"], after=1, nodes=("w",)) is None
 
 
-def test_a_replica_hears_the_sources_and_is_heard() -> None:
+def test_replica_reaches_sources_and_subscribers() -> None:
     """A node that nothing comes to adds no bytes, and is no replica."""
     text = """
         allow_partitions = true
-        [sites.west]
-        [sites.island]
-        [nodes.w]
-        site = "west"
-        [nodes.i]
-        site = "island"
-        [publishers.p]
-        site = "west"
-        types = ["A", "B"]
-        [subscribers.s]
-        site = "west"
+        [sites]
+        west = {}
+        island = {}
+        [nodes]
+        w = { site = "west" }
+        i = { site = "island" }
+        [publishers]
+        p = { site = "west", types = ["A", "B"] }
+        [subscribers]
+        s = { site = "west" }
     """
     situation = situation_of(parse_topology(text))
     entry = DetectorEntry("w", "[A] ; [B]", "guaranteed", ("A", "B"), readers={"": 1})
@@ -176,7 +175,7 @@ def test_a_replica_hears_the_sources_and_is_heard() -> None:
     assert reconsider(NAMED["max-reliability"], situation, "d", listeners, Hints(), 0, DWELL) is None
 
 
-def test_replicas_beyond_their_number_go() -> None:
+def test_surplus_replica_is_dropped() -> None:
     situation = on("w", replicas={"m": "", "e": "east"}, distribution="max-reliability")
     found = asked(situation, NAMED["max-reliability"], after=1)
     assert found is not None
@@ -185,7 +184,7 @@ def test_replicas_beyond_their_number_go() -> None:
     assert asked(on("w", replicas={"e": "east"}, distribution="max-reliability"), NAMED["max-reliability"]) is None
 
 
-def test_a_replica_without_anybody_near_goes() -> None:
+def test_replica_without_near_subscriber_is_dropped() -> None:
     situation = on("w", replicas={"e": "east", "m": ""})
     policy = NAMED["min-latency"]
     both = (*EAST, *WEST)
@@ -199,7 +198,7 @@ def test_a_replica_without_anybody_near_goes() -> None:
     assert (alone.kind, alone.node) == ("drop", "e")
 
 
-def test_of_two_at_one_server_one_goes() -> None:
+def test_second_replica_at_one_server_is_dropped() -> None:
     situation = on("w", replicas={"e": "west"})
     found = reconsider(NAMED["min-latency"], situation, "d", WEST, Hints(), 0, 1)
     assert found is not None
@@ -254,7 +253,7 @@ def test_moves_come_to_an_end(seed: int, policy: Policy) -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(seeds)
-def test_a_detector_does_not_go_back(seed: int) -> None:
+def test_detector_does_not_move_back(seed: int) -> None:
     situation = random_situation(seed, running=5)
     for policy in NAMED.values():
         for detector in sorted(situation.detectors):
@@ -268,14 +267,14 @@ def test_a_detector_does_not_go_back(seed: int) -> None:
             assert again is None or again.node != node
 
 
-def test_a_policy_of_ones_own_is_asked_as_well() -> None:
+def test_own_policy_decides_moves() -> None:
     policy = replace(parse_policy("none none none"), objective=lambda each: (float(each.node != "m"),))  # type: ignore[type-var]
     found = asked(on("e"), policy)
     assert found is not None
     assert found.node == "m"
 
 
-def test_asking_takes_nothing_along() -> None:
+def test_reconsideration_leaves_situation_unchanged() -> None:
     situation = on("e")
     before = (dict(situation.detectors), situation.bytes_over_links)
     first = asked(situation)

@@ -48,12 +48,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_all_hold(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verb_test_reports_passed_cases(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["test", "good.toml"]) == 0
     assert capsys.readouterr().out == "1 passed (1 file, stepwise engine)\n"
 
 
-def test_failures_are_in_a_table_and_the_exit_code_is_1(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failures_are_in_table_with_exit_code_1(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["test", "good.toml", "bad.toml"]) == 1
     shown = capsys.readouterr().out
     assert "a pair that is none" in shown
@@ -64,14 +64,14 @@ def test_failures_are_in_a_table_and_the_exit_code_is_1(folder: Path, capsys: py
     assert shown.splitlines()[-1] == "2 passed, 2 failed (2 files, stepwise engine)"
 
 
-def test_failures_in_full(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verbose_shows_failures_in_full(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["test", "bad.toml", "--verbose"]) == 1
     shown = capsys.readouterr().out
     assert "events       0: A 10" in shown
     assert "pattern      [A] ; [B]" in shown
 
 
-def test_results_for_programs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_results(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "foreign.toml").write_text(FOREIGN, encoding="utf-8")
     assert main(["test", ".", "--json"]) == 1
     told = json.loads(capsys.readouterr().out)
@@ -81,7 +81,7 @@ def test_results_for_programs(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert [each["name"] for each in told["unsupported"]] == ["foreign"]
 
 
-def test_a_file_that_cannot_be_read_does_not_stop_the_others(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreadable_file_does_not_stop_others(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "ugly.toml").write_text("[[case", encoding="utf-8")
     assert main(["test", "ugly.toml", "missing.toml", "good.toml"]) == 2
     shown = capsys.readouterr()
@@ -90,7 +90,7 @@ def test_a_file_that_cannot_be_read_does_not_stop_the_others(folder: Path, capsy
     assert shown.out.startswith("1 passed, 2 files that cannot be read")
 
 
-def test_mistakes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_arguments_are_errors(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["test", "good.toml", "--engine", "steam"]) == 2
     assert "no engine of this name: steam" in capsys.readouterr().err
     (folder / "empty").mkdir()
@@ -113,20 +113,20 @@ error = "unexpected"
 
 
 @pytest.mark.parametrize("how", ["none", "full", "random"])
-def test_cut(how: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cut_cases_pass(how: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "long.toml").write_text(LONG, encoding="utf-8")
     assert main(["test", "long.toml", "--cut", how, "--seed", "7"]) == 0
     told = how if how == "none" else f"{how}, seed 7"
     assert capsys.readouterr().out == f"2 passed (1 file, stepwise engine, patterns cut: {told})\n"
 
 
-def test_a_failure_on_a_cut(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failure_names_cut(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["test", "bad.toml", "--cut", "full", "--json"]) == 1
     told = json.loads(capsys.readouterr().out)
     assert told["cut"] == "full, seed 0"
     assert [each["name"] for each in told["failed"]] == ["a pair that is none", "no pattern"]
 
 
-def test_no_such_cut(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_cut_is_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["test", "good.toml", "--cut", "paper"]) == 2
     assert "none" in capsys.readouterr().err

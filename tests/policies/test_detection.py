@@ -55,14 +55,14 @@ def test_events_wait_until_every_source_was_heard_beyond_them() -> None:
     assert his(policy.heartbeat(["s", "t"], 9, 0)) == [5, 9]
 
 
-def test_an_event_promises_nothing_by_itself() -> None:
+def test_event_promises_nothing_by_itself() -> None:
     policy = guaranteed(s=0)
     assert his(policy.receive("s", [event(9)], None, 0)) == []
     assert his(policy.receive("s", [event(5)], None, 0)) == []
     assert his(policy.heartbeat(["s"], 9, 0)) == [5, 9]
 
 
-def test_a_silent_source_holds_the_stream_for_ever() -> None:
+def test_silent_source_holds_stream_forever() -> None:
     policy = guaranteed(s=0, silent=0)
     policy.receive("s", [event(5)], 5, 0)
     for now in (10, 10**9, INSTANT_MAX):
@@ -71,7 +71,7 @@ def test_a_silent_source_holds_the_stream_for_ever() -> None:
     assert policy.holding() == ["silent"]
 
 
-def test_a_source_is_fenced_off_when_its_lease_runs_out_by_the_time_handed_in() -> None:
+def test_source_is_fenced_off_when_its_lease_runs_out_by_time_handed_in() -> None:
     policy = Guaranteed()
     policy.join("s", 0, 100)
     policy.join("leased", 0, 100, lease=50)
@@ -83,7 +83,7 @@ def test_a_source_is_fenced_off_when_its_lease_runs_out_by_the_time_handed_in() 
     assert policy.tick(1000).fenced == []
 
 
-def test_every_word_of_a_source_renews_its_lease() -> None:
+def test_message_of_source_renews_its_lease() -> None:
     policy = Guaranteed()
     policy.join("s", 0, 0, lease=10)
     for now, speak in enumerate(
@@ -100,7 +100,7 @@ def test_every_word_of_a_source_renews_its_lease() -> None:
 
 
 @pytest.mark.parametrize("how", ["fence", "lease"])
-def test_what_a_fenced_source_sends_is_late_until_it_joins_again(how: str) -> None:
+def test_fenced_source_is_late_until_it_joins_again(how: str) -> None:
     policy = guaranteed(s=0)
     policy.join("f", 0, 0, lease=1 if how == "lease" else 0)
     released = policy.tick(10) if how == "lease" else policy.fence("f", 10)
@@ -116,14 +116,14 @@ def test_what_a_fenced_source_sends_is_late_until_it_joins_again(how: str) -> No
     assert policy.holding() == ["f", "s"]
 
 
-def test_a_source_can_be_fenced_off_before_it_was_heard() -> None:
+def test_source_can_be_fenced_off_before_it_was_heard() -> None:
     policy = guaranteed(s=0)
     policy.fence("unknown", 0)
     assert policy.receive("unknown", [event(5, "unknown")], None, 0).late == [event(5, "unknown")]
     assert "unknown" not in policy.sources
 
 
-def test_who_joins_is_granted_a_watermark_not_before_what_was_released() -> None:
+def test_joining_source_gets_watermark_of_released_events() -> None:
     policy = guaranteed(s=0)
     policy.heartbeat(["s"], 10, 0)
     assert policy.join("early", 3, 0) == 10
@@ -133,7 +133,7 @@ def test_who_joins_is_granted_a_watermark_not_before_what_was_released() -> None
     assert policy.heartbeat(["s", "ahead"], 40, 0).watermark == 12
 
 
-def test_nobody_has_to_be_waited_for_when_all_have_left() -> None:
+def test_events_are_released_when_all_sources_have_left() -> None:
     policy = guaranteed(s=0, t=0)
     policy.receive("s", [event(5), event(8)], None, 0)
     policy.receive("t", [event(6, "t")], None, 0)
@@ -144,13 +144,13 @@ def test_nobody_has_to_be_waited_for_when_all_have_left() -> None:
     assert policy.join("u", 0, 0) == 8
 
 
-def test_without_a_source_nothing_is_said() -> None:
+def test_policy_without_source_has_no_watermark() -> None:
     policy = Guaranteed()
     for released in (policy.tick(5), policy.heartbeat(["s"], 7, 0), policy.leave("s", 0)):
         assert (released.events, released.watermark) == ([], None)
 
 
-def test_a_source_nobody_announced_is_waited_for_from_its_first_word_on() -> None:
+def test_source_nobody_announced_is_waited_for_from_its_first_word_on() -> None:
     policy = Guaranteed()
     released = policy.receive("s", [event(5)], None, 0)
     assert released.events == []
@@ -162,7 +162,7 @@ def test_a_source_nobody_announced_is_waited_for_from_its_first_word_on() -> Non
 
 
 @pytest.mark.parametrize("straggler", [event(5), event(3)])
-def test_a_straggler_of_a_source_that_has_left_does_not_bring_it_back(straggler: Event) -> None:
+def test_straggler_of_source_that_has_left_does_not_bring_it_back(straggler: Event) -> None:
     policy = guaranteed(s=0, t=0)
     policy.receive("s", [event(5)], 5, 0)
     policy.heartbeat(["t"], 5, 0)
@@ -172,7 +172,7 @@ def test_a_straggler_of_a_source_that_has_left_does_not_bring_it_back(straggler:
     assert policy.heartbeat(["t"], 9, 0).watermark == 9
 
 
-def test_late_events_are_told_and_not_consumed() -> None:
+def test_late_events_are_reported_and_not_consumed() -> None:
     policy = guaranteed(s=0)
     policy.heartbeat(["s"], 10, 0)
     released = policy.receive("s", [event(10), event(11), event(4)], 20, 0)
@@ -181,7 +181,7 @@ def test_late_events_are_told_and_not_consumed() -> None:
     assert (policy.sources["s"].events, policy.sources["s"].late) == (3, 2)
 
 
-def test_what_is_delivered_again_changes_nothing_however_much_came_in_between() -> None:
+def test_redelivered_event_is_dropped_however_late() -> None:
     policy = guaranteed(s=0, t=0)
     first = [event(n) for n in range(1, 4)]
     policy.receive("s", first, None, 0)
@@ -224,7 +224,7 @@ def test_random_streams_are_released_completely_in_order_and_once() -> None:
         assert watermark == END
 
 
-def test_the_state_says_everything() -> None:
+def test_state_of_guaranteed_restores_policy() -> None:
     policy = Guaranteed()
     policy.join("s", 3, 17, lease=20)
     policy.join("gone", 3, 17)
@@ -254,7 +254,7 @@ def test_best_effort_takes_what_comes_together_in_order() -> None:
     assert his(BestEffort().receive("s", [event(9), event(3), event(5)], None, 0)) == [3, 5, 9]
 
 
-def test_best_effort_goes_by_the_farthest_of_its_own_sources() -> None:
+def test_best_effort_goes_by_farthest_of_its_own_sources() -> None:
     policy = BestEffort()
     assert policy.heartbeat(["of another time"], 10**18, 0).watermark is None
     policy.join("s", 0, 0)
@@ -266,7 +266,7 @@ def test_best_effort_goes_by_the_farthest_of_its_own_sources() -> None:
     assert policy.heartbeat(["s"], 20, 0).watermark == 9
 
 
-def test_the_state_of_best_effort_says_everything() -> None:
+def test_state_of_best_effort_restores_policy() -> None:
     policy = BestEffort()
     policy.receive("s", [event(5)], 5, 0)
     resumed = again(policy)
@@ -278,14 +278,14 @@ def test_the_state_of_best_effort_says_everything() -> None:
 # Both.
 
 
-def test_ids_are_remembered_for_a_while() -> None:
+def test_recent_ids_are_bounded() -> None:
     recent = RecentIds(3)
     assert [recent.add(("s", number)) for number in (1, 2, 1, 3, 4)] == [True, True, False, True, True]
     assert recent.add(("s", 2)) is False
     assert recent.add(("s", 1)) is True
 
 
-def test_policies_have_names() -> None:
+def test_detection_policies_have_names() -> None:
     assert isinstance(detection_policy("guaranteed"), Guaranteed)
     assert isinstance(detection_policy("best-effort"), BestEffort)
     with pytest.raises(DistcedError, match=r"probably.*guaranteed"):

@@ -11,7 +11,7 @@ from distced.middleware.model.errors import DistcedError
 from distced.policies.distribution.policy import NAMED, Decomposition, DistributionPolicy, Locality, Reuse, parse_policy
 
 
-def test_the_named_policies_are_those_of_the_table() -> None:
+def test_named_policies_are_those_of_table() -> None:
     table = {name: (each.decomposition, each.reuse, each.locality) for name, each in NAMED.items()}
     assert table == {
         "min-latency": ("none", "local-only", "subscribers"),
@@ -24,12 +24,12 @@ def test_the_named_policies_are_those_of_the_table() -> None:
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_a_name_is_enough(name: str) -> None:
+def test_policy_is_parsed_from_name(name: str) -> None:
     assert parse_policy(name) is NAMED[name]
     assert parse_policy(NAMED[name].text) is NAMED[name]
 
 
-def test_every_point_of_the_space_can_be_written() -> None:
+def test_every_point_of_space_can_be_written() -> None:
     points = set()
     for point in product(get_args(Decomposition), get_args(Reuse), get_args(Locality)):
         policy = parse_policy(" ".join(point))
@@ -41,12 +41,12 @@ def test_every_point_of_the_space_can_be_written() -> None:
     assert set(NAMED.values()) <= points
 
 
-def test_a_named_point_has_its_name() -> None:
+def test_point_of_named_policy_has_its_name() -> None:
     assert parse_policy("full maximum none").name == "min-load"
     assert parse_policy("full maximum publishers").name == "full maximum publishers"
 
 
-def test_replicas() -> None:
+def test_number_of_replicas_is_parsed() -> None:
     given = {"decomposition": "none", "reuse": "none", "locality": "none", "replicas": 3}
     assert parse_policy(given) == DistributionPolicy("none none none", "none", "none", "none", replicas=3)
 
@@ -64,6 +64,6 @@ def test_replicas() -> None:
         (7, "not a distribution policy: 7"),
     ],
 )
-def test_what_is_no_policy_is_refused(given: Any, problem: str) -> None:
+def test_invalid_policy_is_refused(given: Any, problem: str) -> None:
     with pytest.raises(DistcedError, match=problem):
         parse_policy(given)

@@ -14,8 +14,7 @@ from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import Hints, LoadEntry, Measured, SourceEntry
 from distced.policies.distribution.estimate.delays import Input, waited
-from distced.policies.distribution.estimate.detector_estimate import expected
-from distced.policies.distribution.estimate.selectivity import share_of
+from distced.policies.distribution.estimate.detector_estimate import expected, share_of
 from distced.policies.distribution.situation import message_sizes
 from distced.policies.distribution.situation.situation import Situation
 
@@ -51,7 +50,7 @@ def estimated(pattern: str, hints: Hints | None = None, **more: bool) -> Measure
         ("[X] ; [A]", 0, 0),
     ],
 )
-def test_estimates_by_hand(pattern: str, rate: float, load: float) -> None:
+def test_estimates_match_hand_calculation(pattern: str, rate: float, load: float) -> None:
     found = estimated(pattern)
     assert found.rate == pytest.approx(rate)
     assert found.load == pytest.approx(load)
@@ -62,7 +61,7 @@ def test_estimates_by_hand(pattern: str, rate: float, load: float) -> None:
     ["[A] ; [B]", "[B] ; [A] ; [C]", "[A] ; [B <= {B, C}]", "[A] | [C]", "[A] ; [B] within 1s", "[A][B <= {A, B}]*[C]",
      "([B] ; [C]) & [A]", "[A] ; ([B] | [C])"],
 )  # fmt: skip
-def test_estimates_come_near_what_happens(pattern: str) -> None:
+def test_estimates_are_near_detection(pattern: str) -> None:
     """A long random stream at these rates; within a factor of two, which is as much as placing needs."""
     random = Random(1)
     events = []
@@ -82,13 +81,13 @@ def test_estimates_come_near_what_happens(pattern: str) -> None:
     assert engine.touched / 2 < guess.load * 400 < engine.touched * 2
 
 
-def test_an_iteration_without_end_has_an_estimate() -> None:
+def test_endless_iteration_has_estimate() -> None:
     found = estimated("([A]+ [A]+)+")
     assert 0 < found.rate < float("inf")
     assert 0 < found.load < float("inf")
 
 
-def test_hints_and_what_is_read_along() -> None:
+def test_hints_and_derivations_change_estimate() -> None:
     assert estimated("[A] ; [B]", Hints(rates=RATES, selectivity=0.5)).rate == 3
     plain, part = estimated("[A] ; [B]"), estimated("[A] ; [B]", derivations=True, constituents=True)
     more = message_sizes.DERIVATION + 2 * message_sizes.INSIDE
@@ -120,7 +119,7 @@ def test_hints_and_what_is_read_along() -> None:
         ("x", 0.5),
     ],
 )
-def test_shares_of_conditions(condition: str, share: float) -> None:
+def test_conditions_have_shares(condition: str, share: float) -> None:
     position = compile_pattern(f"[A where {condition}]").automaton.positions[0]
     assert share_of(position.label.condition("A")) == pytest.approx(share)
 
@@ -128,22 +127,22 @@ def test_shares_of_conditions(condition: str, share: float) -> None:
 # Waiting.
 
 
-def test_waiting_for_one_is_its_way() -> None:
+def test_wait_for_one_input_is_its_latency() -> None:
     assert waited([Input(5e6, 1, 4)]) == 5e6
     assert waited([]) == 0
 
 
-def test_waiting_for_several_is_as_drawn_by_lot() -> None:
+def test_wait_for_several_inputs_matches_sampling() -> None:
     inputs = [Input(20e6, 1, 5), Input(5e6, 1, 5), Input(60e6, 1, 20), Input(20e6, 1, 5)]
     random = Random(3)
     drawn = [max(each.way + random.random() * SECOND / each.heard for each in inputs) for _ in range(20_000)]
     assert waited(inputs) == pytest.approx(sum(drawn) / len(drawn), rel=0.02)
 
 
-def test_best_effort_waits_for_nobody() -> None:
+def test_best_effort_waits_for_no_input() -> None:
     assert waited([Input(10e6, 3, 4), Input(50e6, 1, 4)], guaranteed=False) == 20e6
     assert waited([Input(10e6, 0, 4), Input(50e6, 0, 4)], guaranteed=False) == 30e6
 
 
-def test_what_cannot_be_heard_is_waited_for_for_ever() -> None:
+def test_wait_for_unreachable_input_is_infinite() -> None:
     assert waited([Input(float("inf"), 1, 4), Input(1e6, 1, 4)]) == float("inf")

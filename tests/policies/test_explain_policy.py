@@ -20,38 +20,27 @@ from distced.policies.distribution.situation.situation import Situation
 from distced.policies.explaining.deployment import entries_of
 from distced.policies.explaining.explained import Explained, ExplainRequest
 from distced.policies.topology.random_topology import RANDOM_KINDS, random_topology
-from distced.policies.topology.topology_writer import topology_as_toml
+from distced.policies.topology.topology_file import topology_as_toml
 from tests.support.deployments import PATTERNS
 from tests.support.pictures import needs_dot, svg_texts
 
 FLOORS = """\
-[sites.floor-1]
-[sites.floor-2]
-[sites.street]
+[sites]
+floor-1 = {}
+floor-2 = {}
+street = {}
 
-[nodes.cellar]
-site = "floor-1"
-capacity = 1000
+[nodes]
+cellar = { site = "floor-1", capacity = 1000 }
+attic = { site = "floor-2", capacity = 1000 }
 
-[nodes.attic]
-site = "floor-2"
-capacity = 1000
+[publishers]
+doors = { site = "floor-2", types = ["Door", "Motion"], rates = { Door = 1, Motion = 100 } }
+clock = { site = "floor-1", types = ["Tick"], rates = { Tick = 1 } }
 
-[publishers.doors]
-site = "floor-2"
-types = ["Door", "Motion"]
-rates = { Door = 1, Motion = 100 }
-
-[publishers.clock]
-site = "floor-1"
-types = ["Tick"]
-rates = { Tick = 1 }
-
-[subscribers.facility]
-site = "floor-1"
-
-[subscribers.pda]
-site = "street"
+[subscribers]
+facility = { site = "floor-1" }
+pda = { site = "street" }
 
 [[links]]
 between = ["floor-1", "floor-2"]
@@ -86,7 +75,7 @@ def document(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, A
 # What is shown.
 
 
-def test_text(capsys: pytest.CaptureFixture[str]) -> None:
+def test_explanation_as_text(capsys: pytest.CaptureFixture[str]) -> None:
     out = explained(capsys, "[Door] ; [Motion]", "--policy", "min-bandwidth", "--subscriber", "facility")
     lines = out.splitlines()
     assert lines[0] == "min-bandwidth, for facility at floor-1"
@@ -102,7 +91,7 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert choices[1].startswith("2  a new detector on cellar ")
 
 
-def test_parts_stand_below_their_reader(capsys: pytest.CaptureFixture[str]) -> None:
+def test_parts_are_below_their_reader(capsys: pytest.CaptureFixture[str]) -> None:
     out = explained(capsys, "[Door] ; [Motion] ; [Tick]", "--policy", "min-load", "--near", "street")
     assert out.startswith("min-load, for somebody at street\n")
     rows = out.partition("\n\n")[2].partition("\n\n")[0].splitlines()[1:]
@@ -112,7 +101,7 @@ def test_parts_stand_below_their_reader(capsys: pytest.CaptureFixture[str]) -> N
     assert "until somebody at street hears" in out
 
 
-def test_what_runs_already_is_reused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_running_detector_is_reused(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ("--policy", "min-bandwidth", "--subscriber", "facility", "--running", "running.pattern")
     out = explained(capsys, "[Door] ; [Motion]", *arguments)
     assert re.search(r"^c[0-9a-f]{6} +reuse +attic ", out, re.MULTILINE)
@@ -122,7 +111,7 @@ def test_what_runs_already_is_reused(capsys: pytest.CaptureFixture[str]) -> None
     assert found["bytes_before"] > 0
 
 
-def test_patterns_of_a_file_come_one_after_the_other(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_patterns_of_file_come_one_after_other(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "two.pattern").write_text(
         "[Door] ; [Motion] -> In()\n[In] ; [Tick] -> Late()\n[Door] ; [Motion] -> In()\n", encoding="utf-8"
     )
@@ -142,7 +131,7 @@ def test_patterns_of_a_file_come_one_after_the_other(folder: Path, capsys: pytes
 
 
 @needs_dot
-def test_pictures(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explanation_as_pictures(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ("[Door] ; [Motion] ; [Tick]", "--policy", "min-load", "--near", "street")
     assert explained(capsys, *arguments, "--format", "svg", "--out", "found.svg") == ""
     texts = svg_texts((folder / "found.svg").read_text(encoding="utf-8"))
@@ -162,7 +151,7 @@ def test_pictures(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "detector that runs already" in explained(capsys, *("[Door] ; [Motion]", *running[1:]), "--format", "dot")
 
 
-def test_a_policy_in_words_is_called_by_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_policy_in_words_keeps_them_as_name(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ("[Door] ; [Motion]", "--near", "street", "--policy")
     assert explained(capsys, *arguments, "none at-least-2 none 2").startswith("none at-least-2 none, for")
     assert explained(capsys, *arguments, "none maximum none 2").startswith("none maximum none 2, for")
@@ -183,7 +172,7 @@ def test_types_are_checked(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
 # Several policies.
 
 
-def test_all_policies_stand_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_policies_are_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ("[Door] ; [Motion]", "--policy", "all", "--subscriber", "facility")
     out = explained(capsys, *arguments)
     table = out.partition("\n\n")[2].partition("\n\n")[0].splitlines()
@@ -199,7 +188,7 @@ def test_all_policies_stand_side_by_side(capsys: pytest.CaptureFixture[str]) -> 
     assert explained(capsys, *arguments, "--verbose").count("choices for") == len(NAMED)
 
 
-def test_one_that_cannot_does_not_take_the_others_down(capsys: pytest.CaptureFixture[str]) -> None:
+def test_failing_policy_does_not_stop_others(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ("[Door] ; [Motion]", "--policy", "all", "--subscriber", "facility", "--on", "attic")
     out = explained(capsys, *arguments)
     assert re.search(r"^max-reliability  cannot$", out, re.MULTILINE)
@@ -213,7 +202,7 @@ def test_one_that_cannot_does_not_take_the_others_down(capsys: pytest.CaptureFix
 # Hints, and what is wrong.
 
 
-def test_hints(capsys: pytest.CaptureFixture[str]) -> None:
+def test_hints_change_explanation(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ("[Door] ; [Motion]", "--policy", "min-bandwidth", "--subscriber", "facility")
 
     def detector(*hints: str) -> dict[str, Any]:
@@ -261,7 +250,9 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("arguments", "said"), WRONG, ids=[" ".join(each) for each, _ in WRONG])
-def test_errors(arguments: tuple[str, ...], said: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_errors_name_remedy(
+    arguments: tuple[str, ...], said: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["explain", "[Door] ; [Motion]", *arguments]) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
@@ -276,7 +267,7 @@ def test_all_policies_fail_alike(folder: Path, capsys: pytest.CaptureFixture[str
     assert "no broker node is there to host a detector" in capsys.readouterr().err
 
 
-def test_what_nobody_publishes_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unpublished_type_is_noted(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["explain", "[Dor] ; [Motion] -> In()", "--policy", "min-load", *FACILITY]
     assert main(arguments) == 0
     assert "note: nobody in the topology publishes Dor (did you mean Door?)" in capsys.readouterr().err
@@ -309,7 +300,7 @@ def test_flows_add_up_to_what_links_carry(seed: int, patterns: list[str], policy
 
 
 @pytest.mark.parametrize("kind", RANDOM_KINDS)
-def test_topologies_that_are_made_up(kind: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explanation_works_on_random_topologies(kind: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     topology = random_topology(kind, Random(3))  # type: ignore[arg-type]
     (folder / "random.toml").write_text(topology_as_toml(topology), encoding="utf-8")
     arguments = ["[A] ; [C]", "--policy", "all", "--topology", "random.toml", "--subscriber", "subscriber-1", "--json"]

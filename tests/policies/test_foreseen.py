@@ -23,7 +23,7 @@ FORESEEN = Foreseen(3.0, Told(100.0, 1.0), Told(400.0, 5.0), Told(900.0, 5.0), {
 
 @settings(max_examples=30, deadline=None)
 @given(seeds, patterns, st.floats(0.1, 50), st.floats(1, 5000))
-def test_what_it_adds_is_what_there_is_more_afterwards(seed: int, pattern: str, often: float, size: float) -> None:
+def test_foreseen_detector_adds_its_estimate(seed: int, pattern: str, often: float, size: float) -> None:
     """With figures of a history as with those that are expected."""
     situation = random_situation(seed)
     name = compile_pattern(pattern).automaton.canonical_id
@@ -40,7 +40,7 @@ def test_what_it_adds_is_what_there_is_more_afterwards(seed: int, pattern: str, 
         assert placement.situation.bytes_over_links - before == pytest.approx(found.chosen.bytes, abs=1e-6)
 
 
-def test_by_who_listens() -> None:
+def test_foreseen_output_depends_on_readers() -> None:
     """Quiet as long as applications alone listen; as a part once it is read as one, to whoever listens."""
     situation = situation_of(LINE)
     part = compile_pattern("[A] ; [B]").automaton.canonical_id
@@ -56,7 +56,7 @@ def test_by_who_listens() -> None:
     assert read.measures.louder(part) == 0.0
 
 
-def test_read_by_its_type() -> None:
+def test_foreseen_output_read_by_type() -> None:
     situation = situation_of(LINE)
     name = compile_pattern("[A] ; [B] -> Pair()").automaton.canonical_id
     situation.changed("hint", name, HintEntry(foreseen=FORESEEN))
@@ -67,7 +67,7 @@ def test_read_by_its_type() -> None:
     assert read.measures.flow(stream) == flow_of(FORESEEN.loud)
 
 
-def test_what_is_measured_counts_before_it() -> None:
+def test_measurement_precedes_foreseen_load() -> None:
     situation = situation_of(LINE)
     name = compile_pattern("[A] ; [B]").automaton.canonical_id
     situation.changed("hint", name, HintEntry(foreseen=FORESEEN))
@@ -85,7 +85,7 @@ def test_what_is_measured_counts_before_it() -> None:
     assert placed.load(node) != 50.0
 
 
-def test_the_load_depends_on_the_parts() -> None:
+def test_foreseen_load_depends_on_parts() -> None:
     assert parts_key(("c2", "c1")) == parts_key(("c1", "c2")) == "c1 c2"
     foreseen = Foreseen(1.0, Told(), Told(), Told(), {"": 9.0, "c1 c2": 2.0})
     assert foreseen.load(("c2", "c1")) == 2.0

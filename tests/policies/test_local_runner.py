@@ -43,7 +43,7 @@ def consume(detector: Detector, events: list[Event], watermark: int, source: str
     return detector.receive(source, events, watermark, 0).events
 
 
-def test_a_record_says_where_a_match_began_and_ended_and_what_went_before() -> None:
+def test_record_says_where_match_began_and_ended_and_what_went_before() -> None:
     inner, _ = part_and_whole("[X] ; ([A <= {A, B}] ; [C])", "[A <= {A, B}] ; [C]")
     found = consume(
         inner, [event("B", 2, 0, lo=1), event("B", 3, 1, lo=0), event("A", 5, 2), event("C", 9, 3, lo=7)], 20
@@ -56,7 +56,7 @@ def test_a_record_says_where_a_match_began_and_ended_and_what_went_before() -> N
     assert derivation.gap.greatest_lo == 1
 
 
-def test_each_branch_has_a_gap_of_its_own() -> None:
+def test_each_branch_has_its_own_gap() -> None:
     inner, _ = part_and_whole("[X] ; ([A] | [A, B])", "[A] | [A, B]")
     found = consume(inner, [event("B", 2, 0), event("A", 5, 1)], 20)
     by_a = [each for each in found if each.constituents == (("s", 1),)]
@@ -64,7 +64,7 @@ def test_each_branch_has_a_gap_of_its_own() -> None:
     assert {derivation.gap.previous for derivation in one.derivations} == {None, (2, 2, 0, "s", 0)}
 
 
-def test_each_value_of_a_key_has_a_gap_of_its_own() -> None:
+def test_each_key_value_has_its_own_gap() -> None:
     inner, _ = part_and_whole("[X] ; [A] ; [B] by k", "[A] ; [B]")
     events = [event("A", 1, 0, k=1), event("A", 2, 1, k=2), event("A", 3, 2, k=1), event("B", 4, 3, k=1)]
     gaps = {
@@ -75,13 +75,13 @@ def test_each_value_of_a_key_has_a_gap_of_its_own() -> None:
     assert gaps == {1: ((1,), None), 3: ((1,), (1, 1, 0, "s", 0))}
 
 
-def test_found_again_it_says_so() -> None:
+def test_repeated_match_is_marked_again() -> None:
     inner, _ = part_and_whole("[X] ; ([A] ; ~[B])", "[A] ; ~[B]")
     found = consume(inner, [event("A", 1, 0), event("B", 2, 1)], 5) + consume(inner, [event("B", 6, 2)], 9)
     assert [(each.constituents, each.again) for each in found] == [((("s", 0),), False)]
 
 
-def test_a_later_way_comes_again_with_its_derivation() -> None:
+def test_later_way_comes_again_with_its_derivation() -> None:
     inner, _ = part_and_whole("[X] ; ([A] ; ~[B] | [A] ; ~[C])", "[A] ; ~[B] | [A] ; ~[C]")
     found = consume(inner, [event("A", 1, 0), event("B", 2, 1)], 5) + consume(inner, [event("C", 6, 2)], 9)
     assert [(each.again, each.hi, len(each.derivations)) for each in found] == [(False, 2, 1), (True, 6, 1)]
@@ -90,7 +90,7 @@ def test_a_later_way_comes_again_with_its_derivation() -> None:
 @pytest.mark.parametrize("sign", [" ; ", " "])
 @pytest.mark.parametrize(("key", "values"), [("", (1,)), (" by k", (0, 1, 2)), (" by k", (True, 1))])
 @pytest.mark.parametrize("lag", [0, 2])
-def test_what_waits_in_vain_is_given_up(sign: str, key: str, values: tuple[object, ...], lag: int) -> None:
+def test_vain_wait_is_given_up(sign: str, key: str, values: tuple[object, ...], lag: int) -> None:
     """A thousand X, and after each an A that is failed by an F: nobody waits for ever."""
     part = f"[A <= {{A, F}}]{sign}[B <= {{B, F}}]"
     inner, outer = part_and_whole(f"[X]{sign}{part}{key}", part)
@@ -114,7 +114,7 @@ def test_what_waits_in_vain_is_given_up(sign: str, key: str, values: tuple[objec
     assert most <= 3
 
 
-def test_without_word_of_gaps_everybody_waits() -> None:
+def test_readers_wait_without_report_of_gaps() -> None:
     inner, outer = part_and_whole("[X] ; [A] ; [B]", "[A] ; [B]")
     outer.join(inner.id, -1, 0)
     for number in range(10):
@@ -123,7 +123,7 @@ def test_without_word_of_gaps_everybody_waits() -> None:
     assert outer.engine.live_instances() == 10
 
 
-def test_open_gaps_are_told_when_there_is_news() -> None:
+def test_open_gaps_are_reported_on_change() -> None:
     inner, _ = part_and_whole("[X] ; [A] ; [B]", "[A] ; [B]")
     assert inner.open_gaps() == []
     consume(inner, [event("A", 1, 0)], 2)
@@ -137,7 +137,7 @@ def test_open_gaps_are_told_when_there_is_news() -> None:
     assert inner.open_gaps() == []
 
 
-def test_a_prefix_hands_its_gap_upwards() -> None:
+def test_prefix_hands_its_gap_upwards() -> None:
     pattern = compile_pattern("[X] ; ([A] ; [B] ; [C])")
     form = canonical_form(pattern.plain)
     chosen: list[list[Candidate]] = []
@@ -155,7 +155,7 @@ def test_a_prefix_hands_its_gap_upwards() -> None:
     ]
 
 
-def test_patterns_may_read_what_others_publish() -> None:
+def test_pattern_reads_composite_type_of_another() -> None:
     patterns = compile_file("[A] ; [B] ; [C] -> Seen(n = 1)\n[Seen] ; [D] ; [Seen] -> Twice()\n")
     graph = cut(patterns, full)
     runner = LocalRunner(graph, Random(3))
@@ -165,7 +165,7 @@ def test_patterns_may_read_what_others_publish() -> None:
     assert len(runner.composites(graph.roots[1])) == 1
 
 
-def test_the_same_seed_is_the_same_run() -> None:
+def test_run_repeats_by_its_seed() -> None:
     graph = cut([compile_pattern("[A] ; [B] ; [C]")], full)
     told = [event(name, at, at) for at, name in enumerate("ABCABCABC")]
     runs = []
@@ -188,7 +188,7 @@ def test_records_from_now_on() -> None:
     assert found.derivations[0].gap.previous == (1, 1, 0, "s", 0)
 
 
-def test_whether_records_are_kept_is_part_of_the_state() -> None:
+def test_whether_records_are_kept_is_part_of_state() -> None:
     """A detector that moves may keep derivations where it comes from, or be asked for them where it goes."""
     (plan,) = cut([compile_pattern("[A] ; [B]")], none).plans.values()
     for before, after in ((True, False), (False, True)):
@@ -203,7 +203,7 @@ def test_whether_records_are_kept_is_part_of_the_state() -> None:
         assert len(old.derivations) == before
 
 
-def test_what_nobody_has_seen_is_not_taken_for_nothing() -> None:
+def test_unseen_interval_is_not_taken_for_empty() -> None:
     """The part has consumed an A before it kept derivations: what waits since before then is not answered wrongly."""
     inner, outer = part_and_whole("[X] ; ([A] ; [B] within 1h)", "[A] ; [B] within 1h")
     fresh = Detector(inner.compiled, Guaranteed())
@@ -215,7 +215,7 @@ def test_what_nobody_has_seen_is_not_taken_for_nothing() -> None:
     assert consume(outer, list(found), 200, fresh.id) == []
 
 
-def test_ids_that_cannot_come_again_are_forgotten() -> None:
+def test_ids_that_cannot_recur_are_dropped() -> None:
     """The part may end in something hidden, so its composite events come again, as long as somebody waits for them."""
     inner, outer = part_and_whole(
         "[X] ; ([A <= {A, F}] ; ~[B <= {B, F}] within 1h)", "[A <= {A, F}] ; ~[B <= {B, F}] within 1h"

@@ -16,7 +16,7 @@ from tests.support.deployments import patterns, random_situation, seeds, situati
 
 @settings(max_examples=40, deadline=None)
 @given(seeds, patterns)
-def test_what_a_detector_adds_is_what_there_is_more_afterwards(seed: int, pattern: str) -> None:
+def test_placed_detector_adds_its_estimate(seed: int, pattern: str) -> None:
     """The figures of a suggestion, and those of everything before and after, are reckoned in different ways."""
     situation = random_situation(seed)
     before, loads = situation.bytes_by_link, {node: situation.load(node) for node in situation.nodes}
@@ -40,7 +40,7 @@ def test_what_a_detector_adds_is_what_there_is_more_afterwards(seed: int, patter
 
 @settings(max_examples=25, deadline=None)
 @given(seeds, patterns)
-def test_parts_are_placed_for_whoever_reads_them(seed: int, pattern: str) -> None:
+def test_parts_are_placed_for_their_readers(seed: int, pattern: str) -> None:
     situation = random_situation(seed)
     for policy in NAMED.values():
         placement = place(pattern, policy, situation, subscriber_of(situation.topology))
@@ -59,7 +59,7 @@ def test_parts_are_placed_for_whoever_reads_them(seed: int, pattern: str) -> Non
         assert set(situation.detectors) <= set(there)
 
 
-def test_decompositions() -> None:
+def test_decomposition_decides_parts() -> None:
     situation = situation_of(LINE)
     pattern = "[A] ; [B] ; [C]"
     assert len(place(pattern, NAMED["min-latency"], situation, EAST).placed) == 1
@@ -97,7 +97,7 @@ def _on(node: str):  # type: ignore[no-untyped-def]
     return objective
 
 
-def test_a_policy_of_ones_own() -> None:
+def test_own_policy_places_detector() -> None:
     cheapest = DistributionPolicy("least-cost", "none", "none", "publishers", objective=lambda each: (each.cost,))
     situation = situation_of(LINE)
     found = place("[A] ; [C]", cheapest, situation, EAST).root.suggestion

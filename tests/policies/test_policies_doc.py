@@ -62,7 +62,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         sys.modules.pop(name, None)
 
 
-def test_the_tables_of_the_page() -> None:
+def test_documented_tables_match_policies() -> None:
     rows = re.findall(r"^\| `([\w-]+)` \| ([\w-]+) \| ([\w-]+) \| (\w+) \|", PAGE, re.MULTILINE)
     assert {name: tuple(row) for name, *row in rows} == {
         name: (each.decomposition, each.reuse, each.locality) for name, each in NAMED.items()
@@ -75,7 +75,7 @@ def test_the_tables_of_the_page() -> None:
     assert len(fields) >= 16
 
 
-def test_the_code_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_documented_code_runs(capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {}
     exec(code(1), names)
     printed = capsys.readouterr().out.splitlines()
@@ -84,7 +84,7 @@ def test_the_code_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.usefixtures("package")
-def test_the_policy_of_the_page_is_known_where_it_is_installed() -> None:
+def test_documented_policy_is_known_where_installed() -> None:
     assert "cheap-but-soon" in installed()
     policy = parse_policy("cheap-but-soon")
     assert policy.text == "cheap-but-soon"
@@ -109,7 +109,7 @@ def test_the_policy_of_the_page_is_known_where_it_is_installed() -> None:
         ("cheap-but-son", "did you mean cheap-but-soon"),
     ],
 )
-def test_one_that_is_wrong_is_an_error_when_it_is_asked_for(name: str, problem: str) -> None:
+def test_invalid_installed_policy_is_error_on_use(name: str, problem: str) -> None:
     with pytest.raises(DistcedError, match=problem):
         parse_policy(name)
     # The others are none the worse for it.
@@ -118,12 +118,12 @@ def test_one_that_is_wrong_is_an_error_when_it_is_asked_for(name: str, problem: 
     assert replicas_of(name) == 1
 
 
-def test_modules_cannot_be_named() -> None:
+def test_policy_cannot_name_module() -> None:
     with pytest.raises(DistcedError, match="no distribution policy of this name"):
         parse_policy("os:system")
 
 
-def test_replicas_in_the_text() -> None:
+def test_policy_text_has_replicas() -> None:
     policy = parse_policy("none at-least-2 none 3")
     assert (policy.replicas, policy.text) == (3, "none at-least-2 none 3")
     assert parse_policy(policy.text) == policy

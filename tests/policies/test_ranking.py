@@ -18,11 +18,11 @@ from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import DetectorEntry, Hints, LoadEntry, Measured, NodeEntry
 from distced.policies.distribution.choose.hints import allowed_nodes
+from distced.policies.distribution.choose.ranking import Request
 from distced.policies.distribution.choose.suggest import suggest
 from distced.policies.distribution.estimate.delays import STEPS, Input, arrivals, from_detector, from_source, waited
 from distced.policies.distribution.estimate.detector_estimate import Rates, expected, streams_of
 from distced.policies.distribution.policy import NAMED, Policy
-from distced.policies.distribution.request import Request
 from distced.policies.distribution.situation import message_sizes
 from distced.policies.distribution.situation.readers import Stream, inputs
 from distced.policies.distribution.situation.situation import Situation
@@ -93,8 +93,7 @@ class Reckoned:
 
 
 def hops(situation: Situation, origin: str, target: str) -> int:
-    way = situation.network.way(origin, target)
-    return 0 if way is None else way.hops
+    return situation.network.way(origin, target).hops
 
 
 def is_read(situation: Situation, stream: Stream, node: str) -> bool:
@@ -180,7 +179,7 @@ def rounded(values: Sequence[float]) -> tuple[float, ...]:
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(seeds, patterns)
-def test_what_is_suggested_is_best_of_everything_there_is(seed: int, pattern: str) -> None:
+def test_suggestion_is_best_of_all_candidates(seed: int, pattern: str) -> None:
     random = Random(seed)
     kept = stirred(random_situation(seed, running=random.choice([0, 4, 8])), random)
     anew = kept.copy()
@@ -211,7 +210,7 @@ def test_what_is_suggested_is_best_of_everything_there_is(seed: int, pattern: st
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 30)), min_size=2, max_size=9))
-def test_the_mean_wait_is_the_integral_as_it_is_written(drawn: list[tuple[int, int]]) -> None:
+def test_mean_wait_is_documented_integral(drawn: list[tuple[int, int]]) -> None:
     spans = [(way * 1e6, SECOND / heard) for way, heard in drawn]
     start, end = max(way for way, _ in spans), max(way + period for way, period in spans)
     step = (end - start) / STEPS
@@ -227,7 +226,7 @@ def test_the_mean_wait_is_the_integral_as_it_is_written(drawn: list[tuple[int, i
 
 @settings(max_examples=60, deadline=None)
 @given(seeds)
-def test_reports_that_come_one_by_one_say_what_they_say_together(seed: int) -> None:
+def test_incremental_reports_equal_union(seed: int) -> None:
     random = Random(seed)
     kept = stirred(random_situation(seed, running=6), random)
     anew = kept.copy()
@@ -241,7 +240,7 @@ def test_reports_that_come_one_by_one_say_what_they_say_together(seed: int) -> N
     assert kept.bytes_over_links == anew.bytes_over_links
 
 
-def test_a_detector_that_hears_of_nothing_is_waited_for() -> None:
+def test_detector_without_input_is_waited_for() -> None:
     """What a detector tells that others read follows from what they wait for, also where that changes."""
     situation = situation_of(LINE)
 
@@ -269,7 +268,7 @@ def reserved(situation: Situation, node: str, detector: str) -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(seeds)
-def test_a_node_that_is_reserved_gets_no_other_detector(seed: int) -> None:
+def test_node_that_is_reserved_gets_no_other_detector(seed: int) -> None:
     random = Random(seed)
     situation = random_situation(seed)
     taken = random.sample(sorted(situation.nodes), 2)
@@ -284,7 +283,7 @@ def test_a_node_that_is_reserved_gets_no_other_detector(seed: int) -> None:
                 assert not set(taken) & set(each.nodes)
 
 
-def test_what_a_reserved_node_hosts_is_listened_to() -> None:
+def test_detector_on_reserved_node_is_read() -> None:
     situation = situation_of(LINE)
     policy = NAMED["min-bandwidth"]
     identity = request_for("[A] ; [B]", policy, situation, EAST).id
@@ -298,7 +297,7 @@ def test_what_a_reserved_node_hosts_is_listened_to() -> None:
     assert suggest(policy, situation, avoided).action == "replicate"
 
 
-def test_only_reserved_nodes_are_as_good_as_none() -> None:
+def test_reserved_nodes_alone_take_no_detector() -> None:
     situation = situation_of(LINE)
     for node in list(situation.nodes):
         reserved(situation, node, "another")

@@ -31,19 +31,15 @@ from tests.support.deployments import random_situation, seeds
 THREE = parse_topology(
     """
     directory = "b"
-    [sites.a]
-    url = "mqtt://a.example"
-    [sites.b]
-    [sites.c]
-    [nodes.one]
-    site = "a"
-    capacity = 100
-    [nodes.two]
-    site = "b"
-    [publishers.p]
-    site = "a"
-    types = ["A", "B"]
-    rates = { A = 4, B = 1 }
+    [sites]
+    a = { url = "mqtt://a.example" }
+    b = {}
+    c = {}
+    [nodes]
+    one = { site = "a", capacity = 100 }
+    two = { site = "b" }
+    [publishers]
+    p = { site = "a", types = ["A", "B"], rates = { A = 4, B = 1 } }
     [[links]]
     between = ["a", "b"]
     latency = "10ms"
@@ -85,7 +81,7 @@ def told(situation: Situation) -> tuple[object, ...]:
 # Places.
 
 
-def test_where_everybody_is() -> None:
+def test_situation_knows_places() -> None:
     situation = three(clients={"app": ClientEntry(0, "mqtt://a.example:1883"), "other": ClientEntry(0)})
     assert situation.site_of_node("one") == "a"
     assert situation.place_of("app") == Place("site", "a")
@@ -100,7 +96,7 @@ def test_where_everybody_is() -> None:
     assert situation.to_node("", "far") == ASSUMED_LATENCY + LOCAL_LATENCY
 
 
-def test_measured_latencies_count_more_than_the_topology() -> None:
+def test_measured_latencies_count_more_than_topology() -> None:
     situation = three()
     assert situation.to_node("", "one") == 10_000_000 + LOCAL_LATENCY
     situation.changed("load", "one", LoadEntry(latencies={"": 3_000_000}))
@@ -113,7 +109,7 @@ def test_measured_latencies_count_more_than_the_topology() -> None:
 # Bytes.
 
 
-def test_bytes_over_links_by_hand() -> None:
+def test_bytes_over_links_match_hand_calculation() -> None:
     situation = three(
         detectors={
             "d": detector("two", "A", home="", readers={"c": 2}),
@@ -132,7 +128,7 @@ def test_bytes_over_links_by_hand() -> None:
     assert situation.bytes_over_links == pytest.approx(sum(situation.bytes_by_link.values()))
 
 
-def test_nodes_that_read_a_part_are_not_counted_twice() -> None:
+def test_nodes_that_read_part_are_not_counted_twice() -> None:
     situation = three(
         detectors={
             "part": detector("two", "A", home="", readers={"mqtt://a.example": 1}),
@@ -143,7 +139,7 @@ def test_nodes_that_read_a_part_are_not_counted_twice() -> None:
     assert situation.bytes_by_link["b", "a"] == pytest.approx(output)
 
 
-def test_replicas_are_heard_where_they_are_near_or_all_for_reliability() -> None:
+def test_nearest_replica_is_heard_or_all_for_reliability() -> None:
     replicas: dict[str, object] = {"home": "", "replicas": {"one": "mqtt://a.example"}}
     near = three(detectors={"d": detector("two", "A", **replicas)})
     assert near.homes_heard("d", "a") == ("mqtt://a.example",)
@@ -158,7 +154,7 @@ def test_replicas_are_heard_where_they_are_near_or_all_for_reliability() -> None
 # Rates and loads.
 
 
-def test_what_is_measured_counts_before_what_is_known() -> None:
+def test_measurement_precedes_announced_rate() -> None:
     situation = three(detectors={"d": detector("two", "A"), "e": detector("two", "A", "B")})
     measures = situation.measures
     assert (measures.rate("p", "A"), measures.rate("p", "B")) == (4, 1)
@@ -174,14 +170,14 @@ def test_what_is_measured_counts_before_what_is_known() -> None:
     assert situation.load("two") == pytest.approx(3 + 9 + 11 * message_sizes.TOUCHES)
 
 
-def test_a_source_of_several_types_is_shared_out() -> None:
+def test_source_of_several_types_is_divided() -> None:
     situation = three(detectors={"e": detector("two", "A", "B")})
     situation.changed("load", "two", LoadEntry(0.0, {"e": Measured(inputs={"p": 1000.0}, events=20)}))
     assert situation.measures.rate("p", "A") == pytest.approx(16)
     assert situation.measures.rate("p", "B") == pytest.approx(4)
 
 
-def test_capacities() -> None:
+def test_unknown_capacity_is_mean_of_known_ones() -> None:
     situation = three()
     assert (situation.capacity("one"), situation.capacity("two")) == (100, 100)
     situation.changed("node", "two", NodeEntry(0, capacity=50))
@@ -189,7 +185,7 @@ def test_capacities() -> None:
     assert Situation.of(Entries(), None).capacity("any") == 1
 
 
-def test_parts_in_a_circle_take_nothing_down() -> None:
+def test_cycle_of_parts_is_harmless() -> None:
     situation = three(
         detectors={"d": detector("one", parts=("e",), home=""), "e": detector("two", parts=("d",), home="")}
     )
@@ -205,7 +201,7 @@ _CHANGES = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 99)), max_size=1
 
 @settings(max_examples=60, deadline=None)
 @given(seeds, _CHANGES)
-def test_kept_up_to_date_it_is_as_made_anew(seed: int, changes: list[tuple[int, int]]) -> None:
+def test_updated_situation_equals_new_one(seed: int, changes: list[tuple[int, int]]) -> None:
     kept = random_situation(seed, running=3, sites=4, nodes=4)
     for kind, number in changes:
         _change(kept, kind, Random(number))
@@ -267,7 +263,7 @@ def _change(situation: Situation, kind: int, random: Random) -> None:
         (Hints(selectivity=float("inf")), "not a selectivity: inf"),
     ],
 )
-def test_hints_that_cannot_be(hints: Hints, problem: str) -> None:
+def test_invalid_hints_are_refused(hints: Hints, problem: str) -> None:
     from distced.middleware.model.errors import DistcedError
 
     for known in (THREE, ["one", "two"]):
@@ -275,7 +271,7 @@ def test_hints_that_cannot_be(hints: Hints, problem: str) -> None:
             check_hints(hints, known)
 
 
-def test_hints_that_can_be() -> None:
+def test_valid_hints_pass() -> None:
     hints = Hints(nodes=("two", "one"), avoid=("one",), rates={"A": 0.0}, selectivity=2.0)
     assert check_hints(hints, THREE) is hints
     situation = three()

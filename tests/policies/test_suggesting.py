@@ -30,31 +30,21 @@ from tests.support.deployments import (
 LINE = parse_topology(
     """
     directory = "middle"
-    [sites.west]
-    [sites.middle]
-    [sites.east]
-    [nodes.w]
-    site = "west"
-    [nodes.m]
-    site = "middle"
-    [nodes.e]
-    site = "east"
-    [publishers.pa]
-    site = "west"
-    types = ["A"]
-    rates = { A = 10 }
-    [publishers.pb]
-    site = "west"
-    types = ["B"]
-    rates = { B = 5 }
-    [publishers.pc]
-    site = "east"
-    types = ["C"]
-    rates = { C = 2 }
-    [subscribers.s]
-    site = "east"
-    [subscribers.t]
-    site = "west"
+    [sites]
+    west = {}
+    middle = {}
+    east = {}
+    [nodes]
+    w = { site = "west" }
+    m = { site = "middle" }
+    e = { site = "east" }
+    [publishers]
+    pa = { site = "west", types = ["A"], rates = { A = 10 } }
+    pb = { site = "west", types = ["B"], rates = { B = 5 } }
+    pc = { site = "east", types = ["C"], rates = { C = 2 } }
+    [subscribers]
+    s = { site = "east" }
+    t = { site = "west" }
     [[links]]
     between = ["west", "middle"]
     latency = "10ms"
@@ -88,7 +78,7 @@ def identity_of(pattern: str, situation: Situation) -> str:
 # The named policies, where one can see what they should do.
 
 
-def test_where_the_named_policies_put_a_detector() -> None:
+def test_named_policies_choose_expected_nodes() -> None:
     situation = situation_of(LINE)
     # Whoever waits for both ends hears the soonest where he is himself.
     assert asked("[A] ; [C]", "min-latency", situation, EAST).node == "e"
@@ -104,7 +94,7 @@ def test_where_the_named_policies_put_a_detector() -> None:
     assert set(both.homes) == {situation.home_of_node(each) for each in (both.node, *both.replicas)}
 
 
-def test_the_figures_by_hand() -> None:
+def test_suggestion_matches_hand_calculation() -> None:
     found = asked("[A] ; [B]", "min-latency", situation_of(LINE), EAST, nodes=("e",))
     message = message_sizes.MESSAGE
     events = 15 * (message_sizes.EVENT + message)
@@ -126,7 +116,7 @@ def test_the_figures_by_hand() -> None:
     assert "there was no other choice" in found.reason
 
 
-def test_a_load_is_spread() -> None:
+def test_min_load_spreads_detectors() -> None:
     situation = situation_of(LINE)
     taken = []
     for number in range(3):
@@ -138,7 +128,7 @@ def test_a_load_is_spread() -> None:
     assert sorted(taken) == ["e", "m", "w"]
 
 
-def test_a_node_is_not_given_more_than_it_can_do() -> None:
+def test_suggestion_avoids_overloaded_node() -> None:
     situation = situation_of(LINE)
     for name in ("w", "m", "e"):
         situation.changed(
@@ -163,7 +153,7 @@ def test_reuse_none_makes_replicas_while_there_are_nodes() -> None:
     assert (found.action, found.node, found.homes) == ("reuse", "e", ("east",))
 
 
-def test_local_only_serves_those_nearby_and_replicas_for_the_others() -> None:
+def test_reuse_local_only_serves_near_subscribers() -> None:
     situation = situation_of(LINE)
     there = running(situation, identity_of("[A] ; [B]", situation), "e")
     near = asked("[A] ; [B]", "min-latency", there, EAST)
@@ -172,7 +162,7 @@ def test_local_only_serves_those_nearby_and_replicas_for_the_others() -> None:
     assert (far.action, far.node, far.homes) == ("replicate", "w", ("west",))
 
 
-def test_maximum_serves_everybody_where_that_costs_less() -> None:
+def test_reuse_maximum_serves_all_where_cheaper() -> None:
     situation = situation_of(LINE)
     there = running(situation, identity_of("[A] ; [B]", situation), "w")
     found = asked("[A] ; [B]", "min-bandwidth", there, EAST)
@@ -182,7 +172,7 @@ def test_maximum_serves_everybody_where_that_costs_less() -> None:
     assert size.rate > 0
 
 
-def test_at_least_two_has_the_second_one_made() -> None:
+def test_reuse_at_least_two_makes_second_replica() -> None:
     situation = situation_of(LINE)
     identity = identity_of("[A] ; [B]", situation)
     one = asked("[A] ; [B]", "max-reliability", running(situation, identity, "w"), EAST)
@@ -194,7 +184,7 @@ def test_at_least_two_has_the_second_one_made() -> None:
     assert (both.action, both.homes) == ("reuse", ("west", "east"))
 
 
-def test_parts_are_read_by_the_same_rules() -> None:
+def test_reuse_rules_hold_for_parts() -> None:
     situation = situation_of(LINE)
     identity = identity_of("[A] ; [B]", situation)
     one, two = running(situation, identity, "w"), running(situation, identity, "w", replicas={"e": "east"})
@@ -214,7 +204,7 @@ def test_parts_are_read_by_the_same_rules() -> None:
     assert parts("full none none", one) == {(), (identity,)}
 
 
-def test_a_detector_that_is_read_tells_more_to_those_who_listen_already() -> None:
+def test_detector_read_as_part_sends_more_to_listeners() -> None:
     situation = situation_of(LINE)
     identity = identity_of("[A] ; [B]", situation)
     policy = parse_policy("for-reuse maximum publishers")
@@ -237,7 +227,7 @@ def test_a_detector_that_is_read_tells_more_to_those_who_listen_already() -> Non
     assert added[3] - added[0] == pytest.approx(3 * 2 * louder)
 
 
-def test_a_running_detector_on_a_node_that_is_ruled_out_is_not_read() -> None:
+def test_detector_on_ruled_out_node_is_not_read() -> None:
     situation = situation_of(LINE)
     there = running(situation, identity_of("[A] ; [B]", situation), "w")
     found = asked("[A] ; [B]", "min-bandwidth", there, EAST, avoid=("w",))
@@ -304,7 +294,7 @@ def told_by_hand(situation: Situation, types: frozenset[str]) -> float:
 
 @settings(max_examples=40, deadline=None)
 @given(seeds)
-def test_min_bandwidth_adds_the_fewest_bytes(seed: int) -> None:
+def test_min_bandwidth_adds_fewest_bytes(seed: int) -> None:
     situation = random_situation(seed)
     policy = parse_policy("none none publishers")
     request = request_for("[A where x == 7] ; [B]", policy, situation, subscriber_of(situation.topology))
@@ -351,7 +341,7 @@ def test_replicas_are_on_different_nodes_and_sites(seed: int, pattern: str) -> N
 
 @settings(max_examples=30, deadline=None)
 @given(seeds, patterns)
-def test_nothing_that_is_asked_changes_the_situation(seed: int, pattern: str) -> None:
+def test_suggestion_leaves_situation_unchanged(seed: int, pattern: str) -> None:
     situation = random_situation(seed)
     before = (situation.bytes_over_links, situation.busiest, dict(situation.detectors))
     for policy in NAMED.values():
@@ -374,7 +364,7 @@ def test_ties_are_spread() -> None:
 # Many nodes, so that sets are not all looked at.
 
 
-def test_sets_among_many_nodes() -> None:
+def test_large_node_sets_are_searched_greedily() -> None:
     situation = random_situation(5, running=0, sites=20, nodes=60)
     policy = parse_policy("none at-least-2 none 3")
     request = request_for("[A] ; [B]", policy, situation, subscriber_of(situation.topology))
@@ -388,7 +378,7 @@ def test_sets_among_many_nodes() -> None:
 # What cannot be.
 
 
-def test_what_cannot_be_says_what_is_there() -> None:
+def test_suggestion_error_lists_nodes() -> None:
     situation = situation_of(LINE)
     with pytest.raises(DistcedError, match=r"none of the nodes that the hints allow.*nowhere.*e, m, w"):
         asked("[A] ; [B]", "min-latency", situation, EAST, nodes=("nowhere",))
@@ -399,7 +389,7 @@ def test_what_cannot_be_says_what_is_there() -> None:
         asked("[A] ; [B]", "min-latency", empty, EAST)
 
 
-def test_no_node_reaches_the_sources() -> None:
+def test_no_node_reaches_sources() -> None:
     topology = parse_topology(
         """
         allow_partitions = true
@@ -418,7 +408,7 @@ def test_no_node_reaches_the_sources() -> None:
         asked("[A] ; [B]", "min-bandwidth", situation_of(topology), (Place("subscriber", "s"),))
 
 
-def test_without_a_topology_home_servers_are_sites() -> None:
+def test_home_servers_are_sites_without_topology() -> None:
     entries = directory_of(LINE)
     situation = Situation.of(entries)
     place = Place("site", "east")

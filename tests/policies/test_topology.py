@@ -48,7 +48,7 @@ def office() -> Topology:
 # What is there.
 
 
-def test_who_is_where(office: Topology) -> None:
+def test_topology_knows_participants(office: Topology) -> None:
     assert [node.name for node in office.nodes_at("one")] == ["n3", "n1"]
     assert [each.name for each in office.publishers_at("two")] == ["both"]
     assert [each.name for each in office.subscribers_at("street")] == ["pda"]
@@ -68,12 +68,12 @@ def test_who_is_where(office: Topology) -> None:
         (Place("broker", "n1"), "not a kind of place: broker .*node"),  # type: ignore[arg-type]
     ],
 )
-def test_what_is_not_there_is_named(office: Topology, place: Place, message: str) -> None:
+def test_unknown_part_is_named(office: Topology, place: Place, message: str) -> None:
     with pytest.raises(TopologyError, match=message):
         office.path(place, server("one"))
 
 
-def test_topologies_are_equal_whatever_the_order(office: Topology) -> None:
+def test_topologies_are_equal_in_any_order(office: Topology) -> None:
     turned = Topology(
         reversed(office.sites.values()),
         reversed(office.nodes.values()),
@@ -88,7 +88,7 @@ def test_topologies_are_equal_whatever_the_order(office: Topology) -> None:
     assert Link(("b", "a"), 1, one_way=True) != Link(("a", "b"), 1, one_way=True)
 
 
-def test_a_topology_can_be_sent_after_it_was_used(office: Topology) -> None:
+def test_used_topology_can_be_pickled(office: Topology) -> None:
     office.path(server("one"), server("two"))
     assert office.graph
     assert pickle.loads(pickle.dumps(office)) == office
@@ -97,7 +97,7 @@ def test_a_topology_can_be_sent_after_it_was_used(office: Topology) -> None:
 # Ways.
 
 
-def test_a_path_goes_from_server_to_server(office: Topology) -> None:
+def test_path_goes_from_server_to_server(office: Topology) -> None:
     path = office.path(office.nodes["n2"].place, office.subscribers["pda"].place)
     assert path.sites == ("two", "one", "street")
     assert [(hop.origin, hop.target) for hop in path.hops] == [("two", "one"), ("one", "street")]
@@ -112,12 +112,12 @@ def test_a_path_goes_from_server_to_server(office: Topology) -> None:
     assert back.latency == LOCAL_LATENCY + 1 * MS + 80 * MS + 30 * MS
 
 
-def test_a_time_is_rounded_up() -> None:
+def test_transfer_time_is_rounded_up() -> None:
     topology = Topology([Site("a"), Site("b")], links=[Link(("a", "b"), 7, bandwidth=3 * SECOND)])
     assert [topology.path(server("a"), server("b")).time(size) for size in (0, 1, 3, 4)] == [7, 8, 8, 9]
 
 
-def test_within_a_site_a_message_goes_through_the_server(office: Topology) -> None:
+def test_within_site_message_goes_through_server(office: Topology) -> None:
     path = office.path(office.publishers["badges"].place, office.nodes["n1"].place)
     assert (path.sites, path.hops, path.latency) == (("one",), (), 2 * LOCAL_LATENCY)
     assert (path.cost, path.bandwidth, path.bytes_over_links(1000), path.time(1000)) == (0.0, None, 0, path.latency)
@@ -125,7 +125,7 @@ def test_within_a_site_a_message_goes_through_the_server(office: Topology) -> No
     assert office.latency(office.nodes["n1"].place, office.nodes["n1"].place) == 0
 
 
-def test_each_measure_has_its_way(office: Topology) -> None:
+def test_each_measure_has_its_path(office: Topology) -> None:
     ways = {by: office.path(server("one"), server("two"), by) for by in MEASURES}
     assert ways["latency"].sites == ways["hops"].sites == ("one", "two")
     assert ways["cost"].sites == ("one", "cellar", "two")
@@ -160,7 +160,7 @@ def test_among_equally_short_ways_other_measures_decide_and_then_names() -> None
         ("hops", (9, 9.0), (1, 0.5), (1, 0.5), 1),
     ],
 )
-def test_the_order_of_measures(
+def test_measures_decide_in_order(
     by: Measure, direct: tuple[int, float], first: tuple[int, float], second: tuple[int, float], wanted: int
 ) -> None:
     given = {("start", "end"): direct, ("start", "a"): first, ("a", "end"): second}
@@ -169,20 +169,20 @@ def test_the_order_of_measures(
     assert len(topology.path(server("start"), server("end"), by).hops) == wanted
 
 
-def test_of_ways_with_as_many_links_the_faster_is_taken() -> None:
+def test_faster_path_wins_among_equal_hops() -> None:
     links = [Link(("start", "a"), 2, cost=1.0), Link(("start", "b"), 1, cost=9.0)]
     links += [Link((name, "end"), 1) for name in "ab"]
     topology = Topology([Site(name) for name in ("start", "a", "b", "end")], links=links)
     assert topology.path(server("start"), server("end"), "hops").sites == ("start", "b", "end")
 
 
-def test_links_that_take_no_time_and_cost_nothing_are_still_links() -> None:
+def test_free_links_still_count_as_hops() -> None:
     links = [Link((one, other), 0, cost=0.0) for one, other in pairwise("adcbe")] + [Link(("a", "e"), 0, cost=0.0)]
     topology = Topology([Site(name) for name in "abcde"], links=links)
     assert topology.path(server("a"), server("b")).sites == ("a", "e", "b")
 
 
-def test_a_tree_crosses_each_link_once(office: Topology) -> None:
+def test_tree_crosses_each_link_once(office: Topology) -> None:
     targets = [office.subscribers["pda"].place, office.nodes["n1"].place, office.nodes["n2"].place, server("cellar")]
     tree = office.tree(office.nodes["n2"].place, targets)
     assert sorted((hop.origin, hop.target) for hop in tree.hops) == [
@@ -198,7 +198,7 @@ def test_a_tree_crosses_each_link_once(office: Topology) -> None:
     assert (alone.cost, alone.latency, alone.bytes_over_links(10)) == (0.0, 0, 0)
 
 
-def test_nodes_by_distance(office: Topology) -> None:
+def test_nodes_are_sorted_by_distance(office: Topology) -> None:
     pda = office.subscribers["pda"].place
     assert [node.name for node in office.nodes_from(pda)] == ["n1", "n3", "n2"]
     assert [node.name for node in office.nodes_to(office.publishers["both"].place, "hops")] == ["n2", "n1", "n3"]
@@ -217,7 +217,7 @@ def test_nodes_by_distance(office: Topology) -> None:
         Topology([Site("one")]).nearest_node(server("one"))
 
 
-def test_sites_that_do_not_reach_each_other() -> None:
+def test_disconnected_sites_need_allow_partitions() -> None:
     apart = Topology([Site("a"), Site("b"), Site("c")], links=[Link(("a", "b"), 1)], allow_partitions=True)
     assert apart.find_path(server("a"), server("c")) is None
     assert apart.distances()["a"] == {"a": 0, "b": 1}
@@ -261,7 +261,7 @@ def lengths(topology: Topology, sites: tuple[str, ...], by: Measure) -> tuple[fl
 
 @given(overlays(), st.sampled_from(MEASURES))
 @settings(max_examples=100)
-def test_paths_are_the_best_of_all_there_are(topology: Topology, by: Measure) -> None:
+def test_path_is_best_of_all(topology: Topology, by: Measure) -> None:
     for origin in topology.sites:
         for end in topology.sites:
             between = [name for name in topology.sites if name not in (origin, end)]
@@ -275,7 +275,7 @@ def test_paths_are_the_best_of_all_there_are(topology: Topology, by: Measure) ->
 
 @given(overlays(), st.randoms(use_true_random=False))
 @settings(max_examples=100)
-def test_neither_order_nor_history_changes_a_way(topology: Topology, random: Random) -> None:
+def test_path_is_independent_of_order_and_history(topology: Topology, random: Random) -> None:
     sites, links = list(topology.sites.values()), list(topology.links)
     random.shuffle(sites)
     random.shuffle(links)
@@ -286,7 +286,7 @@ def test_neither_order_nor_history_changes_a_way(topology: Topology, random: Ran
 
 @given(overlays())
 @settings(max_examples=100)
-def test_ways_to_many_are_a_tree(topology: Topology) -> None:
+def test_paths_to_many_are_tree(topology: Topology) -> None:
     for origin in topology.sites:
         tree = topology.tree(server(origin), [server(end) for end in topology.distances()[origin]])
         arrivals = [hop.target for hop in tree.hops]
@@ -296,7 +296,7 @@ def test_ways_to_many_are_a_tree(topology: Topology) -> None:
 # The graph.
 
 
-def test_the_graph_holds_everything(office: Topology) -> None:
+def test_graph_holds_all_parts(office: Topology) -> None:
     graph = office.graph
     assert set(graph) == {each.place for each in (*office.sites.values(), *office.participants)}
     assert graph.nodes[Place("node", "n2")] == {
@@ -313,7 +313,7 @@ def test_the_graph_holds_everything(office: Topology) -> None:
     assert graph is office.graph
 
 
-def test_networkx_reckons_the_same(office: Topology) -> None:
+def test_networkx_finds_same_distances(office: Topology) -> None:
     by_networkx = dict(networkx.all_pairs_dijkstra_path_length(office.graph, weight="latency"))
     for one, other in permutations(office.graph, 2):
         assert office.latency(one, other) == by_networkx[one][other]
@@ -342,6 +342,6 @@ def test_networkx_reckons_the_same(office: Topology) -> None:
         (lambda: Link(("a", "b"), 1, cost=float("inf")), "not a cost per byte: inf"),
     ],
 )
-def test_what_cannot_be_is_refused(parts, message: str) -> None:  # type: ignore[no-untyped-def]
+def test_invalid_topology_is_refused(parts, message: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(TopologyError, match=message):
         parts()

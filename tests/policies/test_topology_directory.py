@@ -8,15 +8,13 @@ from distced.policies.topology.errors import TopologyError
 from distced.policies.topology.model import Site
 from distced.policies.topology.topology import Topology
 from distced.policies.topology.topology_drawing import topology_as_text, topology_diagram
-from distced.policies.topology.topology_file import parse_topology
-from distced.policies.topology.topology_writer import topology_as_dict, topology_as_toml
+from distced.policies.topology.topology_file import parse_topology, topology_as_dict, topology_as_toml
 
 SITES = """
-[sites.milan]
-url = "mqtt://user:secret@milan.example"
-[sites.rome]
-url = "mqtts://rome.example"
-[sites.turin]
+[sites]
+milan = { url = "mqtt://user:secret@milan.example" }
+rome = { url = "mqtts://rome.example" }
+turin = {}
 [[links]]
 between = ["milan", "rome"]
 latency = "5ms"
@@ -26,7 +24,7 @@ latency = "5ms"
 """
 
 
-def test_it_is_named_or_the_first() -> None:
+def test_directory_site_is_named_or_first() -> None:
     assert parse_topology(SITES).directory == "milan"
     assert parse_topology(f'directory = "rome"\n{SITES}').directory == "rome"
     assert parse_topology(f'directory = "rome"\n{SITES}') != parse_topology(SITES)
@@ -34,7 +32,7 @@ def test_it_is_named_or_the_first() -> None:
 
 
 @pytest.mark.parametrize("top", ["", 'directory = "rome"\n', 'directory = "turin"\nallow_partitions = true\n'])
-def test_it_is_written_back(top: str) -> None:
+def test_directory_site_is_written(top: str) -> None:
     topology = parse_topology(top + SITES)
     assert parse_topology(topology_as_toml(topology)) == topology
     assert ("directory" in topology_as_toml(topology)) == bool(top)
@@ -47,12 +45,12 @@ def test_it_is_written_back(top: str) -> None:
         ("directory = 3", "directory = "),
     ],
 )
-def test_what_it_cannot_be(top: str, problem: str) -> None:
+def test_invalid_directory_site_is_refused(top: str, problem: str) -> None:
     with pytest.raises(TopologyError, match=problem):
         parse_topology(f"{top}\n{SITES}")
 
 
-def test_it_is_shown() -> None:
+def test_directory_site_is_shown() -> None:
     topology = parse_topology(f'directory = "rome"\n{SITES}')
     assert topology_as_dict(topology)["directory"] == "rome"
     nodes = {each.id: [line.text for line in each.lines] for each in topology_diagram(topology).groups[0].nodes}
@@ -84,11 +82,11 @@ def test_it_is_shown() -> None:
         ("mqtts://rome.example:8883", "rome"),
     ],
 )
-def test_the_site_of_a_home(home: str, site: str) -> None:
+def test_home_server_has_site(home: str, site: str) -> None:
     assert parse_topology(f'directory = "rome"\n{SITES}').site_of_home(home).name == site
 
 
-def test_a_home_that_nobody_knows() -> None:
+def test_unknown_home_server_is_error() -> None:
     with pytest.raises(TopologyError, match=r"no site with this server: milan\.exmple:1883 .*did you mean") as caught:
         parse_topology(SITES).site_of_home("mqtt://a:hidden@milan.exmple")
     assert "secret" not in str(caught.value)

@@ -13,8 +13,7 @@ from distced.policies.topology.notes import notes_on
 from distced.policies.topology.random_topology import RANDOM_KINDS, RandomKind, random_topology
 from distced.policies.topology.topology import Topology
 from distced.policies.topology.topology_drawing import topology_diagram
-from distced.policies.topology.topology_file import parse_topology
-from distced.policies.topology.topology_writer import topology_as_dict
+from distced.policies.topology.topology_file import parse_topology, topology_as_dict
 from tests.support.pictures import needs_dot, overlapping, svg_texts
 
 OFFICE = """
@@ -53,7 +52,7 @@ def picture(topology: Topology, form: DiagramForm) -> str:
 
 
 @pytest.mark.parametrize("form", [pytest.param("svg", marks=needs_dot), "dot", "mermaid"])
-def test_everything_is_in_the_picture(form: DiagramForm) -> None:
+def test_picture_has_all_parts(form: DiagramForm) -> None:
     content = picture(parse_topology(OFFICE), form)
     shown = content
     if form == "svg":
@@ -82,7 +81,7 @@ def test_everything_is_in_the_picture(form: DiagramForm) -> None:
     assert "secret" not in content
 
 
-def test_links_have_heads_where_messages_go_one_way() -> None:
+def test_one_way_links_have_arrowheads() -> None:
     (group,) = topology_diagram(parse_topology(OFFICE)).groups
     assert [each.ends for each in group.edges] == ["forward", "forward"]
     ring = random_topology("ring", Random(0), sites=5)
@@ -91,7 +90,7 @@ def test_links_have_heads_where_messages_go_one_way() -> None:
     assert picture(ring, "mermaid").count(" ---|") == 5
 
 
-def test_a_crowded_site_says_how_many_more_there_are() -> None:
+def test_crowded_site_counts_the_rest() -> None:
     crowd = Topology([Site("a")], publishers=[Publisher(f"p{number}", "a") for number in range(20)])
     (site,) = topology_diagram(crowd).groups[0].nodes
     shown = [each.text for each in site.lines]
@@ -101,7 +100,7 @@ def test_a_crowded_site_says_how_many_more_there_are() -> None:
 
 
 @needs_dot
-def test_pictures_are_the_same_every_time() -> None:
+def test_pictures_repeat() -> None:
     one, other = (picture(random_topology("metro", Random(4)), "svg") for _ in range(2))
     assert one == other
 
@@ -109,13 +108,14 @@ def test_pictures_are_the_same_every_time() -> None:
 @needs_dot
 @pytest.mark.parametrize("kind", RANDOM_KINDS)
 @pytest.mark.parametrize(("sites", "seed"), [(3, 1), (7, 2), (12, 3), (18, 4)])
-def test_nothing_lies_on_anything_else(kind: RandomKind, sites: int, seed: int) -> None:
+def test_picture_elements_do_not_overlap(kind: RandomKind, sites: int, seed: int) -> None:
     topology = random_topology(kind, Random(seed), sites=sites, publishers=2 * sites)
     assert overlapping(picture(topology, "dot")) == []
 
 
-def test_json() -> None:
-    document = json.loads(json.dumps(topology_as_dict(parse_topology(OFFICE))))
+def test_topology_as_json() -> None:
+    document = topology_as_dict(parse_topology(OFFICE))
+    assert json.loads(json.dumps(document)) == document
     assert document["sites"][0] == {
         "name": "office", "server": "10.0.0.1:1883", "local_latency_ns": 150_000,
         "nodes": ["n1"], "publishers": ["badges"], "subscribers": [],
@@ -149,5 +149,5 @@ def test_json() -> None:
         ),
     ],
 )  # fmt: skip
-def test_notes(text: str, notes: list[str]) -> None:
+def test_notes_on_unusual_topology(text: str, notes: list[str]) -> None:
     assert notes_on(parse_topology(text)) == notes

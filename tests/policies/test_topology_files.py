@@ -13,8 +13,7 @@ from distced.policies.topology.errors import TopologyError
 from distced.policies.topology.model import LOCAL_LATENCY, BrokerNode, Link, Publisher, Site, Subscriber
 from distced.policies.topology.quantities import parse_bandwidth, show_bandwidth, show_duration
 from distced.policies.topology.topology import Topology
-from distced.policies.topology.topology_file import load_topology, parse_topology
-from distced.policies.topology.topology_writer import topology_as_toml
+from distced.policies.topology.topology_file import load_topology, parse_topology, topology_as_toml
 
 SITES = "[sites.rome]\n[sites.milan]\n"
 LINK = "[[links]]\nbetween = ['rome', 'milan']\nlatency = '20ms'\n"
@@ -26,7 +25,7 @@ def publisher(lines: str) -> str:
     return f"{BOTH}[publishers.p]\nsite = 'rome'\n{lines}"
 
 
-def test_everything_there_can_be() -> None:
+def test_topology_file_with_all_keys() -> None:
     text = """
 allow_partitions = true
 
@@ -113,18 +112,18 @@ one_way = true
         (publisher("uncertainty = '-1s'"), "not a duration: -1s .*publishers.p, uncertainty"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_named(text: str, message: str) -> None:
+def test_file_error_names_place(text: str, message: str) -> None:
     with pytest.raises(TopologyError, match=message):
         parse_topology(text, name="f.toml")
 
 
-def test_a_password_is_not_told_when_something_else_is_wrong() -> None:
+def test_file_error_hides_password() -> None:
     with pytest.raises(TopologyError) as caught:
         parse_topology("[sites.a]\nurl = 'mqtt://user:secret@a/b'")
     assert "secret" not in str(caught.value)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_file_is_error(tmp_path: Path) -> None:
     with pytest.raises(TopologyError, match="cannot read the topology"):
         load_topology(tmp_path / "topology.toml")
     (tmp_path / "latin.toml").write_bytes(b"[sites.\xe4]")
@@ -172,14 +171,14 @@ def topologies(draw: st.DrawFn) -> Topology:
 
 @given(topologies())
 @settings(max_examples=100)
-def test_what_is_written_reads_back_as_the_same(topology: Topology) -> None:
+def test_written_topology_reads_back(topology: Topology) -> None:
     read = parse_topology(topology_as_toml(topology))
     assert read == topology
     assert list(read.sites) == list(topology.sites)
     assert topology_as_toml(read) == topology_as_toml(topology)
 
 
-def test_what_is_as_usual_is_not_written() -> None:
+def test_defaults_are_not_written() -> None:
     assert topology_as_toml(parse_topology(BOTH + "cost = 1.0\njitter = '0s'\n")) == (
         '[sites.rome]\n\n[sites.milan]\n\n[[links]]\nbetween = ["milan", "rome"]\nlatency = "20ms"\n'
     )
@@ -201,20 +200,20 @@ def test_what_is_as_usual_is_not_written() -> None:
         ("2TB/s", 2 * 10**12, "2TB/s"),
     ],
 )
-def test_bandwidths(text: str, wanted: int, shown: str) -> None:
+def test_bandwidth_is_parsed(text: str, wanted: int, shown: str) -> None:
     assert parse_bandwidth(text) == wanted
     assert show_bandwidth(wanted) == shown
     assert parse_bandwidth(shown) == wanted
 
 
 @pytest.mark.parametrize("text", ["", "10", "MB/s", "-1MB/s", "10MB", "10Mb/s", "1e3B/s", "10 MB/s/s", "0.1B/s"])
-def test_what_is_no_bandwidth(text: str) -> None:
+def test_invalid_bandwidth_is_refused(text: str) -> None:
     with pytest.raises(TopologyError, match="not a bandwidth"):
         parse_bandwidth(text)
 
 
 @given(st.integers(1, 2**70))
-def test_any_bandwidth_and_any_duration_reads_back(number: int) -> None:
+def test_bandwidth_and_duration_read_back(number: int) -> None:
     assert parse_bandwidth(show_bandwidth(number)) == number
     assert parse_duration(show_duration(number)) == number
 
@@ -223,5 +222,5 @@ def test_any_bandwidth_and_any_duration_reads_back(number: int) -> None:
     ("nanoseconds", "shown"),
     [(0, "0s"), (1, "1ns"), (12_300_000, "12.3ms"), (150_000, "150us"), (90 * 10**9, "90s"), (3600 * 10**9, "1h")],
 )
-def test_durations_with_decimals(nanoseconds: int, shown: str) -> None:
+def test_duration_has_decimals(nanoseconds: int, shown: str) -> None:
     assert show_duration(nanoseconds) == shown

@@ -15,8 +15,7 @@ from distced.middleware.model.timestamps import MILLISECOND
 from distced.policies.topology.errors import TopologyError
 from distced.policies.topology.random_topology import PLANE, RANDOM_KINDS, RandomKind, random_topology
 from distced.policies.topology.topology import Topology
-from distced.policies.topology.topology_file import parse_topology
-from distced.policies.topology.topology_writer import topology_as_toml
+from distced.policies.topology.topology_file import parse_topology, topology_as_toml
 
 
 def degrees(topology: Topology) -> Counter[str]:
@@ -32,7 +31,7 @@ def degrees(topology: Topology) -> Counter[str]:
     st.integers(0, 8),
 )
 @settings(max_examples=60)
-def test_as_many_parts_as_asked_for(
+def test_random_topology_has_requested_numbers(
     kind: RandomKind, seed: int, sites: int, nodes: int, publishers: int, subscribers: int
 ) -> None:
     def made() -> Topology:
@@ -52,7 +51,7 @@ def test_as_many_parts_as_asked_for(
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_shapes(seed: int) -> None:
+def test_random_topology_has_requested_shape(seed: int) -> None:
     star, ring, tree = (random_topology(kind, Random(seed), sites=9) for kind in ("star", "ring", "tree"))  # type: ignore[arg-type]
     assert degrees(star) == {"site-1": 8} | {f"site-{number}": 1 for number in range(2, 10)}
     assert set(degrees(ring).values()) == {2}
@@ -87,7 +86,7 @@ def test_metro_has_nodes_at_its_centres_and_clients_at_its_leaves(seed: int) -> 
     assert {link.cost for link in backbone} == {1.0}
 
 
-def test_types_are_those_asked_for() -> None:
+def test_random_topology_has_requested_types() -> None:
     topology = random_topology("star", Random(1), publishers=30, types=("Pers", "Door"))
     assert topology.types == ("Door", "Pers")
     assert all(each.rates.keys() == set(each.types) for each in topology.publishers.values())
@@ -95,13 +94,13 @@ def test_types_are_those_asked_for() -> None:
     assert {each.types for each in only.publishers.values()} == {("Pers",)}
 
 
-def test_one_site_is_enough() -> None:
+def test_random_topology_of_one_site() -> None:
     for kind in RANDOM_KINDS:
         if kind != "ring":
             assert random_topology(kind, Random(0), sites=1).links == ()
 
 
-def test_names_are_in_the_order_of_numbers() -> None:
+def test_names_are_in_order_of_numbers() -> None:
     names = list(random_topology("tree", Random(0), sites=101).sites)
     assert all(one < other for one, other in pairwise(names))
     assert names[0] == "site-001"
@@ -117,6 +116,6 @@ def test_names_are_in_the_order_of_numbers() -> None:
         ("star", {"types": ()}, "publishers without event types"),
     ],
 )
-def test_what_cannot_be_made_is_refused(kind, parts, message: str) -> None:  # type: ignore[no-untyped-def]
+def test_impossible_random_topology_is_refused(kind, parts, message: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(TopologyError, match=message):
         random_topology(kind, Random(0), **parts)

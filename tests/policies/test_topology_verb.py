@@ -39,7 +39,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @needs_dot
-def test_the_page_shows_what_is_printed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_documented_output_is_printed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     compared = 0
     for block in blocks("console"):
         for command, shown in re.findall(r"^\$ distced (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
@@ -57,7 +57,7 @@ def test_the_page_shows_what_is_printed(folder: Path, capsys: pytest.CaptureFixt
     assert (folder / "metro.svg").read_text(encoding="utf-8").rstrip().endswith("</svg>")
 
 
-def test_the_code_of_the_page_says_what_is(folder: Path) -> None:
+def test_documented_topology_code_runs(folder: Path) -> None:
     topology = load_topology("building.toml")
     node, pda = topology.nodes["floor-2"], topology.subscribers["pda-jean"]
     path = topology.path(node.place, pda.place)
@@ -77,7 +77,7 @@ def test_the_code_of_the_page_says_what_is(folder: Path) -> None:
 
 
 @needs_dot
-def test_formats(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_topology_verb_has_formats(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def printed(form: str) -> str:
         assert main(["topology", "building.toml", "--format", form]) == 0
         return capsys.readouterr().out
@@ -93,7 +93,7 @@ def test_formats(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("form", ["text", pytest.param("svg", marks=needs_dot), "dot", "mermaid", "json", "toml"])
-def test_a_file_gets_what_is_printed_otherwise(folder: Path, form: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_file_gets_printed_topology(folder: Path, form: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["topology", "building.toml", "--format", form]) == 0
     printed = capsys.readouterr().out
     assert main(["topology", "building.toml", "--format", form, "--out", "out"]) == 0
@@ -102,7 +102,7 @@ def test_a_file_gets_what_is_printed_otherwise(folder: Path, form: str, capsys: 
     assert [line.rstrip() for line in printed.splitlines()] == written.splitlines()
 
 
-def test_one_that_is_made_up_goes_through_a_pipe(
+def test_random_topology_goes_through_pipe(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments = ["topology", "--random", "tree", "--sites", "4", "--nodes", "2", "--publishers", "3", "--seed", "5"]
@@ -127,14 +127,14 @@ def test_one_that_is_made_up_goes_through_a_pipe(
         (["--random", "mesh"], "mesh"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said(
+def test_topology_verb_reports_errors(
     folder: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["topology", *arguments]) == 2
     assert message in capsys.readouterr().err
 
 
-def test_errors_for_programs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_topology_verb_reports_errors_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["topology", "misspelled.toml", "--json"]) == 2
     told = json.loads(capsys.readouterr().out)
     assert (told["error"], told["given"], told["where"]) == ("TopologyError", "florr-1", "misspelled.toml, nodes.a")

@@ -32,8 +32,7 @@ from distced.policies.distribution.situation.rates import hosting
 from distced.policies.topology.model import Place
 from distced.policies.topology.random_topology import random_topology
 from distced.policies.topology.topology import Topology
-from distced.policies.topology.topology_file import load_topology, parse_topology
-from distced.policies.topology.topology_writer import topology_as_toml
+from distced.policies.topology.topology_file import load_topology, parse_topology, topology_as_toml
 from distced.simulations.benchmarks.cli import bench
 from distced.simulations.benchmarks.placement import measure, report
 from distced.simulations.benchmarks.report import as_dict, show

@@ -13,8 +13,7 @@ from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.events import CompositeEvent, Event, EventId
 from distced.middleware.patterns.tree import Publication
-from distced.policies.cut_cases import spread
-from distced.policies.local_runner import LocalHost, LocalMessage, LocalRunner
+from distced.policies.local_runner import LocalHost, LocalMessage, LocalRunner, spread
 from tests.support.comparison import Composite, as_case, compiled, composites
 from tests.support.shrinking import shrink
 

@@ -1,9 +1,8 @@
-"""The ways a pattern may be detected under a policy, cut at the top.
+"""Alternatives to detect a pattern under a policy, cut at the top.
 
-composite-event-framework-2004, "Distribution Policies", decomposition and reuse. Whoever hosts a part cuts it further
-in its turn, under the same policy, so a way is the pattern's own detector and the parts it reads. Which way is taken is
-decided along with the node, by what the policy wants: decomposition and reuse say what may be, and reuse that costs
-more than it saves is not taken.
+composite-event-framework-2004, "Distribution Policies", decomposition and reuse. The host of a part cuts it further,
+under the same policy, so an alternative is the pattern's own detector and the parts it reads. It is chosen along with
+the node: reuse that costs more than it saves is not taken.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ def alternatives(
     hints: Hints = NO_HINTS,
     whole: bool = False,
 ) -> list[DetectorGraph]:
-    """The ways to detect a pattern, each once: whole; as the policy cuts it; from what runs already.
+    """Alternatives to detect a pattern, each once: whole, cut by the policy, from running detectors.
 
     Args:
         catalogue: running detectors that may be read as parts.
         exports: variables and registers of the pattern that are read outside.
-        subscribers: where those are who want to hear of it.
-        whole: leave it whole: by best effort, by epochs, or because a part was refused.
+        subscribers: their places.
+        whole: do not cut: best effort, epochs, or a refused part.
     """
     found = [cut([compiled], none, exports=exports)]
     if whole or compiled.epochs or policy.decomposition == "none":
@@ -61,7 +60,7 @@ def alternatives(
 
 
 def running_plan(entry: DetectorEntry, registry: TypeRegistry) -> DetectorPlan | None:
-    """The plan of a detector of the directory, for a `Catalogue`; None for one that is no part of anything."""
+    """Plan of a detector of the directory, for a `Catalogue`; None for one that cannot be a part."""
     if entry.policy != "guaranteed" or entry.publishes:
         return None
     try:
@@ -75,11 +74,11 @@ def running_plan(entry: DetectorEntry, registry: TypeRegistry) -> DetectorPlan |
 def may_be_read(
     detector: str, policy: Policy, situation: Situation, subscribers: Iterable[Place], nodes: Collection[str]
 ) -> bool:
-    """Whether the policy lets a running detector be read, by the dimension reuse.
+    """Whether the dimension reuse lets a running detector be read.
 
     Args:
-        subscribers: where those are who want to hear of what is read from it.
-        nodes: where detectors may stand, those that are reserved for them included.
+        subscribers: places of the readers.
+        nodes: allowed nodes, reserved ones included.
     """
     hosts = {node: home for node, home in situation.hosts(detector).items() if node in nodes}
     match policy.reuse:
@@ -111,8 +110,7 @@ def _usable(policy: Policy, situation: Situation, subscribers: Collection[Place]
 def _cut(
     compiled: Compiled, whole: DetectorPlan, choose: Choose, catalogue: Catalogue, exports: frozenset[str]
 ) -> list[DetectorGraph]:
-    """The pattern cut as chosen, where anything is. Its parts are cut by the nodes that host them; what is throttled
-    here stays here."""
+    """The pattern cut as chosen, at the top; empty without a cut. Throttled parts stay."""
     marks = frozenset(each.mark for each in compiled.throttlings)
     chosen = [
         each

@@ -1,4 +1,4 @@
-"""Hints of applications, checked, and what they leave.
+"""Hints of applications, checked, and the nodes they allow.
 
 composite-event-framework-2004, "Distribution Policies": policies are enhanced by hints from the application.
 """
@@ -7,33 +7,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable
-from difflib import get_close_matches
 
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.directory_entries import Hints
 from distced.policies.distribution.situation.situation import Situation
+from distced.policies.topology.errors import unknown
 from distced.policies.topology.topology import Topology
 
 
 def check_hints(hints: Hints, known: Topology | Collection[str], *, where: str | None = None) -> Hints:
-    """The hints, or a `DistcedError` that says what of them cannot be, and what was probably meant.
+    """The hints, checked; raises `DistcedError`.
 
     Args:
-        known: the names of the nodes, or the topology that has them.
-        where: what errors name as the place.
+        known: names of the nodes, or the topology.
+        where: place named by errors.
     """
     names = sorted(known.nodes if isinstance(known, Topology) else known)
     for key, given in (("nodes", hints.nodes), ("avoid", hints.avoid)):
         for each in given:
             if each not in names:
-                near = get_close_matches(each, names, n=1)
-                raise DistcedError(
-                    f"there is no node of this name for the hint {key}",
-                    given=each,
-                    allowed=", ".join(names) or "there is no node",
-                    where=where,
-                    advice=f"did you mean {near[0]}?" if near else None,
-                )
+                raise unknown(f"there is no node of this name for the hint {key}", each, names, where)
     if not set(hints.nodes or names) - set(hints.avoid) and names:
         raise DistcedError(
             "hints that leave no node",
@@ -53,7 +46,7 @@ def check_hints(hints: Hints, known: Topology | Collection[str], *, where: str |
 def read_hints(
     on: Iterable[str], avoid: Iterable[str], rates: Iterable[str], selectivity: float | None, *, isolated: bool = False
 ) -> Hints:
-    """The hints that options of a verb give; `rates` are `TYPE=NUMBER` each."""
+    """Hints of a verb's options; `rates` are `TYPE=NUMBER`."""
     by_type: dict[str, float] = {}
     for each in rates:
         name, _, number = each.partition("=")
@@ -65,11 +58,10 @@ def read_hints(
 
 
 def allowed_nodes(hints: Hints, situation: Situation, *, reserved: bool = False) -> tuple[str, ...]:
-    """The living nodes that detectors may be put on, by name; none where the hints leave none.
+    """Live nodes allowed by the hints, by name.
 
     Args:
-        reserved: with those that were started for one detector each. They take no other, and what they host is listened
-            to as anywhere.
+        reserved: include nodes started for one detector each, which take no other.
     """
     wanted = set(hints.nodes)
     return tuple(

@@ -1,15 +1,14 @@
-"""A pattern placed with all its parts, as nodes would do it one after the other, in one process.
+"""Placement of a pattern with all its parts, in one process.
 
-The root first; then each part that it needs and that is not there yet, with the root's node as its subscriber, and the
-parts of that in their turn. Each detector is in the situation before the next is placed. For `distced explain` and for
-experiments; nodes do the same with messages between them.
+A detector is placed, then the parts it reads, and their parts; each detector is in the situation before the next is
+placed. For `distced explain` and experiments; nodes do the same by messages.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from msgspec.structs import replace as replace_entry
 
@@ -20,9 +19,9 @@ from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.patterns.printer import format_publication
 from distced.middleware.wire.directory_entries import NO_HINTS, DetectorEntry, Hints
 from distced.policies.distribution.choose.alternatives import alternatives, running_plan
+from distced.policies.distribution.choose.ranking import Request
 from distced.policies.distribution.choose.suggest import Suggestion, suggest
 from distced.policies.distribution.policy import Policy
-from distced.policies.distribution.request import Request
 from distced.policies.distribution.situation.readers import Stream
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
@@ -30,13 +29,10 @@ from distced.policies.topology.model import Place
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A detector that was placed.
+    """A placed detector.
 
     Attributes:
-        id: its id.
-        pattern: what it detects, as text.
         reader: the detector that reads it as a part; empty for the whole pattern.
-        suggestion: where it is, and why.
     """
 
     id: str
@@ -47,11 +43,11 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A pattern with all its parts, placed.
+    """A placed pattern with all its parts.
 
     Attributes:
-        placed: the detectors that were asked for, each before its parts.
-        situation: as it is afterwards.
+        placed: detectors asked for, each before its parts.
+        situation: the situation afterwards.
     """
 
     placed: tuple[Placed, ...]
@@ -59,7 +55,6 @@ class Placement:
 
     @property
     def root(self) -> Placed:
-        """The detector of the pattern itself."""
         return self.placed[0]
 
 
@@ -77,12 +72,12 @@ def place(
     """Place a pattern under guaranteed detection; the situation given stays as it is.
 
     Args:
-        registry: of event types; without one every type is taken as known.
-        catalogue: the detectors of the situation that may be read as parts; new ones are put into it. None to have it
-            made, which takes as long as compiling all their patterns.
+        registry: of event types; None to take every type as known.
+        catalogue: running detectors that may be parts, extended by new ones; None to compile all patterns of the
+            situation.
 
     Raises:
-        DistcedError: as `suggest` does.
+        DistcedError: as `suggest`.
     """
     compiled = compile_pattern(pattern, registry) if isinstance(pattern, str) else pattern
     known = TypeRegistry(open=True) if registry is None else registry
@@ -96,7 +91,7 @@ def place(
 
 
 def catalogue_of(situation: Situation, registry: TypeRegistry) -> Catalogue:
-    """The detectors of a situation that may be read as parts."""
+    """Detectors of a situation that may be read as parts."""
     catalogue = Catalogue()
     for entry in situation.detectors.values():
         plan = running_plan(entry, registry)
@@ -105,21 +100,21 @@ def catalogue_of(situation: Situation, registry: TypeRegistry) -> Catalogue:
     return catalogue
 
 
+@dataclass
 class _Placing:
     """Detectors being placed.
 
     Attributes:
-        situation: as it is so far; it is changed.
-        waiting: parts that are to be placed, each with the detector that reads it, and where that is.
+        situation: so far; changed.
+        waiting: parts to be placed, each with its reader and the reader's node.
     """
 
-    def __init__(self, policy: Policy, situation: Situation, hints: Hints, catalogue: Catalogue) -> None:
-        self.policy = policy
-        self.situation = situation
-        self.hints = hints
-        self.catalogue = catalogue
-        self.placed: list[Placed] = []
-        self.waiting: deque[tuple[DetectorPlan, str, str]] = deque()
+    policy: Policy
+    situation: Situation
+    hints: Hints
+    catalogue: Catalogue
+    placed: list[Placed] = field(default_factory=list)
+    waiting: deque[tuple[DetectorPlan, str, str]] = field(default_factory=deque)
 
     def place(
         self,
@@ -130,7 +125,7 @@ class _Placing:
         *,
         constituents: bool,
     ) -> None:
-        """Place one detector, and note its parts."""
+        """Place one detector, and queue its parts."""
         hints = self.hints if not reader else replace_entry(self.hints, selectivity=None)
         graphs = alternatives(
             compiled,
@@ -187,7 +182,7 @@ class _Placing:
         self.situation.changed("detector", identity, changed)
 
     def _heard(self, identity: str, subscribers: Sequence[Place]) -> None:
-        """The subscribers listen from now on; a node does with one connection, however many detectors read there."""
+        """Add the subscribers as readers; a node has one connection for all its detectors."""
         entry = self.situation.detectors[identity]
         readers = dict(entry.readers)
         own = Stream("composite", "", identity)
@@ -200,6 +195,6 @@ class _Placing:
         self.situation.changed("detector", identity, changed)
 
     def _home_of(self, place: Place) -> str:
-        """A name of the server of a place's site that `Situation.site_of_home` reads back."""
+        """Server of a place's site, as `Situation.site_of_home` reads it."""
         site = self.situation.site_of(place)
         return "" if site == self.situation.network.directory else site

@@ -1,15 +1,14 @@
-"""The candidates for one request, with their costs, and how they compare.
+"""Candidates for one request, with their costs, ranked.
 
-All that may be done is laid out: each way to detect the pattern on each node, listening to the detector there is,
-replicas of it. Nothing is tried out: a hundred nodes with two ways are two hundred candidates. Sets of nodes, for
-replicas, are all looked at while they are few (`MOST_SETS`); else, of the nodes that are good by themselves, the best
-comes first, further ones are added one by one, and then each is exchanged as long as that helps.
+All candidates are laid out: each alternative on each node, the running detector, replicas of it. Sets of nodes, for
+replicas, are examined one by one up to `MOST_SETS`; beyond that the best single node comes first, further ones are
+added greedily, and then each is exchanged as long as that helps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import blake2b
 from itertools import combinations
@@ -18,6 +17,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from distced.detectors.cutting.cut import DetectorGraph
 from distced.middleware.model.errors import DistcedError
+from distced.middleware.wire.directory_entries import NO_HINTS, Hints
 from distced.policies.distribution.candidate import Action, Candidate, Rank
 from distced.policies.distribution.choose.alternatives import may_be_read
 from distced.policies.distribution.choose.hints import allowed_nodes
@@ -25,68 +25,73 @@ from distced.policies.distribution.estimate.costs import Assumed, CostEstimate
 from distced.policies.distribution.estimate.delays import mean
 from distced.policies.distribution.estimate.detector_estimate import Part
 from distced.policies.distribution.policy import Policy
-from distced.policies.distribution.request import Request
 from distced.policies.distribution.situation.readers import Stream
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
 
-MOST_SETS: Final = 1000
-"""Number of node sets that are examined one by one."""
-
-NEAR: Final = 40
-"""Number of best single nodes that are combined where there are more sets."""
-
+MOST_SETS: Final = 1000  # Number of node sets that are examined one by one
+NEAR: Final = 40  # Number of best single nodes that are combined where there are more sets
 Key: TypeAlias = tuple[bool, Rank, int, int, tuple[int, ...]]
-"""What candidates are sorted by: whether a node has too much to do, what the policy says, what is to be done, which way
-it is not, and the lots of its nodes."""
+"""Sort key of candidates: overloaded, rank of the policy, action, alternative, lots of the nodes."""
 
 _ORDER: Final[dict[Action, int]] = {"reuse": 1, "create": 2, "replicate": 3}
-"""What is there already is best left alone."""
+"""Of equals, the running detector is left alone."""
 
 
 def lot(name: str, node: str) -> int:
-    """The lot of a node for what has this name; of nodes that are equally good the one with the least wins.
+    """Lot of a node for a name; of equally good nodes the least wins.
 
-    Rendezvous hashing, as where no policy has a say: it is random, and the same everywhere. The node that is first by
-    name would get everything.
+    Rendezvous hashing: random, and the same on all nodes. The first node by name would get everything.
     """
     return int.from_bytes(blake2b(f"{name}\0{node}".encode(), digest_size=8).digest(), "big")
 
 
-class Ranking:
-    """The candidates for one request.
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A detector that is asked for.
 
     Attributes:
-        costs: of each way; of a detector that is there its own, once.
+        id: of the detector: canonical form, exports and detection policy.
+        graphs: alternatives to detect the pattern, cut at the top only, at least one; the detector is the root of each.
+        subscribers: their places, `Situation.place_of` the client, at least one.
+        hints: of the application.
+        detection: the detection policy.
+        derivations: whether it is read as part of a pattern.
+        constituents: whether the constituents are sent along.
     """
 
-    def __init__(
-        self,
-        policy: Policy,
-        situation: Situation,
-        request: Request,
-        nodes: tuple[str, ...],
-        running: Mapping[str, str],
-        costs: Sequence[CostEstimate] | None = None,
-    ) -> None:
-        """
-        Args:
-            nodes: those it may stand on, at least one.
-            running: the nodes that host it already, the primary first, and the home servers they publish at.
-            costs: of each way, where they are known already.
-        """
-        self.policy = policy
-        self.situation = situation
-        self.request = request
-        self.nodes = nodes
-        self.running = running
-        self.costs: Sequence[CostEstimate]
-        if costs is not None:
-            self.costs = costs
-        elif running:
-            self.costs = [CostEstimate.of_running(situation, request.id)]
-        else:
-            self.costs = [self._costs(graph) for graph in request.graphs]
+    id: str
+    graphs: tuple[DetectorGraph, ...]
+    subscribers: tuple[Place, ...]
+    hints: Hints = NO_HINTS
+    detection: str = "guaranteed"
+    derivations: bool = False
+    constituents: bool = False
+
+
+@dataclass
+class Ranking:
+    """Candidates for one request.
+
+    Attributes:
+        nodes: allowed nodes, at least one.
+        running: present hosts, the primary first, and the home servers they publish at.
+        costs: of each alternative; of a running detector its own.
+    """
+
+    policy: Policy
+    situation: Situation
+    request: Request
+    nodes: tuple[str, ...]
+    running: Mapping[str, str]
+    costs: Sequence[CostEstimate] = ()
+
+    def __post_init__(self) -> None:
+        situation = self.situation
+        if not self.costs and self.running:
+            self.costs = [CostEstimate.of_running(situation, self.request.id)]
+        elif not self.costs:
+            self.costs = [self._costs(graph) for graph in self.request.graphs]
         self._bytes_before = situation.bytes_over_links
         self._peak_before = situation.busiest[1]
         self._limited = situation.knows_capacity
@@ -99,14 +104,14 @@ class Ranking:
     # Candidates.
 
     def of_new(self) -> Iterable[Candidate]:
-        """It is not there yet: each way on each node, or set of nodes."""
+        """Candidates of a new detector: each alternative on each node, or set of nodes."""
         if len(self.nodes) < self.policy.replicas:
             raise too_few(self.policy, self.nodes)
         for way in range(len(self.costs)):
             yield from self._sets(way, "create", self.nodes, self.policy.replicas, {})
 
     def of_running(self) -> Iterable[Candidate]:
-        """It is there: listen to it as it is, where the policy allows that, or have it replicated."""
+        """Candidates of a running detector: as it is, where the policy allows that, or with further replicas."""
         free = tuple(node for node in self.nodes if node not in self.running)
         short = max(self.policy.replicas - len(self.running), 0)
         where = allowed_nodes(self.request.hints, self.situation, reserved=True)
@@ -155,13 +160,13 @@ class Ranking:
         yield from (self._first(made, each.nodes) for each in exchanged)
 
     def _first(self, made: Callable[[tuple[str, ...]], Candidate], chosen: tuple[str, ...]) -> Candidate:
-        """Of several nodes the one that would be chosen by itself is the primary."""
+        """The candidate with the best single node as the primary."""
         if len(chosen) > 1:
             chosen = tuple(sorted(chosen, key=lambda node: self.key(made((node,)))))
         return made(chosen)
 
     def candidate(self, action: Action, way: int, chosen: tuple[str, ...], there: Mapping[str, str]) -> Candidate:
-        """The costs of one way on these nodes, beside those that host it already."""
+        """Costs of one alternative on these nodes, beside its present hosts."""
         costs, assumed = self.costs[way], self.costs[way].assumed
         new = [self._on(way, node, "") for node in chosen]
         amount, cost = assumed.bytes + costs.louder[0], assumed.cost + costs.louder[1]
@@ -207,17 +212,15 @@ class Ranking:
         )
 
     def heard(self, hosts: Mapping[str, str], place: Place) -> list[str]:
-        """The hosts that a subscriber listens to: all where they are there for reliability, else those at the server
-        from which it hears the soonest."""
+        """Hosts that a subscriber listens to: all for reliability, else those at the nearest server."""
         if self.policy.replicas > 1 or len(hosts) == 1:
             return list(hosts)
-        nearest = min(hosts.values(), key=lambda home: (self.situation.to_place(home, place), home))
+        nearest = self.situation.nearest_home(hosts.values(), place)
         return [node for node, home in hosts.items() if home == nearest]
 
     # Comparing.
 
     def key(self, candidate: Candidate) -> Key:
-        """What candidates are sorted by."""
         name = (candidate.action, candidate.way, candidate.nodes)
         known = self._keys.get(name)
         if known is None:
@@ -247,7 +250,7 @@ class Ranking:
         )
 
     def _assumed(self, graph: DetectorGraph, parts: Sequence[str]) -> Assumed:
-        """Parts that are to be made, each where the policy would put it by itself, one after the other."""
+        """Parts yet to be made, each where the policy would put it by itself, one after the other."""
         assumed = Assumed()
         for part in parts:
             if self.situation.hosts(part):
@@ -272,7 +275,7 @@ class Ranking:
         return assumed
 
     def _on(self, way: int, node: str, home: str) -> _Alone:
-        """A detector on a node by itself, whose topic is at a home server; at the node's own unless it is there."""
+        """Costs of a detector on one node; a new one publishes at the node's own server."""
         known = self._alone.get((way, node))
         if known is None:
             situation, costs = self.situation, self.costs[way]
@@ -286,7 +289,6 @@ class Ranking:
         return known
 
     def _listening(self, way: int, home: str) -> list[_Listener]:
-        """What the subscribers mean to a detector whose topic is at a home server."""
         known = self._listeners.get((way, home))
         if known is None:
             known = self._listeners[way, home] = [
@@ -296,7 +298,7 @@ class Ranking:
         return known
 
     def telling(self, way: int, home: str, place: Place) -> tuple[float, float]:
-        """What it adds to links, and their cost, that somebody listens at a home server."""
+        """Bytes per second, and their cost, that a listener at a home server adds to links."""
         own = Stream("composite", "", self.request.id)
         if self.running and place.kind == "node" and own in self.situation.reading.at(place.name):
             # Its connection carries that already.
@@ -305,11 +307,11 @@ class Ranking:
 
 
 class _Listener(NamedTuple):
-    """A subscriber that listens to one host.
+    """A subscriber of one host.
 
     Attributes:
         way: ns from the home server to it.
-        told, told_cost: bytes a second that adds to links, and their cost.
+        told, told_cost: bytes per second it adds to links, and their cost.
     """
 
     way: float
@@ -321,11 +323,9 @@ class _Alone(NamedTuple):
     """A detector on one node by itself.
 
     Attributes:
-        home: of its topic.
-        delay: mean over subscribers, ns.
-        read, read_cost: bytes a second that it adds to links by reading, and their cost.
-        delays: ns from an event until each of the subscribers hears, in their order.
-        listeners: the subscribers, in their order.
+        delay: ns, mean over subscribers.
+        read, read_cost: bytes per second that reading adds to links, and their cost.
+        delays: ns from an event to each subscriber.
     """
 
     node: str
@@ -339,7 +339,7 @@ class _Alone(NamedTuple):
 
 
 def too_few(policy: Policy, nodes: Sequence[str]) -> DistcedError:
-    """There are not as many nodes as the policy wants."""
+    """Error for fewer nodes than replicas."""
     return DistcedError(
         f"{policy.replicas} replicas need as many nodes",
         given=f"{len(nodes)} there: {', '.join(nodes)}" if nodes else "none is there",

@@ -1,4 +1,4 @@
-"""Why something was suggested, as people read it: a sentence with the figures."""
+"""Reasons of suggestions for people: a sentence with the costs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from distced.policies.distribution.candidate import Candidate
 def reason_of(
     policy: str, best: Candidate, others: Sequence[Candidate], parts: tuple[Sequence[str], Sequence[str]]
 ) -> str:
-    """The sentence.
+    """Reason of a suggestion.
 
     Args:
-        others: the other candidates, the best first.
-        parts: the parts that are read from running detectors, and those that are to be made.
+        others: other candidates, best first.
+        parts: parts read from running detectors, and those yet to be made.
     """
     said = f"{policy}: {what(best)}"
     reused, new = parts
@@ -31,19 +31,15 @@ def reason_of(
 
 
 def what(candidate: Candidate) -> str:
-    """What is to be done, without why."""
+    """The action in words."""
     nodes = ", ".join(candidate.nodes)
-    match candidate.action:
-        case "create":
-            return f"a new detector on {nodes}" if not candidate.replicas else f"new detectors on {nodes}"
-        case "reuse":
-            return f"the detector on {nodes} serves"
-        case _:
-            return f"a replica on {nodes}" if not candidate.replicas else f"replicas on {nodes}"
+    if candidate.action == "reuse":
+        return f"the detector on {nodes} serves"
+    one, several = ("a new detector", "new detectors") if candidate.action == "create" else ("a replica", "replicas")
+    return f"{several if candidate.replicas else one} on {nodes}"
 
 
 def costs_in_words(candidate: Candidate) -> str:
-    """The figures of a candidate in a row."""
     return (
         f"{show_time(candidate.delay)} to subscribers, {show_rate(candidate.bytes)} more over links "
         f"({show_rate(candidate.bytes_before)} now), {show_figure(candidate.load)} instances/s more, "
@@ -52,29 +48,28 @@ def costs_in_words(candidate: Candidate) -> str:
 
 
 def show_time(nanoseconds: float) -> str:
-    """A time to three digits."""
-    for unit, size in (("s", SECOND), ("ms", MILLISECOND), ("µs", MICROSECOND)):
-        if abs(nanoseconds) >= size:
-            return f"{nanoseconds / size:.3g} {unit}"
-    return f"{nanoseconds:.3g} ns"
+    """Time with three digits."""
+    return _scaled(nanoseconds, ("s", SECOND), ("ms", MILLISECOND), ("µs", MICROSECOND), ("ns", 1))
 
 
 def show_rate(bytes_per_second: float) -> str:
-    """Bytes a second to three digits."""
-    for unit, size in (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)):
-        if abs(bytes_per_second) >= size:
-            return f"{bytes_per_second / size:.3g} {unit}"
-    return f"{bytes_per_second:.3g} B/s"
+    """Bytes per second with three digits."""
+    return _scaled(bytes_per_second, ("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3), ("B/s", 1))
 
 
 def show_figure(number: float) -> str:
-    """Any number to three digits."""
+    """Number with three digits."""
     return f"{number:.3g}" if abs(number) < 1000 else f"{number:,.0f}"
 
 
 def show_use(candidate: Candidate, use: float) -> str:
-    """A use of nodes: a share of the capacity, or instances a second where no capacity is known."""
+    """Use of a node: percent of its capacity, or instances per second where no capacity is known."""
     return f"{show_figure(use * 100)} %" if candidate.limited else f"{show_figure(use)}/s"
+
+
+def _scaled(value: float, *units: tuple[str, float]) -> str:
+    unit, size = next((each for each in units if abs(value) >= each[1]), units[-1])
+    return f"{value / size:.3g} {unit}"
 
 
 def _count(number: int, what: str) -> str:

@@ -1,19 +1,15 @@
-"""Whether a detector is where it should be, asked from time to time by the node that hosts it.
+"""Decision of a policy on a running detector: move, replicate, drop a replica, or stay; asked regularly by its host.
 
-composite-event-framework-2004, "Mobile Composite Event Detectors": detectors keep to their policy while they live, and
-migrate where that pays. Design, section 3.
+composite-event-framework-2004, "Mobile Composite Event Detectors"; design, section 3.
 
-*It has to be worth it.* A move has a price: its state travels to the other node, both nodes read what the detector
-reads for a while, and what happens meanwhile is found later. The price is spread over a `HORIZON` and added to the
-costs of the other node; it has to be better nevertheless, by the policy's own rank, and by a `MARGIN` in the first
-figure that differs. So policies need not know what moves are, and each pays in its own coin.
+*Price.* The state travels, both nodes read for a while, and detections in between are late. That is spread over a
+`HORIZON` and added to the costs of the other node, which still has to be better by the policy's rank, and by a `MARGIN`
+in the first number that differs.
 
-*It has to be quiet.* Estimates waver with what is measured, so a detector that has come stays for `DWELL`; and margins
-keep two detectors from making way for one another for ever. A figure that counts less may only decide where those
-before it do not get worse.
+*Hysteresis.* A detector stays for `DWELL` after a move, and margins keep two detectors from making way for one another
+for ever. A later number decides only where those before it do not get worse.
 
-The primary keeps the number of replicas: a missing replica, or one without a subscription left to serve, comes before
-any move and without dwell time, for waiting gains nothing.
+The primary keeps the number of replicas: a missing or surplus replica comes before any move, without dwell time.
 """
 
 from __future__ import annotations
@@ -38,30 +34,22 @@ from distced.policies.distribution.situation.readers import Stream
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
 
-MARGIN: Final = 0.1
-"""By what share of itself the figure that decides has to get better."""
-
-HORIZON: Final = 60 * SECOND
-"""Within what time a move has to pay, ns."""
-
-DWELL: Final = 30 * SECOND
-"""How long a detector stays where it has come, ns."""
-
-HANDOVER: Final = 500 * MILLISECOND
-"""How long a move takes beside the transfer of the state, ns: both nodes read what the detector reads."""
-
+MARGIN: Final = 0.1  # Share by which the deciding number has to improve
+HORIZON: Final = 60 * SECOND  # Time within which a move has to pay, ns
+DWELL: Final = 30 * SECOND  # Least time between moves of a detector, ns
+HANDOVER: Final = 500 * MILLISECOND  # Duration of a move beside the transfer of the state, ns: both nodes read
 HostChangeKind: TypeAlias = Literal["move", "replicate", "drop"]
-"""A detector moves, is replicated to a further node, or gives a replica up."""
+"""Move the detector, replicate it to a further node, or drop a replica."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostChange:
-    """Change proposed for the hosts of a running detector.
+    """Proposed change of the hosts of a running detector.
 
     Attributes:
-        node: the new node of the detector or of a replica; with `drop` the node that gives its replica up.
+        node: new host; with `drop` the one to be given up.
         reason: a sentence with the costs.
-        before, after: costs of both; equal where a replica serves no subscription.
+        before, after: costs of both.
     """
 
     kind: HostChangeKind
@@ -80,12 +68,11 @@ def reconsider(
     since: int,
     now: int,
 ) -> HostChange | None:
-    """What should change about a detector; None where nothing should.
+    """Proposed change of a detector; None for none.
 
     Args:
-        subscribers: where those are who listen to it.
-        since: when it came to its node, ns.
-        now: ns.
+        subscribers: places of its listeners.
+        since, now: instant of its arrival at the node, and now, ns.
     """
     if detector not in situation.detectors or not subscribers:
         return None
@@ -102,6 +89,7 @@ def reconsider(
     return standing.better_place(free, forced=_is_ruled_out(primary, hints))
 
 
+@dataclass
 class _Standing:
     """A running detector, as it is and as it might be.
 
@@ -109,32 +97,26 @@ class _Standing:
         costs: as if it were not at its primary node.
     """
 
-    def __init__(
-        self,
-        policy: Policy,
-        situation: Situation,
-        detector: str,
-        subscribers: Sequence[Place],
-        hosts: dict[str, str],
-        primary: str,
-    ) -> None:
-        self.policy = policy
-        self.situation = situation
-        self.detector = detector
-        self.subscribers = subscribers
-        self.hosts = hosts
-        self.primary = primary
-        read = situation.reading.at(primary)
-        alone: set[Stream] = {each for each in situation.reading.streams_of(detector) if read.get(each, 0) <= 1}
-        self.costs = CostEstimate.of_running(situation, detector, gone={primary: alone})
-        self._uses = {node: situation.use(node) for node in situation.nodes}
-        self._uses[primary] -= self.costs.does.load / situation.capacity(primary)
+    policy: Policy
+    situation: Situation
+    detector: str
+    subscribers: Sequence[Place]
+    hosts: dict[str, str]
+    primary: str
+
+    def __post_init__(self) -> None:
+        reading = self.situation.reading
+        read = reading.at(self.primary)
+        alone: set[Stream] = {each for each in reading.streams_of(self.detector) if read.get(each, 0) <= 1}
+        self.costs = CostEstimate.of_running(self.situation, self.detector, gone={self.primary: alone})
+        self._uses = {node: self.situation.use(node) for node in self.situation.nodes}
+        self._uses[self.primary] -= self.costs.does.load / self.situation.capacity(self.primary)
         # The two nodes that are used the most tell the busiest of all but one.
         self._busiest = sorted(self._uses.items(), key=lambda each: -each[1])[:2]
-        self._before = situation.bytes_over_links - self._bytes(primary)[0]
+        self._before = self.situation.bytes_over_links - self._bytes(self.primary)[0]
 
     def replica_missing(self, free: Sequence[str]) -> HostChange | None:
-        """A further node, where there are fewer than wanted and some are free."""
+        """A further replica, where one is missing and a node is free."""
         if len(self.hosts) >= self.policy.replicas or not free:
             return None
         now = self._candidate(self.hosts)
@@ -153,27 +135,25 @@ class _Standing:
         return HostChange("replicate", node, reason, now, after)
 
     def surplus_replica(self) -> HostChange | None:
-        """A replica that nobody needs: replicas beyond their number, else one that is nearest to no subscriber."""
+        """A replica to drop: beyond their number, else one that is nearest to no subscriber."""
         replicas = [node for node in self.hosts if node != self.primary]
         if not replicas:
             return None
         now = self._candidate(self.hosts)
+        left = {node: {each: home for each, home in self.hosts.items() if each != node} for node in sorted(replicas)}
         if self.policy.replicas > 1:
-            if len(self.hosts) <= self.policy.replicas:
-                return None
-            left = {node: {each: home for each, home in self.hosts.items() if each != node} for node in replicas}
             best = self._best({node: self._candidate(hosts) for node, hosts in left.items()})
-            if best is None:
+            if len(self.hosts) <= self.policy.replicas or best is None:
                 return None
             node, after = best
-            reason = f"{self.policy.name} wants {self.policy.replicas} replicas, and there are {len(self.hosts)}"
-            return HostChange(
-                "drop", node, f"{reason}: the replica on {node} goes: {costs_in_words(after)}", now, after
+            reason = (
+                f"{self.policy.name} wants {self.policy.replicas} replicas, and there are {len(self.hosts)}: "
+                f"the replica on {node} goes: {costs_in_words(after)}"
             )
-        heard = {self._nearest(self.hosts, place) for place in self.subscribers}
+            return HostChange("drop", node, reason, now, after)
+        heard = {self.situation.nearest_home(self.hosts.values(), place) for place in self.subscribers}
         homes = list(self.hosts.values())
-        for node in sorted(replicas):
-            rest = {each: home for each, home in self.hosts.items() if each != node}
+        for node, rest in left.items():
             idle = self.hosts[node] not in heard
             # Who listens at a server hears everybody who publishes there.
             twice = homes.count(self.hosts[node]) > 1 and self.policy.reuse != "none"
@@ -186,7 +166,7 @@ class _Standing:
         return None
 
     def better_place(self, free: Sequence[str], *, forced: bool) -> HostChange | None:
-        """Another node, where that is better and pays; any other where it may not stay."""
+        """A better node, the price of the move included; any other one where it may not stay."""
         now = self._candidate(self.hosts)
         candidates = {node: self._candidate(self._hosts_at(node)) for node in free}
         priced = {node: self._priced(each, node) for node, each in candidates.items()}
@@ -196,12 +176,12 @@ class _Standing:
             return None
         node, with_price = best
         after = candidates[node]
-        rank, other = _settled(self.policy.rank(now)), _settled(self.policy.rank(with_price))
-        relieved = now.overloaded and not with_price.overloaded
-        if with_price.overloaded and not now.overloaded and not forced:
-            return None
-        if not (forced or relieved or is_better(other, rank)):
-            return None
+        if not forced:
+            if with_price.overloaded and not now.overloaded:
+                return None
+            relieved = now.overloaded and not with_price.overloaded
+            if not relieved and not is_better(self._rank(with_price), self._rank(now)):
+                return None
         why = "hints do not let it stay" if forced else f"better by {MARGIN:.0%} or more, the move included"
         size, pause = self._state(), self._pause(node)
         reason = (
@@ -213,7 +193,7 @@ class _Standing:
     # Figures.
 
     def _candidate(self, hosts: dict[str, str], added: str = "") -> Candidate:
-        """The costs with these hosts. The first one is the primary; `added` is one that would be new beside it."""
+        """Costs with these hosts, the primary first; `added` is a new one beside them."""
         situation, costs = self.situation, self.costs
         node = added or next(iter(hosts))
         amount, cost = self._bytes(node)
@@ -241,12 +221,12 @@ class _Standing:
         )
 
     def _hosts_at(self, node: str) -> dict[str, str]:
-        """The hosts when the primary has moved to a node. The home of its topic stays."""
+        """Hosts after a move of the primary. The home of its topic stays."""
         return {node if each == self.primary else each: home for each, home in self.hosts.items()}
 
     def _bytes(self, node: str) -> tuple[float, float]:
-        """Bytes a second over links, and their cost, that the detector makes on a node: what it reads, what it sends to
-        its home. What goes from there to subscribers is the same wherever it is."""
+        """Bytes per second over links, and their cost, of reading at a node and sending to its home. From there to
+        subscribers it is the same wherever it is."""
         costs = self.costs
         read, cost = costs.reading(node)
         home = self.hosts.get(node, self.hosts[self.primary])
@@ -255,25 +235,21 @@ class _Standing:
 
     def _delay(self, hosts: dict[str, str], place: Place) -> float:
         situation = self.situation
-        heard = hosts.items()
+        homes = set(hosts.values())
         if self.policy.replicas == 1:
-            nearest = self._nearest(hosts, place)
-            heard = {node: home for node, home in hosts.items() if home == nearest}.items()
+            homes = {situation.nearest_home(homes, place)}
         return min(
             self.costs.wait(node) + situation.to_node(home, node) + situation.to_place(home, place)
-            for node, home in heard
+            for node, home in hosts.items()
+            if home in homes
         )
-
-    def _nearest(self, hosts: dict[str, str], place: Place) -> str:
-        return min(hosts.values(), key=lambda home: (self.situation.to_place(home, place), home))
 
     # The price of a move.
 
     def _priced(self, after: Candidate, node: str) -> Candidate:
-        """The costs of another node with the price of the move, spread over the horizon."""
+        """Costs of another node with the price of the move, spread over the horizon."""
         pause, size = self._pause(node), self._state()
         way = self.situation.network.way(self.situation.site_of_node(self.primary), self.situation.site_of_node(node))
-        hops, cost = (0, 0.0) if way is None else (way.hops, way.cost)
         twice, twice_cost = self.costs.reading(node)
         share = pause / HORIZON
         load = after.load * share
@@ -283,15 +259,15 @@ class _Standing:
             # What happens in the pause is found at its end, on average half of it later.
             delay=after.delay + pause * share / 2,
             farthest=after.farthest + pause * share / 2,
-            bytes=after.bytes + size * hops / (HORIZON / SECOND) + twice * share,
-            cost=after.cost + size * cost / (HORIZON / SECOND) + twice_cost * share,
+            bytes=after.bytes + size * way.hops / (HORIZON / SECOND) + twice * share,
+            cost=after.cost + size * way.cost / (HORIZON / SECOND) + twice_cost * share,
             load=after.load + load,
             own=after.own + use,
             peak=max(after.peak, after.own + use),
         )
 
     def _pause(self, node: str) -> float:
-        """ns that the move takes, during which nothing is found: a few messages, and the state."""
+        """Duration of the move, ns, without detection: a few messages, and the state."""
         network = self.situation.network
         origin, target = self.situation.site_of_node(self.primary), self.situation.site_of_node(node)
         return HANDOVER + network.transfer(origin, target, self._state())
@@ -302,23 +278,23 @@ class _Standing:
     def _best(self, candidates: dict[str, Candidate]) -> tuple[str, Candidate] | None:
         return min(
             candidates.items(),
-            key=lambda each: (each[1].overloaded, _settled(self.policy.rank(each[1])), lot(self.detector, each[0])),
+            key=lambda each: (each[1].overloaded, self._rank(each[1]), lot(self.detector, each[0])),
             default=None,
         )
 
+    def _rank(self, candidate: Candidate) -> Rank:
+        # What differs by less differs by rounding.
+        return tuple(float(f"{each:.9g}") for each in self.policy.rank(candidate))
+
 
 def is_better(rank: Rank, than: Rank) -> bool:
-    """Whether a rank is better enough: by the margin in some figure, and those before it are not worse."""
+    """Whether a rank is better by the margin in some number, and not worse in those before it."""
     for new, old in zip(rank, than, strict=True):
         if new > old:
             return False
         if old - new >= MARGIN * abs(old) and new < old:
             return True
     return False
-
-
-def _settled(rank: Rank) -> Rank:
-    return tuple(float(f"{each:.9g}") for each in rank)
 
 
 def _is_ruled_out(node: str, hints: Hints) -> bool:

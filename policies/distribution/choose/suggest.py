@@ -1,12 +1,11 @@
-"""What a policy suggests for a subscription, here and now.
+"""Decision of a policy on a new subscription: action, alternative and nodes.
 
-composite-event-framework-2004, "Distribution Policies"; design, section 3. What may be done is said by the policy's
-dimensions and the hints (`ways`, `choosing`), what that means by the `Figures`, and which of it is best by the policy's
-`rank`. So a way that reads running detectors is taken only where it is better by what the policy is after, and nothing
-here knows what that is.
+composite-event-framework-2004, "Distribution Policies"; design, section 3. Dimensions and hints limit the candidates
+(`alternatives`, `ranking`), `CostEstimate` computes their costs, and the policy's `rank` decides. So an alternative
+that reads running detectors is taken only where it is better by the policy's objective.
 
-Two things come before any policy's rank: what cannot reach its sources or its subscribers is no candidate, and a node
-is not given more than it can do while there is another. Ties are decided by lot, the same for all nodes.
+Two rules come before any rank: a candidate reaches its sources and subscribers, and a node is not overloaded while
+another is free. Ties are broken by lots, the same on all nodes.
 """
 
 from __future__ import annotations
@@ -20,10 +19,9 @@ from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.directory_entries import NO_HINTS, Hints, Measured
 from distced.policies.distribution.candidate import Action, Candidate
 from distced.policies.distribution.choose.hints import allowed_nodes
-from distced.policies.distribution.choose.ranking import Ranking
+from distced.policies.distribution.choose.ranking import Ranking, Request
 from distced.policies.distribution.choose.reasons import reason_of
 from distced.policies.distribution.policy import Policy
-from distced.policies.distribution.request import Request
 from distced.policies.distribution.situation.situation import Situation
 
 __all__ = ["Request", "Suggestion", "suggest"]
@@ -31,21 +29,19 @@ __all__ = ["Request", "Suggestion", "suggest"]
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """Where a detector should be, and why.
+    """Placement of a detector, with its reason.
 
     Attributes:
-        action: have it made (`create`), listen to the one there is (`reuse`), or have it replicated (`replicate`).
-        graph: the way to detect the pattern; where the detector is there already, the first that was asked for.
-        node: which node is to host it: a new one; the one that is listened to; the one that gets the replica.
-        replicas: further nodes that are to get it in the same state.
-        home: the home server of its topic at `node`.
-        homes: the servers that the subscribers should listen to.
-        links: bytes a second it adds to each link, by (from site, to site).
-        expected: what the detector is expected to do until that is measured, for `Situation.expect`; of one that is
-            there, what it does.
-        chosen: the costs.
-        alternatives: the other candidates, the best first.
-        reason: why, in a sentence with the costs.
+        action: `create`, `reuse` the running one, or `replicate` that.
+        graph: the alternative; for a running detector the first of the request.
+        node: host of the new detector or replica, or of the running one.
+        replicas: further hosts in the same state.
+        home: home server of its topic at `node`.
+        homes: servers the subscribers listen to.
+        links: bytes per second it adds to each link, by (from site, to site).
+        expected: estimated load and output of the detector until measured, for `Situation.expect`.
+        chosen, alternatives: the candidates, best first.
+        reason: a sentence with the costs.
     """
 
     action: Action
@@ -62,11 +58,11 @@ class Suggestion:
 
 
 def suggest(policy: Policy, situation: Situation, request: Request) -> Suggestion:
-    """What is best by the policy.
+    """Best candidate by the policy.
 
     Raises:
-        DistcedError: where nothing can be done: no node is there, the hints leave none, there are fewer nodes than
-            replicas, or none of them reaches sources and subscribers.
+        DistcedError: without a node, with hints that leave none, with fewer nodes than replicas, or where none reaches
+        sources and subscribers.
     """
     nodes = _nodes(situation, request.hints)
     running = situation.hosts(request.id)
@@ -101,7 +97,6 @@ def _nodes(situation: Situation, hints: Hints) -> tuple[str, ...]:
 
 
 def _suggestion(choice: Ranking, best: Candidate, others: tuple[Candidate, ...]) -> Suggestion:
-    """The best, with everything that is to be known of it."""
     situation, costs = choice.situation, choice.costs[best.way]
     new = {} if best.action == "reuse" else {node: situation.home_of_node(node) for node in best.nodes}
     hosts = {**choice.running, **new}
@@ -130,14 +125,13 @@ def _suggestion(choice: Ranking, best: Candidate, others: tuple[Candidate, ...])
 
 
 def _sites_read(choice: Ranking) -> list[str]:
-    """The sites of the sources."""
     situation = choice.situation
     homes = {home for costs in choice.costs for stream in costs.streams for home in situation.homes_of(stream, "")}
     return sorted({situation.site_of_home(home) for home in homes}) or ["no site"]
 
 
 def _parts(choice: Ranking, candidate: Candidate) -> tuple[list[str], list[str]]:
-    """The parts that are read from running detectors, and those that are to be made."""
+    """Parts read from running detectors, and those yet to be made."""
     if choice.running:
         return [], []
     graph = choice.request.graphs[candidate.way]

@@ -1,8 +1,7 @@
-"""The figures of a detector on each node: how long it waits, what it adds to links, what it adds to nodes.
+"""Costs of a detector on each node: delay, bytes on links, load.
 
-One `CostEstimate` is for one alternative to detect a pattern, in one situation. What the nodes of a site have in common
-is computed once for all of them. Parts that are yet to be made are put where the policy would put them by themselves
-(`assumed`): their nodes are decided when they are asked for, and this detector then has a place.
+A `CostEstimate` is for one alternative in one situation; costs that the nodes of a site share are computed once. Parts
+yet to be made are assumed where the policy would put them by themselves (`Assumed`).
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ from distced.policies.topology.model import Place
 
 @dataclass(slots=True)
 class Assumed:
-    """Parts that are yet to be made, where they are taken to be.
+    """Parts yet to be made, and their assumed nodes.
 
     Attributes:
-        homes: of each part the home of its topic.
-        arrived: of each part, ns from an event until it is there.
-        parts: what each is expected to do.
-        loads: instances a second they add to nodes.
-        reads: what they make nodes read.
-        bytes, cost: what they add to links.
+        homes: home server of each part.
+        arrived: ns from an event to the arrival of each part's composite event there.
+        parts: estimates of each.
+        loads: instances per second they add, by node.
+        reads: streams they make nodes read.
+        bytes, cost: bytes per second they add to links, and their cost.
     """
 
     homes: dict[str, str] = field(default_factory=dict)
@@ -52,12 +51,7 @@ class Assumed:
 
 
 class _Read(NamedTuple):
-    """A stream that is read.
-
-    Attributes:
-        readers: the nodes that read it already.
-        flow: bytes a second.
-    """
+    """A stream that is read, the nodes that read it already, and its bytes per second."""
 
     stream: Stream
     readers: Collection[str]
@@ -65,17 +59,16 @@ class _Read(NamedTuple):
 
 
 class CostEstimate:
-    """The figures of one detector.
+    """Costs of one detector.
 
     Attributes:
-        streams: what it reads.
-        does: what it does, or is expected to do.
-        load: instances touched a second; of one that is yet to be made as corrected by what others turned out to do.
-        told: how often a second it says how far it is.
-        louder: bytes a second over links, and their cost, that the detectors it reads will tell more to those who
-            listen to them already.
-        guaranteed: whether it waits until what it reads is complete.
-        gone: what a node would not read any more if the detector were not there: by node, for one that is there.
+        streams: inputs.
+        does: measured or estimated load and output.
+        load: instances touched per second; of a new detector corrected by earlier estimates.
+        told: watermarks per second.
+        louder: additional bytes per second over links, and their cost, from its parts to their present listeners.
+        guaranteed: the detection policy.
+        gone: streams a node would no longer read without a running detector, by node.
     """
 
     def __init__(
@@ -91,10 +84,7 @@ class CostEstimate:
         gone: Mapping[str, Collection[Stream]] | None = None,
         told: float | None = None,
     ) -> None:
-        """
-        Args:
-            told: how often a second it says how far it is, where that is known.
-        """
+        """`told`: watermarks per second, where known."""
         self.situation = situation
         self.streams = streams
         self.does = does
@@ -144,7 +134,7 @@ class CostEstimate:
         guaranteed: bool,
         assumed: Assumed | None = None,
     ) -> CostEstimate:
-        """Of a detector that is yet to be made: a plan of a graph."""
+        """Costs of a plan of a graph."""
         plan = graph.plans[detector]
         parts = assumed.parts if assumed is not None else {}
         does = expected(plan, situation, hints, derivations=derivations, constituents=constituents, parts=parts)
@@ -164,7 +154,7 @@ class CostEstimate:
     def of_running(
         cls, situation: Situation, detector: str, *, gone: Mapping[str, Collection[Stream]] | None = None
     ) -> CostEstimate:
-        """Of a detector that is there."""
+        """Costs of a running detector."""
         guaranteed = situation.detectors[detector].policy == "guaranteed"
         rates = Rates(situation, Hints(), {})
         does = situation.measures.of(detector)
@@ -181,12 +171,11 @@ class CostEstimate:
                 site = situation.site_of_home(listener)
                 for home in situation.homes_heard(detector, site):
                     way = situation.network.way(situation.site_of_home(home), site)
-                    if way is not None:
-                        amount, cost = amount + more * count * way.hops, cost + more * count * way.cost
+                    amount, cost = amount + more * count * way.hops, cost + more * count * way.cost
         return amount, cost
 
     def wait(self, node: str) -> float:
-        """ns from an event until a detector on a node consumes it."""
+        """ns from an event to its consumption on a node."""
         situation = self.situation
         measured = situation.loads.get(node)
         if measured is not None and measured.latencies:
@@ -218,8 +207,7 @@ class CostEstimate:
         return waited(heard, guaranteed=self.guaranteed)
 
     def reading(self, node: str) -> tuple[float, float]:
-        """Bytes a second over links, and their cost, that a detector on a node adds by reading; what the node reads
-        already is nothing new."""
+        """Bytes per second over links, and their cost, that reading on a node adds to what it reads already."""
         amount = cost = 0.0
         gone, also = self.gone.get(node, ()), self.assumed.reads.get(node, ())
         for hops, price, streams in self._reading_at(self.situation.site_of_node(node)):
@@ -232,17 +220,17 @@ class CostEstimate:
         return amount, cost
 
     def telling(self, home: str, place: Place) -> tuple[float, float]:
-        """Bytes a second over links, and their cost, for somebody who listens at a home server."""
+        """Bytes per second over links, and their cost, for a listener at a home server."""
         situation = self.situation
         way = situation.network.way(situation.site_of_home(home), situation.site_of(place))
-        return (0.0, 0.0) if way is None else (self._output * way.hops, self._output * way.cost)
+        return self._output * way.hops, self._output * way.cost
 
     def sending(self, node: str, home: str) -> tuple[float, float]:
-        """Bytes a second over links, and their cost, from a node to the home server of the detector's topic."""
+        """Bytes per second over links, and their cost, from a node to the home server of the detector's topic."""
         return self.telling(home, Place("node", node))
 
     def links(self, node: str) -> dict[tuple[str, str], float]:
-        """Bytes a second that reading adds to each link."""
+        """Bytes per second that reading adds to each link."""
         situation, found = self.situation, dict[tuple[str, str], float]()
         site, gone = situation.site_of_node(node), self.gone.get(node, ())
         for stream in self.streams:
@@ -252,29 +240,28 @@ class CostEstimate:
         return found
 
     def links_to(self, home: str, place: Place) -> dict[tuple[str, str], float]:
-        """Bytes a second on each link for somebody who listens."""
+        """Bytes per second on each link for a listener."""
         found: dict[tuple[str, str], float] = {}
         self._along(self.situation.site_of_home(home), self.situation.site_of(place), self._output, found)
         return found
 
     def _along(self, origin: str, target: str, amount: float, found: dict[tuple[str, str], float]) -> None:
-        way = self.situation.network.way(origin, target)
-        for link in () if way is None else way.links:
+        for link in self.situation.network.way(origin, target).links:
             found[link] = found.get(link, 0.0) + amount
 
     def _reading_at(self, site: str) -> Sequence[tuple[int, float, Sequence[_Read]]]:
-        """The streams that come to a site over links, over how many, and what a byte of them costs."""
+        """Streams that reach a site over links, with number of links and cost of a byte."""
         known = self._at_site.get(site)
         if known is None:
             situation = self.situation
             known = self._at_site[site] = []
             for origin, streams in self._by_origin().items():
                 way = situation.network.way(origin, site)
-                if way is not None and way.links:
+                if way.links:
                     known.append((way.hops, way.cost, streams))
             for each in self._replicated:
                 homes = map(situation.site_of_home, self._homes_of(each.stream, site))
-                ways = [way for way in (situation.network.way(home, site) for home in homes) if way is not None]
+                ways = [situation.network.way(home, site) for home in homes]
                 known.append((sum(way.hops for way in ways), sum(way.cost for way in ways), [each]))
         return known
 

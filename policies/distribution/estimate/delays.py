@@ -1,15 +1,14 @@
-"""How long it takes until a detector has what it needs.
+"""Mean delay until a detector may consume an event.
 
 Under guaranteed detection an event is consumed when every source has been heard beyond it (design, section 3), so a
-detector waits for the slowest of all it reads. It is not only the way that makes one slow: a source is heard with its
-next event or its next heartbeat, which comes any time within its period. So input i is heard at `w + U`, `w` its way
-and `U` uniform over its period, and the detector has waited for the greatest of these, on average
+detector waits for the slowest of its inputs. Input i is heard at `w + U`: `w` its latency, `U` uniform over the period
+of its events and heartbeats. The mean of the greatest is
 
     E = max w + ∫ (1 − Π P(w_i + U_i <= x)) dx,    x from max w to max (w + period).
 
-The greatest of the ways alone was rejected: with heartbeats that are rare compared with the ways, all of these count,
-and the greatest says little of a node's delay. By best effort an event is consumed when it comes, after the mean of the
-ways, weighted by how often events come.
+The greatest latency alone was rejected: where heartbeats are rare compared with latencies, all inputs count, and the
+greatest says little about a node's delay. By best effort an event is consumed on arrival, after the mean latency,
+weighted by rates.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ from distced.policies.distribution.situation.rates import DEEPEST
 from distced.policies.distribution.situation.situation import Situation
 
 STEPS: Final = 8
-"""In how many steps the integral is taken."""
+"""Steps of the numerical integration."""
 
 
 class Input(NamedTuple):
-    """Something a detector hears.
+    """An input of a detector.
 
     Attributes:
-        way: ns from the source of the events until a detector hears them; for a part, the part's own delay included.
-        rate: events a second.
-        heard: how often a second it says how far it is, with an event or without.
+        way: ns from the source to the detector; for a part, the part's own delay included.
+        rate: events per second.
+        heard: events and heartbeats per second.
     """
 
     way: float
@@ -42,7 +41,7 @@ class Input(NamedTuple):
 
 
 def waited(inputs: Sequence[Input], *, guaranteed: bool = True) -> float:
-    """ns from an event until a detector consumes it, on average; 0 where it reads nothing."""
+    """Mean delay from an event to its consumption, ns; 0 without inputs."""
     if not inputs:
         return 0.0
     if not guaranteed:
@@ -58,10 +57,10 @@ def waited(inputs: Sequence[Input], *, guaranteed: bool = True) -> float:
 
 
 def until_all_heard(inputs: Sequence[tuple[float, float, float]]) -> float:
-    """ns until the last of several inputs is heard, on average; inf where one never is.
+    """Mean delay until the last of several inputs is heard, ns; inf where one never is.
 
     Args:
-        inputs: of each its way and its period, and before them their sum, ns.
+        inputs: latency plus period, latency, period of each, ns.
     """
     start = max([way for _, way, _ in inputs])
     late = sorted(inputs, reverse=True)
@@ -82,18 +81,18 @@ def until_all_heard(inputs: Sequence[tuple[float, float, float]]) -> float:
 
 
 def arrivals(situation: Situation, detector: str) -> dict[str, float]:
-    """ns from an event until what a running detector makes of it is at each of its home servers."""
+    """ns from an event to the arrival of a running detector's composite event at each of its home servers."""
     return _arrivals(situation, detector, DEEPEST)
 
 
 def from_source(situation: Situation, source: str, node: str) -> float:
-    """ns from a source until a node hears of its event."""
+    """ns from a source to a node."""
     home = situation.sources[source].home
     return situation.network.local(situation.site_of_home(home)) + situation.to_node(home, node)
 
 
 def from_detector(situation: Situation, arrived: Mapping[str, float], node: str) -> float:
-    """ns from an event until a node hears what a detector made of it, from the server where that is the soonest.
+    """ns from an event to the arrival of a detector's composite event at a node, from its nearest server.
 
     Args:
         arrived: as `arrivals`.
@@ -130,6 +129,6 @@ def _inputs(situation: Situation, detector: str, node: str, depth: int) -> list[
 
 
 def mean(values: Iterable[float]) -> float:
-    """The mean; 0 of nothing."""
+    """Mean; 0 of nothing."""
     listed = list(values)
     return sum(listed) / len(listed) if listed else 0.0

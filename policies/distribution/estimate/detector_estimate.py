@@ -1,29 +1,29 @@
-"""What a detector that does not run yet may be expected to do.
+"""Estimated load and output of a detector that does not run yet.
 
-Computed over its automaton, as a flow of instances: how many arrive in each state a second, how many of the events they
-wait for match, and where they go on. In the model of the design, section 1, an instance leaves its state with the first
-event of the state's domain, so of the instances that arrive somewhere a share goes on that is the rate of what the
-state's moves match, by the rate of its domain; and each is touched by as many events as come, of the types in the
-domain, before one of them is in it. So for `[A] ; [B]` there are as many composite events as A's: each A is completed
-by the next B.
+Computed over its automaton as a flow of instances: arrivals per second in each state, the share of the awaited events
+that match, and the states they lead to. In the model (design, section 1) an instance leaves its state with the first
+event of the state's domain, so the share that continues is the rate of the state's moves by the rate of its domain; and
+each is touched by the events of the domain's types until one is in it. So `[A] ; [B]` has as many composite events as
+A's: each A is completed by the next B.
 
-What a history has foreseen of a detector (`Foreseen`) counts before all that. Where nothing was foreseen:
+Results of a history (`Foreseen`) come first. Without one:
 
-- *Rates* of events: as measured; else the hint's, shared out to the sources of the type; else the topology's; else
-  `sizes.RATE`.
-- *Filters, guards*: by their form (`selectivity`).
-- *A time event* comes at the rate of one by its delay; one at a fixed time once a day.
-- *A window* of length W lets `1 - exp(-r W)` of the instances go on, r the rate of the state's domain, of one key of
+- *Rates*: measured; else the hint's, divided among the sources of the type; else the topology's; else `RATE`.
+- *Filters, guards*: by their form, as Selinger et al., "Access Path Selection in a Relational Database Management
+  System" (SIGMOD 1979), Table 1: a tenth for an equality, a third for an inequality, independent parts of a condition.
+  Statistics of attribute values were rejected: the directory has none.
+- *Time events*: by their delay; at a fixed time once a day.
+- *Windows* of length W let `1 - exp(-r W)` of the instances go on, r the rate of the state's domain, of one key of
   `KEYS`.
-- *An iteration* is a state that is arrived at again; the flow is followed around `ROUNDS` times.
-- *The sides of a `&`* are automata of their own. A delegated part is a type whose rate is that of its detector.
+- *Iterations* arrive at a state again; the flow is followed around `ROUNDS` times.
+- *Sides of a `&`* are automata of their own. A delegated part is a type with the rate of its detector.
 
-A sum over the tree of the pattern was rejected: "about the lesser of both" for a sequence is no bound (see above), and
-merged states have no place in a tree.
+A sum over the tree of the pattern was rejected: "about the lesser of both" is no bound for a sequence, and merged
+states have no place in a tree.
 
-*Bytes* go by what is on the wire: a composite event, the ids of its constituents, and where it is read as a part, its
-derivation and the constituents themselves. A detector says how far it is whenever it has got further, that is about as
-often as the source that is heard the least often, once for each source.
+*Bytes* are those on the wire: composite event, ids of its constituents, and for a part its derivation and constituents.
+A detector publishes its watermark whenever that advances, about as often as its rarest source is heard, once for each
+source.
 """
 
 from __future__ import annotations
@@ -38,30 +38,29 @@ from distced.detectors.cutting.candidates import size_of
 from distced.detectors.cutting.cut import DetectorPlan
 from distced.middleware.model.timestamps import DAY, SECOND
 from distced.middleware.patterns.tree import Delegated, Relative
+from distced.middleware.sets.describable import ConditionByType
+from distced.middleware.sets.expressions import FALSE, TRUE, Binary, Expression, Unary
 from distced.middleware.wire.directory_entries import Hints, Measured
-from distced.policies.distribution.estimate.selectivity import share_of, shares
 from distced.policies.distribution.situation import message_sizes
 from distced.policies.distribution.situation.readers import Stream, inputs
 from distced.policies.distribution.situation.situation import Situation
 
-KEYS: Final = 10.0
-"""How many values a key has."""
-
-ROUNDS: Final = 12
-"""How often the flow of instances is followed around iterations; what is left then is little."""
-
-MOST: Final = 1e9
-"""Nothing comes more often than this a second, whatever the model says."""
+KEYS: Final = 10.0  # Assumed number of values of a key
+ROUNDS: Final = 12  # Rounds of the flow around iterations; the rest is negligible
+EQUAL: Final = 0.1
+COMPARED: Final = 1 / 3
+OTHERWISE: Final = 0.5  # Share for other conditions, such as a boolean attribute
+MOST: Final = 1e9  # Upper limit of any rate, per second
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What runs through an automaton, a second.
+    """Flow through an automaton, per second.
 
     Attributes:
         found: matches.
         touched: instances that events are tried on.
-        length: how many events a match consists of, on average.
+        length: mean number of events in a match.
     """
 
     found: float
@@ -70,11 +69,11 @@ class Flow:
 
 
 class Part(NamedTuple):
-    """A detector that is not in the situation yet.
+    """A part that is not in the situation yet.
 
     Attributes:
-        does: what it is expected to do.
-        told: how often a second it says how far it is.
+        does: estimated load and output.
+        told: watermarks per second.
     """
 
     does: Measured
@@ -90,7 +89,7 @@ def expected(
     constituents: bool = False,
     parts: Mapping[str, Part] | None = None,
 ) -> Measured:
-    """What a detector may be expected to do.
+    """Estimated load and output of a detector.
 
     Args:
         derivations: whether it is read as part of a pattern.
@@ -127,27 +126,23 @@ def expected(
 
 
 def streams_of(plan: DetectorPlan, situation: Situation) -> tuple[Stream, ...]:
-    """What a detector will read."""
+    """Streams a planned detector reads."""
     return situation.reading.streams(plan.compiled.automaton.type_names(), plan.parts, but=plan.id)
 
 
 def is_read_by_type(plan: DetectorPlan, situation: Situation) -> bool:
-    """Whether detectors read what it publishes under a name."""
+    """Whether detectors read the type it publishes."""
     output = plan.compiled.automaton.output
     return output is not None and situation.reading.is_type_read(output.type_name, but=plan.id)
 
 
 def plan_length(plan: DetectorPlan) -> float:
-    """How many events a composite event of a plan consists of, about."""
+    """Approximate number of events in a composite event of a plan."""
     return float(size_of(plan.compiled.plain.pattern))
 
 
 class Rates:
-    """How often events come, as far as anybody knows.
-
-    Attributes:
-        parts: detectors that are not in the situation, by id.
-    """
+    """Rates of streams for an estimate, with hints and parts that are not in the situation."""
 
     def __init__(self, situation: Situation, hints: Hints, parts: Mapping[str, Part]) -> None:
         self.situation = situation
@@ -156,7 +151,7 @@ class Rates:
         self._types: dict[str, float] = {}
 
     def of_stream(self, stream: Stream) -> float:
-        """Events a second of a stream; heartbeats are none."""
+        """Events per second of a stream; heartbeats are none."""
         if stream.kind == "heartbeat":
             return 0.0
         if stream.kind == "composite":
@@ -167,7 +162,7 @@ class Rates:
         return self.situation.measures.rate(stream.name, stream.type)
 
     def bytes_of(self, stream: Stream) -> float:
-        """Bytes a second of a stream on a link."""
+        """Bytes per second of a stream on a link."""
         measures = self.situation.measures
         if stream.kind == "composite" and stream.name in self.parts:
             return measures.output(*self.parts[stream.name])
@@ -178,38 +173,33 @@ class Rates:
         return measures.flow(stream)
 
     def payload_of(self, stream: Stream) -> float:
-        """Bytes a second of the payload of a stream."""
+        """Bytes per second of the payload of a stream."""
         if stream.kind == "composite":
             known = self.parts.get(stream.name)
             return (self.situation.measures.of(stream.name) if known is None else known.does).size
         return self.of_stream(stream) * self.situation.measures.payload
 
     def heard(self, detector: str) -> float:
-        """How often a second a detector says how far it is."""
+        """Watermarks per second of a detector."""
         if detector in self.parts:
             return self.parts[detector].told or message_sizes.HEARTBEATS
         return self.situation.measures.told(detector, read=True) or message_sizes.HEARTBEATS
 
     def told(self, streams: Iterable[Stream], *, read: bool) -> float:
-        """How often a second a detector says how far it is that reads these, and is read by others or not."""
+        """Watermarks per second of a detector that reads these streams, and is read by others or not."""
         sources, detectors = inputs(streams)
         heard = [message_sizes.HEARTBEATS + self.of_source(*each) for each in sources]
         return message_sizes.told(heard + [self.heard(each) for each in detectors], read=read)
 
     def of_source(self, source: str, types: Iterable[str]) -> float:
-        """Events a second of some types from a source."""
         return sum(self.of_stream(Stream("event", each, source)) for each in types)
 
     def of_detector(self, detector: str) -> float:
-        """Composite events a second of a detector."""
         known = self.parts.get(detector)
         return known.does.rate if known is not None else self.situation.measures.of(detector).rate
 
     def of_type(self, name: str) -> float:
-        """Events a second of a type, from all sources and all detectors that publish it.
-
-        A type that nobody publishes yet is taken as hinted, else as coming not at all.
-        """
+        """Events per second of a type, from all sources and detectors; as hinted where none publishes it yet."""
         known = self._types.get(name)
         if known is None:
             sources = [Stream("event", name, each) for each in self.situation.reading.sources_of(name)]
@@ -222,7 +212,6 @@ class Rates:
 
 
 def flow_of(automaton: Automaton, rates: Rates) -> Flow:
-    """What runs through an automaton."""
     own, inner_touched, lengths = _rates(automaton, rates)
     types = frozenset(own)
     states = [
@@ -269,15 +258,14 @@ def flow_of(automaton: Automaton, rates: Rates) -> Flow:
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """A state, and what becomes of an instance there.
+    """A state, and the moves of an instance there.
 
     Attributes:
-        seen: how often a second events of the types in its domain come.
-        domain: how often events of its domain come.
-        touches: how many events are tried on an instance until it leaves.
-        onward: for each move the share of instances that take it, how many events that matches, and the states they
-            arrive in.
-        accepting: whether arriving here completes a match.
+        seen: events per second of the types in its domain.
+        domain: events per second of its domain.
+        touches: events tried on an instance until it leaves.
+        onward: for each move the share of instances, number of events matched, and target states.
+        accepting: whether arrival completes a match.
     """
 
     seen: float
@@ -314,7 +302,7 @@ class _Waiting:
 
 
 def _survive(automaton: Automaton, state: AutomatonState, domain: float) -> float:
-    """The share of instances that are still in their windows when the next event of the domain comes."""
+    """Share of instances still in their windows at the next event of the domain."""
     windows = [automaton.windows[each] for each in state.windows]
     if automaton.whole_window is not None:
         windows.append(automaton.whole_window)
@@ -326,8 +314,8 @@ def _survive(automaton: Automaton, state: AutomatonState, domain: float) -> floa
 
 
 def _rates(automaton: Automaton, rates: Rates) -> tuple[dict[str, float], float, dict[str, float]]:
-    """By type, as the automaton knows them: events a second, time events and parts included; how many instances its
-    inner automata touch; and how many events a part's composite event is made of."""
+    """Events per second by type, time events and parts included; instances touched by inner automata; events in a
+    part's composite event."""
     names: set[str] = set()
     for position in automaton.positions:
         names |= {name for name in position.domain.by_type if name[0] not in (TIMER_PREFIX, PART_PREFIX)}
@@ -354,3 +342,36 @@ def _rates(automaton: Automaton, rates: Rates) -> tuple[dict[str, float], float,
 def _timer_rate(timer: AutomatonTimer) -> float:
     delay = timer.when.delay if isinstance(timer.when, Relative) else DAY
     return SECOND / max(delay, 1)
+
+
+def share_of(condition: Expression) -> float:
+    if condition == TRUE:
+        return 1.0
+    if condition == FALSE:
+        return 0.0
+    match condition:
+        case Unary(operator="not", operand=operand):
+            return 1.0 - share_of(operand)
+        case Binary(operator="and", left=left, right=right):
+            return share_of(left) * share_of(right)
+        case Binary(operator="or", left=left, right=right):
+            one, other = share_of(left), share_of(right)
+            return one + other - one * other
+        case Binary(operator="=="):
+            return EQUAL
+        case Binary(operator="!="):
+            return 1.0 - EQUAL
+        case Binary(operator="<" | "<=" | ">" | ">="):
+            return COMPARED
+        case _:
+            return OTHERWISE
+
+
+def shares(described: ConditionByType, types: frozenset[str]) -> dict[str, float]:
+    """Share of the events of each type that can be in a set."""
+    found = {}
+    for name in types:
+        share = share_of(described.condition(name))
+        if share:
+            found[name] = share
+    return found

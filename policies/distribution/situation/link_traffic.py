@@ -1,17 +1,14 @@
-"""Traffic of links: of each stream, how many links it crosses on the way to all its readers.
+"""Traffic of links: number of links that each stream crosses on the way to all its readers.
 
-How much there is of a stream changes all the time; which ways it takes changes only when detectors, nodes or sources
-come, go or move. So ways are kept by stream, those of a stream are looked up again when something about it has changed,
-and bytes over links are a sum over streams. To add up from node to node what each reads, as was done before, takes ten
-times as long with a hundred nodes.
-
-*Who pays for what* is said in `situation`.
+Rates change all the time, paths only with detectors, nodes and sources. So link counts are kept by stream and looked up
+again after a change, and bytes are a sum over streams. Summing the inputs of each node takes ten times as long with a
+hundred nodes.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import fsum
 
 from distced.middleware.wire.directory_entries import DetectorEntry
@@ -21,10 +18,7 @@ from distced.policies.distribution.situation.readers import Stream, StreamReader
 
 
 class LinkTraffic:
-    """The ways that streams take through the network, and the bytes a second on each link.
-
-    Changes of entries are only noted; the traffic is computed when it is asked for.
-    """
+    """Paths of streams through the network, and bytes per second on links, computed on demand."""
 
     def __init__(self, locations: Locations, reading: StreamReaders, measures: StreamRates) -> None:
         self._locations = locations
@@ -33,13 +27,13 @@ class LinkTraffic:
         self.forget()
 
     def forget(self) -> None:
-        """Nodes have come, gone or changed places, or sources have."""
+        """Drop all paths: nodes or sources have come, gone or moved."""
         # By stream the links crossed, those that cross none left out; None for all that are yet to be looked at.
         self._crossed: dict[Stream, int] | None = None
         self._stale: set[Stream] = set()
 
     def change(self, name: str, before: DetectorEntry | None, after: DetectorEntry | None) -> None:
-        """The entry of a detector is another, None where there is none."""
+        """Note a changed entry of a detector; None for none."""
         self._stale.add(Stream("composite", "", name))
         for entry in (before, after):
             if entry is not None:
@@ -47,35 +41,34 @@ class LinkTraffic:
 
     @property
     def bytes_over_links(self) -> float:
-        """Bytes a second that all links together carry."""
         flow = self._measures.flow
         return fsum([times * flow(stream) for stream, times in self._all().items()])
 
     @property
     def bytes_by_link(self) -> dict[tuple[str, str], float]:
-        """Bytes a second that each link carries, by (from site, to site)."""
         found: dict[tuple[str, str], float] = {}
-        for stream in self._all():
-            amount = self._measures.flow(stream)
-            for (origin, target), times in self._ways(stream).items():
-                way = self._locations.network.way(origin, target)
-                for link in () if way is None else way.links:
-                    found[link] = found.get(link, 0.0) + amount * times
+        for ends, amount in self._sent():
+            for link in self._locations.network.way(*ends).links:
+                found[link] = found.get(link, 0.0) + amount
         return found
 
     @property
     def bytes_by_ends(self) -> dict[tuple[str, str], float]:
-        """Bytes a second that are sent from a site for another one, whatever ways they take, by (from, to)."""
         found: dict[tuple[str, str], float] = {}
-        for stream in self._all():
-            amount = self._measures.flow(stream)
-            for (origin, target), times in self._ways(stream).items():
-                if origin != target and times * amount:
-                    found[origin, target] = found.get((origin, target), 0.0) + amount * times
+        for ends, amount in self._sent():
+            if ends[0] != ends[1] and amount:
+                found[ends] = found.get(ends, 0.0) + amount
         return found
 
+    def _sent(self) -> Iterator[tuple[tuple[str, str], float]]:
+        """Bytes per second between sites, for each stream."""
+        for stream in self._all():
+            amount = self._measures.flow(stream)
+            for ends, times in self._ways(stream).items():
+                yield ends, amount * times
+
     def _all(self) -> dict[Stream, int]:
-        """By stream that crosses any, how many links it crosses."""
+        """Number of links by stream that crosses any."""
         reading = self._reading
         readers = reading.readers()
         stale: Iterable[Stream]
@@ -96,14 +89,11 @@ class LinkTraffic:
         return self._crossed
 
     def _links(self, stream: Stream) -> int:
-        network, found = self._locations.network, 0
-        for (origin, target), times in self._ways(stream).items():
-            way = network.way(origin, target)
-            found += 0 if way is None else times * way.hops
-        return found
+        way = self._locations.network.way
+        return sum([times * way(*ends).hops for ends, times in self._ways(stream).items()])
 
     def _ways(self, stream: Stream) -> Counter[tuple[str, str]]:
-        """How often a stream is sent from site to site, by (from site, to site)."""
+        """Number of times a stream is sent between sites, by (from, to)."""
         locations = self._locations
         found: Counter[tuple[str, str]] = Counter()
         site_of_node, site_of_home = locations.site_of_node, locations.site_of_home
@@ -118,7 +108,7 @@ class LinkTraffic:
         return found
 
     def _add_own(self, name: str, found: Counter[tuple[str, str]]) -> None:
-        """From the nodes of a detector to its home servers, and from there to clients."""
+        """Add paths from the hosts of a detector to its home servers, and from there to clients."""
         locations = self._locations
         hosts = locations.hosts(name)
         for node, home in hosts.items():

@@ -1,46 +1,38 @@
-"""How much there is of everything: rates, bytes, loads; measured where it was, else taken from what is known.
+"""Rates, bytes and loads of streams and detectors: measured, else estimated.
 
-In this order: what hosts have measured; what a history has foreseen; what whoever placed a detector expects of it; what
-the topology says of publishers; what a detector reads. Measured delays are not looked at: they hold what no move would
-change, and compared with an estimate they would always lose.
+In this order: measured by hosts; foreseen by a history; expected at placement; announced by the topology; by inputs.
+Measured delays are not used: they include delays that no move would change, and would always lose against an estimate.
 
-`Measured` counts payloads; what links carry is more (`sizes`), and is what `flow` says.
+`Measured` counts payloads; links carry more (`message_sizes`), which `flow` includes. Each node publishes a report
+every few seconds; their union is kept and updated: the ten detectors of one report do not recompute a thousand others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from math import exp, log
+from math import exp, fsum, log
 from typing import Final
 
 from msgspec.structs import replace
 
 from distced.middleware.wire.directory_entries import DetectorEntry, Foreseen, LoadEntry, Measured, Told
 from distced.policies.distribution.situation import message_sizes
-from distced.policies.distribution.situation.load_reports import Reports, announced_rates
 from distced.policies.distribution.situation.readers import Stream, StreamReaders
 from distced.policies.topology.topology import Topology
 
-DEEPEST: Final = 50
-"""Parts of parts are followed so far; what the directory says may be wrong, and go round in a circle."""
-
-LEAST_EXPECTED: Final = 1.0
-"""Of detectors that were expected to touch fewer instances a second, what was measured says little."""
-
-FARTHEST_OFF: Final = 10.0
-"""By what factor an estimate counts as wrong at the most."""
-
-DOUBT: Final = 2.0
-"""Weight of the prior: number of detectors whose estimate counts as exact."""
+DEEPEST: Final = 50  # Limit of the depth of parts, for the directory may have a cycle
+LEAST_EXPECTED: Final = 1.0  # Least expected load, instances per second, for a measurement to correct estimates
+FARTHEST_OFF: Final = 10.0  # Largest factor of a correction by one detector
+DOUBT: Final = 2.0  # Weight of the prior: number of detectors whose estimate counts as exact
 
 
 class StreamRates:
-    """Rates, bytes and loads.
+    """Rates, bytes and loads of streams and detectors. Its owner reports changes.
 
     Attributes:
-        loads: entries of the directory, by node; whoever changes them, or what is read, says so (`forget`).
-        expected: what detectors were expected to do when they were placed, by id.
-        foreseen: what a history says that detectors do, by id, whether they run or not; whoever changes it says so.
+        loads: entries of the directory, by node.
+        expected: estimates of detectors at their placement, by id.
+        foreseen: results of a history, by id, for running and other detectors.
         streams: the same of streams of primitive events and heartbeats.
     """
 
@@ -55,7 +47,7 @@ class StreamRates:
         self.forget_all()
 
     def forget_all(self) -> None:
-        """What is read has changed, or many things."""
+        """Drop all results: inputs of detectors have changed, or many entries."""
         self._reports.forget()
         self._at_directory: int | None = None
         # Flows of detectors that follow from nothing but what their hosts report.
@@ -63,12 +55,12 @@ class StreamRates:
         self.forget()
 
     def change_load(self, node: str) -> None:
-        """There is a new report of a node, or none any more."""
+        """Note a new or removed report of a node."""
         self._not_kept(self._reports.change_load(node))
         self.forget()
 
     def change_detector(self, name: str, before: DetectorEntry | None, after: DetectorEntry | None) -> None:
-        """The entry of a detector is another, None where there is none."""
+        """Note a changed entry of a detector; None for none."""
         self._reports.change_detector(name, before, after)
         self._not_kept((name, *(part for each in (before, after) if each is not None for part in each.parts)))
         if after is not None and not self._hears_enough(name):
@@ -77,7 +69,7 @@ class StreamRates:
         self.forget()
 
     def forget(self) -> None:
-        """Something has changed, and with it what follows."""
+        """Drop the results that depend on any change."""
         self._of_detectors: Mapping[str, Measured] | None = None
         self._rates: dict[tuple[str, str], float] = {}
         self._flows = self._kept.copy()
@@ -88,7 +80,7 @@ class StreamRates:
         self._correction: float | None = None
 
     def of(self, detector: str) -> Measured:
-        """What a detector does: measured, else foreseen, else expected, else roughly by what it reads."""
+        """Load and output of a detector: measured, else foreseen, else expected, else roughly by its inputs."""
         known = self._measured().get(detector)
         if known is not None:
             return known
@@ -107,11 +99,10 @@ class StreamRates:
 
     @property
     def correction(self) -> float:
-        """What an expected load is to be multiplied with, by what was measured of those that were expected before.
+        """Factor of expected loads: geometric mean of measured by expected load of earlier detectors, near 1 with few
+        of them.
 
-        How much filters and guards let through is guessed (`selectivity`), and where guesses are too high, they are so
-        for most patterns over the same events. It is the geometric mean of measured by expected load, and 1 as long as
-        little was measured.
+        Selectivities are guessed, and guesses that are too high are so for most patterns over the same events.
         """
         if self._correction is None:
             measured = self._measured()
@@ -124,19 +115,19 @@ class StreamRates:
         return self._correction
 
     def at(self, detector: str, node: str) -> Measured:
-        """The same at one of the nodes that host it."""
+        """Load and output of a detector at one of its hosts."""
         load = self.loads.get(node)
         own = None if load is None else load.detectors.get(detector)
         return self.of(detector) if own is None else own
 
     def unmeasured(self, detector: str) -> Foreseen | None:
-        """What a history says of a detector that nobody has measured yet."""
+        """Result of a history for a detector that is not measured yet."""
         return None if detector in self._measured() else self.foreseen.get(detector)
 
     # Events.
 
     def rate(self, source: str, type_name: str) -> float:
-        """Events a second of one type from one source."""
+        """Events per second of a type from a source."""
         known = self._rates.get((source, type_name))
         if known is None:
             measured = self._reports.of_streams().get(Stream("event", type_name, source))
@@ -156,7 +147,7 @@ class StreamRates:
     # Bytes.
 
     def flow(self, stream: Stream) -> float:
-        """Bytes a second of a stream on a link."""
+        """Bytes per second of a stream on a link."""
         known = self._flows.get(stream)
         if known is None:
             if stream.kind == "heartbeat" and stream not in self.streams:
@@ -177,16 +168,16 @@ class StreamRates:
         return known
 
     def bytes_of(self, events: float) -> float:
-        """Bytes a second on a link for n primitive events a second."""
+        """Bytes per second on a link of n primitive events per second."""
         return events * (self.payload + message_sizes.MESSAGE)
 
     def output(self, does: Measured, told: float) -> float:
-        """Bytes a second on a link for the messages of a detector, n a second."""
+        """Bytes per second on a link of a detector with n messages per second."""
         return does.size + told * message_sizes.MESSAGE
 
     @property
     def payload(self) -> float:
-        """Bytes of the frame of a primitive event, as measured by all detectors that read nothing else."""
+        """Bytes of the frame of a primitive event, measured by detectors that read nothing else."""
         if self._payload is None:
             self._payload = self._reports.payload() or message_sizes.EVENT
         return self._payload
@@ -194,7 +185,7 @@ class StreamRates:
     # How often something is heard.
 
     def told(self, detector: str, *, read: bool = False) -> float:
-        """How often a second a detector of the directory says how far it is.
+        """Watermarks per second of a detector.
 
         Args:
             read: as if another detector read it.
@@ -210,8 +201,8 @@ class StreamRates:
         return message_sizes.told(self._heard(detector, DEEPEST), read=False)
 
     def louder(self, detector: str) -> float:
-        """Bytes a second more of it on a link once another detector reads it as a part: it says at every step how far
-        it is, and of each composite event how it came about, with its constituents, to whoever listens."""
+        """Additional bytes per second of a detector on a link once another reads it as a part: every watermark, and
+        derivations with constituents, to all listeners."""
         if detector not in self.reading.detectors:
             return 0.0
         foreseen = self.unmeasured(detector)
@@ -226,13 +217,13 @@ class StreamRates:
         )
 
     def _told_now(self, detector: str, foreseen: Foreseen) -> Told:
-        """What a detector of the directory tells, by who reads it at present."""
+        """Foreseen messages of a detector, given its present readers."""
         publishes = self.reading.detectors[detector].publishes
         read = bool(publishes) and self.reading.is_type_read(publishes, but=detector)
         return foreseen.told(part=bool(self.reading.reading_part(detector)), read=read)
 
     def _telling(self, detector: str, depth: int) -> float:
-        """The same, as if another read it."""
+        """Watermarks per second of a detector as if another read it."""
         known = self._told.get(detector)
         if known is None:
             if not depth or detector not in self.reading.detectors:
@@ -241,7 +232,7 @@ class StreamRates:
         return known
 
     def _heard(self, detector: str, depth: int) -> list[float]:
-        """How often a second each of what it reads is heard."""
+        """Messages per second of each input."""
         numbers, parts = self.reading.numbers_of(detector)
         paces = self._paces
         if len(paces) < len(self.reading.pairs):
@@ -251,8 +242,7 @@ class StreamRates:
         return heard
 
     def _hears_enough(self, detector: str) -> bool:
-        """Whether it tells as often as it may while no other detector reads it, whatever the rates are: a source is
-        heard often enough for that by its heartbeats, and so is a detector that hears of any."""
+        """Whether its inputs' heartbeats alone allow it the most watermarks of a detector that no other reads."""
         ahead, seen = [detector], {detector}
         while ahead:
             each = ahead.pop()
@@ -265,7 +255,7 @@ class StreamRates:
         return message_sizes.HEARTBEATS >= message_sizes.QUIET
 
     def _stays(self, detector: str) -> bool:
-        """Whether what it tells follows from nothing but the report of its host."""
+        """Whether its output follows from the report of its host alone."""
         known = detector in self.reading.detectors and detector in self._measured()
         return known and not self.reading.is_read(detector) and self._hears_enough(detector)
 
@@ -281,20 +271,20 @@ class StreamRates:
         return self._of_detectors
 
     def _add_paces(self) -> None:
-        """How often a second each of the sources is heard that somebody reads, by their numbers."""
+        """Messages per second of each source, by number."""
         paces = self._paces
         for source, types in list(self.reading.pairs)[len(paces) :]:
             paces.append(message_sizes.HEARTBEATS + sum(self.rate(source, each) for each in types))
 
     def _publishers_at_directory(self) -> int:
-        """How many publishers have the server of the directory for their home."""
+        """Number of publishers at home on the server of the directory."""
         if self._at_directory is None:
             sources = self.reading.sources.items()
             self._at_directory = len({entry.publisher or name for name, entry in sources if not entry.home})
         return self._at_directory
 
     def _roughly(self, detector: str) -> Measured:
-        """What a detector may do of which nothing is known but what it reads."""
+        """Rough load and output of a detector by its inputs."""
         rates = [
             self.rate(each.name, each.type) if each.kind == "event" else message_sizes.RATE
             for each in self.reading.streams_of(detector)
@@ -306,15 +296,163 @@ class StreamRates:
 
 
 def flow_of(told: Told) -> float:
-    """Bytes a second on a link."""
     return told.size + told.often * message_sizes.MESSAGE
 
 
 def load_of_entry(entry: LoadEntry | None) -> float:
-    """What a node does beside its detectors, instances touched a second."""
+    """Load of a node beside its detectors, instances touched per second."""
     return 0.0 if entry is None else max(entry.load - sum(each.load for each in entry.detectors.values()), 0.0)
 
 
 def hosting(entry: DetectorEntry) -> dict[str, str]:
-    """The nodes that host a detector, the primary first, and the home servers they publish at."""
+    """Nodes that host a detector, the primary first, and the home servers they publish at."""
     return {entry.node: entry.home, **entry.replicas}
+
+
+class Reports:
+    """The union of all reports. Its owner reports changes of `loads`, the entries by node."""
+
+    def __init__(self, reading: StreamReaders, loads: Mapping[str, LoadEntry], topology: Topology | None) -> None:
+        self.loads = loads
+        self._reading = reading
+        self._topology = topology
+        self.forget()
+
+    # What has changed.
+
+    def forget(self) -> None:
+        """Drop all results."""
+        self._begun = False
+        # The detectors that each node tells of, and the nodes that tell of each detector.
+        self._names: dict[str, tuple[str, ...]] = {}
+        self._tellers: dict[str, set[str]] = {}
+        self._measured: dict[str, Measured] = {}
+        # Of detectors that read no parts: bytes of payload a second, and events.
+        self._amounts: dict[str, float] = {}
+        self._events: dict[str, float] = {}
+        # Bytes of payload a second, by node and stream, by stream and node, and by stream.
+        self._learned: dict[str, dict[Stream, float]] = {}
+        self._learned_of: dict[Stream, dict[str, float]] = {}
+        self._bytes: dict[Stream, float] = {}
+        # What is to be looked at again: nodes with new reports, detectors, nodes with detectors that read other things.
+        self._nodes: set[str] = set()
+        self._detectors: set[str] = set()
+        self._learners: set[str] = set()
+
+    def change_load(self, node: str) -> set[str]:
+        """Note a new or removed report of a node; the detectors it names, or named."""
+        self._nodes.add(node)
+        load = self.loads.get(node)
+        return {*self._names.get(node, ()), *(() if load is None else load.detectors)}
+
+    def change_detector(self, name: str, before: DetectorEntry | None, after: DetectorEntry | None) -> None:
+        """Note a changed entry of a detector; None for none."""
+        self._detectors.add(name)
+        if before is None or after is None or before.reads != after.reads:
+            self._learners.update(self._tellers.get(name, ()))
+
+    # Asked.
+
+    def of_detectors(self) -> Mapping[str, Measured]:
+        """Measured load and output by detector."""
+        self._look()
+        return self._measured
+
+    def of_streams(self) -> Mapping[Stream, float]:
+        """Measured payload, bytes per second by stream of primitive events: the greatest of several nodes, for a new
+        reader has missed some."""
+        self._look()
+        return self._bytes
+
+    def payload(self) -> float | None:
+        """Bytes of the frame of a primitive event, by detectors that read nothing else; None without a report."""
+        self._look()
+        amount, events = fsum(self._amounts.values()), fsum(self._events.values())
+        return amount / events if amount and events else None
+
+    def _look(self) -> None:
+        if not self._begun:
+            self.forget()
+            self._begun = True
+            self._nodes.update(self.loads)
+        for node in self._nodes:
+            self._look_at_node(node)
+        self._learners |= self._nodes
+        for name in self._detectors:
+            self._look_at_detector(name)
+        for node in self._learners:
+            self._look_at_streams(node)
+        for done in (self._nodes, self._detectors, self._learners):
+            done.clear()
+
+    def _look_at_node(self, node: str) -> None:
+        load = self.loads.get(node)
+        names = () if load is None else tuple(load.detectors)
+        before = self._names.get(node, ())
+        if names != before:
+            for name in before:
+                self._tellers[name].discard(node)
+            for name in names:
+                self._tellers.setdefault(name, set()).add(node)
+            self._names[node] = names
+            self._detectors.update(before)
+        self._detectors.update(names)
+
+    def _look_at_detector(self, name: str) -> None:
+        entry, tellers = self._reading.detectors.get(name), self._tellers.get(name)
+        for table in (self._measured, self._amounts, self._events):
+            table.pop(name, None)
+        if not tellers:
+            return
+        # The primary's word counts before that of replicas, and of where it was before.
+        node = entry.node if entry is not None and entry.node in tellers else min(tellers)
+        measured = self._measured[name] = self.loads[node].detectors[name]
+        if entry is not None and not entry.parts:
+            self._amounts[name] = fsum(measured.inputs.values())
+            self._events[name] = measured.events
+
+    def _look_at_streams(self, node: str) -> None:
+        before, after = self._learned.get(node, {}), self._learn(node)
+        self._learned[node] = after
+        for stream in before.keys() - after.keys():
+            self._put(stream, node, None)
+        for stream, amount in after.items():
+            if before.get(stream) != amount:
+                self._put(stream, node, amount)
+
+    def _put(self, stream: Stream, node: str, amount: float | None) -> None:
+        told = self._learned_of.setdefault(stream, {})
+        if amount is not None:
+            told[node] = amount
+        else:
+            del told[node]
+        if told:
+            self._bytes[stream] = max(told.values())
+        else:
+            self._bytes.pop(stream, None)
+
+    def _learn(self, node: str) -> dict[Stream, float]:
+        """Bytes per second of each source's streams at a node, divided among types as announced."""
+        learned: dict[Stream, float] = {}
+        load = self.loads.get(node)
+        for name, measured in () if load is None else load.detectors.items():
+            if name not in self._reading.detectors:
+                continue
+            for source, types in self._reading.inputs_of(name)[0]:
+                amount = measured.inputs.get(source)
+                if amount is None:
+                    continue
+                announced = announced_rates(self._topology, source) if len(types) > 1 else {}
+                weights = [announced.get(each, message_sizes.RATE) for each in types]
+                total = sum(weights)
+                for each, weight in zip(types, weights, strict=True):
+                    stream = Stream("event", each, source)
+                    learned[stream] = max(learned.get(stream, 0.0), amount * weight / total)
+        return learned
+
+
+def announced_rates(topology: Topology | None, source: str) -> Mapping[str, float]:
+    """Events per second by type of a source in the topology; empty for an unknown source."""
+    if topology is None or source not in topology.publishers:
+        return {}
+    return topology.publishers[source].rates

@@ -1,11 +1,11 @@
-"""Who reads what: the streams of each detector, and what each node reads for all its detectors.
+"""Streams that each detector reads, and each node for all its detectors.
 
-A `Stream` is a topic: the events of one type from one source, the composite events of a detector, the heartbeats of a
-publisher. A node reads it once, however many detectors there do, because it has one connection to each server. Counted
-by node, so that a detector more or less changes what its own nodes read and nothing else.
+A `Stream` is a topic: events of one type from one source, composite events of a detector, heartbeats of a publisher. A
+node reads it once for all its detectors, by its one connection to each server. Counts by node confine a change of a
+detector to its nodes.
 
-At the server of the directory a node with detectors hears the heartbeats of everybody, for there may be sources that
-were not announced (`brokers.node.topic_filters`); elsewhere those of the publishers whose events it reads.
+A node with detectors hears all heartbeats at the server of the directory, for sources that were not announced
+(`brokers.node.topic_filters`); elsewhere those of the publishers it reads.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ StreamKind: TypeAlias = Literal["event", "composite", "heartbeat"]
 
 
 class Stream(NamedTuple):
-    """What is carried as a whole to whoever reads it.
+    """A topic, carried as a whole to its readers.
 
     Attributes:
         type: of primitive events; of heartbeats the home server; else empty.
-        name: the source; of composite events the detector; of heartbeats the publisher, or empty for all at the server.
+        name: source; detector of composite events; publisher of heartbeats, empty for all at the server.
     """
 
     kind: StreamKind
@@ -33,7 +33,7 @@ class Stream(NamedTuple):
 
 
 Inputs: TypeAlias = tuple[tuple[tuple[str, tuple[str, ...]], ...], tuple[str, ...]]
-"""Sources, each with the types that are read of it, and detectors."""
+"""Sources with the types read of each, and detectors."""
 
 _EVERY_TYPE: Final = "*"
 
@@ -44,12 +44,12 @@ AT_DIRECTORY: Final = Stream("heartbeat", "", "")
 
 
 class StreamReaders:
-    """What the detectors of a directory read.
+    """Readers of streams, given the detectors of a directory. Its owner reports changes.
 
     Attributes:
-        sources, detectors: entries by name; whoever changes them says so.
-        pairs: a number for each source with some of its types that a detector reads.
-        changed: the streams that other nodes read than when it was last emptied; whoever wants to know empties it.
+        sources, detectors: entries by name.
+        pairs: numbers of sources with the types a detector reads.
+        changed: streams with changed readers; emptied by its reader.
     """
 
     def __init__(self, sources: dict[str, SourceEntry], detectors: dict[str, DetectorEntry]) -> None:
@@ -58,7 +58,7 @@ class StreamReaders:
         self.forget()
 
     def forget(self) -> None:
-        """Sources have changed, or what is published under a name: everybody may read something else."""
+        """Drop all results: sources or published types have changed."""
         self._streams: dict[str, tuple[Stream, ...]] = {}
         self._inputs: dict[str, Inputs] = {}
         self._numbers: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {}
@@ -76,7 +76,7 @@ class StreamReaders:
         self._named: dict[str, list[str]] | None = None
 
     def change(self, name: str, entry: DetectorEntry | None) -> bool:
-        """Take in an entry of a detector, None for one that is gone; whether others may read something else now."""
+        """Set the entry of a detector, None to remove it; whether inputs of others may have changed."""
         before = self.detectors.get(name)
         if before is not None and self._counts is not None:
             self._count(name, before, -1, self._counts)
@@ -87,23 +87,19 @@ class StreamReaders:
         if _published(before) != _published(entry):
             self.forget()
             return True
-        if self._parts is not None:
-            for each, by in ((before, -1), (entry, 1)):
-                if each is not None:
-                    _count_parts(each, by, self._parts)
-        if self._types_read is not None:
-            for each, by in ((before, -1), (entry, 1)):
-                if each is not None:
-                    _count_types(each, by, self._types_read)
-        self._streams.pop(name, None)
-        self._inputs.pop(name, None)
-        self._numbers.pop(name, None)
+        for each, by in ((before, -1), (entry, 1)):
+            if each is not None and self._parts is not None:
+                _count_parts(each, by, self._parts)
+            if each is not None and self._types_read is not None:
+                _count_types(each, by, self._types_read)
+        for table in (self._streams, self._inputs, self._numbers):
+            table.pop(name, None)
         if entry is not None and self._counts is not None:
             self._count(name, entry, 1, self._counts)
         return False
 
     def streams_of(self, detector: str) -> tuple[Stream, ...]:
-        """What a detector of the directory reads."""
+        """Streams a detector of the directory reads."""
         known = self._streams.get(detector)
         if known is None:
             entry = self.detectors[detector]
@@ -111,18 +107,18 @@ class StreamReaders:
         return known
 
     def inputs_of(self, detector: str) -> Inputs:
-        """The same, by whom it has to hear of to get on."""
+        """Its sources and detectors."""
         known = self._inputs.get(detector)
         if known is None:
             known = self._inputs[detector] = inputs(self.streams_of(detector))
         return known
 
     def is_read(self, detector: str) -> bool:
-        """Whether other detectors read it: as a part, or what it publishes under a name, as anybody may."""
+        """Whether detectors may read it: as a part, or by the type it publishes."""
         return detector in self._part_readers() or bool(self.detectors[detector].publishes)
 
     def is_type_read(self, type_name: str, *, but: str = "") -> bool:
-        """Whether detectors read events of a type, or all events; `but` is one that does not count."""
+        """Whether detectors other than `but` read a type, or all events."""
         if self._types_read is None:
             self._types_read = Counter()
             for entry in self.detectors.values():
@@ -133,7 +129,7 @@ class StreamReaders:
         return any(self._types_read[each] > own[each] for each in (type_name, _EVERY_TYPE))
 
     def reading_part(self, detector: str) -> Collection[str]:
-        """The nodes with detectors that read it as a part."""
+        """Nodes with detectors that read it as a part."""
         return self._part_readers().get(detector, ())
 
     def _part_readers(self) -> Mapping[str, Mapping[str, int]]:
@@ -144,7 +140,7 @@ class StreamReaders:
         return self._parts
 
     def numbers_of(self, detector: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
-        """The sources a detector reads, as the numbers of these `pairs`, and the detectors."""
+        """Sources of a detector, as numbers of `pairs`, and the detectors it reads."""
         known = self._numbers.get(detector)
         if known is None:
             pairs = self.pairs
@@ -154,10 +150,10 @@ class StreamReaders:
         return known
 
     def streams(self, reads: Iterable[str] | None, parts: Iterable[str] = (), *, but: str = "") -> tuple[Stream, ...]:
-        """What a detector reads of these types, None for all primitive ones, and as parts; each stream once.
+        """Streams of these types, None for all primitive ones, and parts; each once.
 
         Args:
-            but: a detector whose own composite events are not meant.
+            but: a detector whose own composite events are excluded.
         """
         by_type, named = self._index()
         found: dict[Stream, None] = {}
@@ -177,11 +173,10 @@ class StreamReaders:
         return (*found, *beats)
 
     def at(self, node: str) -> Mapping[Stream, int]:
-        """What a node reads, with the number of detectors there that do."""
+        """Streams a node reads, with the number of its detectors that do."""
         return self.by_node().get(node, _NOTHING)
 
     def by_node(self) -> Mapping[str, Mapping[Stream, int]]:
-        """The same for all nodes that host detectors."""
         if self._counts is None:
             self._counts, self._readers = {}, {}
             for name, entry in self.detectors.items():
@@ -189,20 +184,18 @@ class StreamReaders:
         return self._counts
 
     def readers(self) -> Mapping[Stream, Collection[str]]:
-        """By stream the nodes that read it."""
+        """Nodes that read each stream."""
         self.by_node()
         return self._readers
 
     def types(self) -> list[str]:
-        """The types that sources publish."""
         return sorted(self._index()[0])
 
     def sources_of(self, type_name: str) -> list[str]:
-        """The sources of a type, by name."""
         return self._index()[0].get(type_name, [])
 
     def publishers_of(self, type_name: str) -> list[str]:
-        """The detectors whose composite events are of a type, by id."""
+        """Detectors whose composite events are of a type, by id."""
         return self._index()[1].get(type_name, [])
 
     def _count(self, name: str, entry: DetectorEntry, by: int, counts: dict[str, Counter[Stream]]) -> None:
@@ -221,7 +214,7 @@ class StreamReaders:
                     counter[stream] = number
 
     def _index(self) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-        """The sources of each primitive type, the detectors of each composite one."""
+        """Sources of each primitive type, detectors of each composite one."""
         if self._by_type is None or self._named is None:
             self._by_type, self._named = {}, {}
             self._beats_at_directory = any(not each.home for each in self.sources.values())
@@ -235,7 +228,7 @@ class StreamReaders:
 
 
 def inputs(streams: Iterable[Stream]) -> Inputs:
-    """The sources of streams, each with its types, and the detectors."""
+    """Sources of streams, each with its types, and detectors."""
     sources: dict[str, list[str]] = {}
     detectors = []
     for stream in streams:
@@ -263,5 +256,4 @@ def _count_types(entry: DetectorEntry, by: int, types: Counter[str]) -> None:
 
 
 def _published(entry: DetectorEntry | None) -> str:
-    """What of a detector makes a difference to those who read by type."""
     return "" if entry is None else entry.publishes

@@ -1,18 +1,14 @@
-"""How far servers are from one another: by the topology, and where none is known, as far as the directory tells.
+"""Distances between servers: by the topology, or assumed.
 
 composite-event-framework-2004, "Distribution Policies": detectors "that are aware of the communication latency" place
-themselves better. Everything a policy asks of the network is the way between two sites: its latency and the links it
-crosses, the shortest by latency, as `policies.topology` has it. Without a topology there is a site for each home server
-that the directory names, and all are linked alike; making a `Topology` of these was rejected, for a hundred servers
-linked to one another have five thousand links to look through.
-
-A site that the topology does not know is taken for one that is linked to all others alike, too: somebody is there, and
-an answer that may be improved is better than none.
+themselves better. Policies need the path between two sites: latency and links of the shortest by latency, as in
+`policies.topology`. Without a topology each home server of the directory is a site, and all are linked alike, and so is
+a site that the topology lacks. A `Topology` of these was rejected: a hundred servers have five thousand links.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from math import inf
 from typing import Final, NamedTuple
 
 from distced.middleware.model.timestamps import MILLISECOND
@@ -21,18 +17,18 @@ from distced.policies.topology.model import LOCAL_LATENCY, Place
 from distced.policies.topology.topology import Topology
 
 ASSUMED_LATENCY: Final = 10 * MILLISECOND
-"""ns between the servers of two sites of which nothing is known."""
+"""ns between the servers of unknown sites."""
 
 DIRECTORY_SITE: Final = "directory"
-"""What the site of the directory's server is called where no topology names it."""
+"""Name of the site of the directory's server without a topology."""
 
 
 class ServerDistance(NamedTuple):
-    """The way from the server of one site to that of another.
+    """Path between the servers of two sites.
 
     Attributes:
-        latency: ns that a small message takes.
-        links: the links it crosses, each as (from site, to site); none within a site.
+        latency: of a small message, ns.
+        links: each as (from site, to site); none within a site.
         cost: of a byte, over all links.
     """
 
@@ -42,36 +38,41 @@ class ServerDistance(NamedTuple):
 
     @property
     def hops(self) -> int:
-        """How many links it crosses: what a byte sent this way adds to the bytes summed over links."""
+        """Number of links."""
         return len(self.links)
 
 
-_NO_WAY: Final = ServerDistance(0.0, (), 0.0)
+_HERE: Final = ServerDistance(0.0, (), 0.0)
+_APART: Final = ServerDistance(inf, (), 0.0)
 
 
 class Network:
-    """Sites, and the ways between them; a way is looked up once.
+    """Sites, and cached paths between them.
 
     Attributes:
         topology: None where none is known.
-        directory: the name of the site whose server holds the directory.
+        directory: site of the directory's server.
     """
 
     def __init__(self, topology: Topology | None) -> None:
         self.topology = topology
         self.directory = DIRECTORY_SITE if topology is None else topology.directory
-        self._ways: dict[tuple[str, str], ServerDistance | None] = {}
+        self._ways: dict[tuple[str, str], ServerDistance] = {}
         self._homes: dict[str, str] = {"": self.directory}
 
     def site_of_home(self, home: str) -> str:
-        """The site of a home server; one that the topology does not know is a site of its own, called as it is."""
+        """Site of a home server; one that the topology lacks is a site of its own, with its name."""
         known = self._homes.get(home)
         if known is None:
-            known = self._homes[home] = self._site_of_home(home)
+            try:
+                known = home if self.topology is None else self.topology.site_of_home(home).name
+            except TopologyError:
+                known = home
+            self._homes[home] = known
         return known
 
     def site_of(self, place: Place) -> str:
-        """The site of a place of the topology; that of nodes which it does not know, the `Situation` knows."""
+        """Site of a place of the topology."""
         if place.kind == "site":
             return place.name
         if self.topology is None:
@@ -80,8 +81,8 @@ class Network:
             )
         return self.topology.site_of(place).name
 
-    def way(self, origin: str, target: str) -> ServerDistance | None:
-        """The way from the server of one site to that of another; None where there is none."""
+    def way(self, origin: str, target: str) -> ServerDistance:
+        """Path between the servers of two sites; without one it has infinite latency and no link."""
         try:
             return self._ways[origin, target]
         except KeyError:
@@ -94,31 +95,20 @@ class Network:
         if topology is not None and origin in topology.sites and target in topology.sites:
             path = topology.find_path(Place("site", origin), Place("site", target))
             return 0.0 if path is None else float(path.time(size))
-        way = self.way(origin, target)
-        return 0.0 if way is None else way.latency
+        return self.way(origin, target).latency
 
     def local(self, site: str) -> int:
-        """ns between the server of a site and anybody there."""
-        if self.topology is None:
-            return LOCAL_LATENCY
-        known: Mapping[str, object] = self.topology.sites
-        return self.topology.sites[site].local_latency if site in known else LOCAL_LATENCY
+        """ns between the server of a site and its clients."""
+        known = None if self.topology is None else self.topology.sites.get(site)
+        return LOCAL_LATENCY if known is None else known.local_latency
 
-    def _site_of_home(self, home: str) -> str:
-        if self.topology is None:
-            return home
-        try:
-            return self.topology.site_of_home(home).name
-        except TopologyError:
-            return home
-
-    def _way(self, origin: str, target: str) -> ServerDistance | None:
+    def _way(self, origin: str, target: str) -> ServerDistance:
         if origin == target:
-            return _NO_WAY
+            return _HERE
         topology = self.topology
         if topology is None or origin not in topology.sites or target not in topology.sites:
             return ServerDistance(float(ASSUMED_LATENCY), ((origin, target),), 1.0)
         path = topology.find_path(Place("site", origin), Place("site", target))
         if path is None:
-            return None
+            return _APART
         return ServerDistance(float(path.latency), tuple((hop.origin, hop.target) for hop in path.hops), path.cost)

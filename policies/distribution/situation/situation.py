@@ -1,20 +1,18 @@
-"""The situation policies decide in: the network, and of the directory what they look at.
+"""Situation of a decision: the network, and entries of the directory that policies look at.
 
-composite-event-framework-2004, "Distribution Policies": detectors that are aware of the load of nodes and of the
-latency to publishers and subscribers decide better. A node keeps one `Situation` along with the directory: each change
-of an entry is handed to `changed`, which only notes it, and what follows from entries is computed on demand.
-So a detector is placed without looking at all the others once more: `reading`, `carried`, `work` and `measures` each
-keep what the change has not touched. `suggest` and the others read it and change nothing.
+composite-event-framework-2004, "Distribution Policies": detectors that know loads and latencies decide better. A node
+keeps one `Situation` beside the directory; each change of an entry goes to `changed`, which notes it, and results are
+computed on demand from the parts the change has not touched. Policies read it and change nothing.
 
-*Who pays for what.* A stream travels from its home server to each node that reads it (`reading`), along the shortest
-way by latency, and not as a tree, for connections know nothing of one another. A detector's output goes from its node
-to its home server, and from there to each connection that listens.
+*Traffic.* A stream travels from its home server to each node that reads it, along the path of least latency, and not as
+a tree, for connections are separate. A detector's output goes to its home server, and from there to each connection
+that listens.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from distced.middleware.wire.directory import Entries
 from distced.middleware.wire.directory_entries import HintEntry, Measured
@@ -25,17 +23,17 @@ from distced.policies.distribution.situation.rates import StreamRates, hosting
 from distced.policies.distribution.situation.readers import StreamReaders
 from distced.policies.topology.topology import Topology
 
+_TABLES: Final = ("nodes", "sources", "detectors", "loads", "clients")
+
 
 class Situation(Locations):
     """The network and the directory, as far as policies look at them.
 
-    Its owner keeps it up to date; policies only read it.
-
     Attributes:
         hints: entries of the directory, by detector.
-        reading: the readers of each stream.
-        measures: rates and sizes of streams, expected and measured.
-        remembered_delays: delays that `delays` has computed, valid until the next change.
+        reading: readers of each stream.
+        measures: rates and sizes of streams, measured and expected.
+        remembered_delays: by detector and node, of `delays`, valid until the next change.
     """
 
     def __init__(self, topology: Topology | None = None) -> None:
@@ -49,39 +47,29 @@ class Situation(Locations):
 
     @classmethod
     def of(cls, entries: Entries, topology: Topology | None = None) -> Situation:
-        """The situation that a directory shows, in a network; None for a network nobody knows."""
+        """Situation of a directory; without a topology all servers are equally far."""
         situation = cls(topology)
-        situation.nodes.update(entries.nodes)
-        situation.sources.update(entries.sources)
-        situation.detectors.update(entries.detectors)
-        situation.loads.update(entries.loads)
-        situation.clients.update(entries.clients)
+        for kind in _TABLES:
+            getattr(situation, kind).update(getattr(entries, kind))
         for name, hint in entries.hints.items():
             situation.changed("hint", name, hint)
         return situation
 
     def copy(self) -> Situation:
-        """The same, to be changed by somebody else."""
+        """Independent copy."""
         other = Situation(self.topology)
         other.network = self.network
-        other.nodes.update(self.nodes)
-        other.sources.update(self.sources)
-        other.detectors.update(self.detectors)
-        other.loads.update(self.loads)
-        other.clients.update(self.clients)
-        other.hints.update(self.hints)
-        other.measures.expected.update(self.measures.expected)
-        other.measures.foreseen.update(self.measures.foreseen)
-        other.measures.streams.update(self.measures.streams)
+        for kind in (*_TABLES, "hints"):
+            getattr(other, kind).update(getattr(self, kind))
+        for kind in ("expected", "foreseen", "streams"):
+            getattr(other.measures, kind).update(getattr(self.measures, kind))
         return other
 
     # Keeping it up to date.
 
     def changed(self, kind: str, name: str, entry: Any) -> None:
-        """An entry of the directory is new, is another, or was cleared (None).
-
-        Kinds that are not looked at change nothing. Where the topology becomes another, make a new `Situation`.
-        """
+        """Note an entry that is new, changed, or cleared (None). Other kinds are ignored; a changed topology needs a
+        new `Situation`."""
         match kind:
             case "detector":
                 before = self.detectors.get(name)
@@ -119,13 +107,13 @@ class Situation(Locations):
                 self._forget()
 
     def expect(self, detector: str, does: Measured | None) -> None:
-        """What a detector is expected to do until that is measured; None for nothing any more."""
+        """Set the estimate of a detector until it is measured; None to remove it."""
         _put(self.measures.expected, detector, does)
         self.measures.forget()
         self._forget()
 
     def _forget(self, *nodes: str) -> None:
-        """Something has changed; also what these nodes tell, or the detectors they host."""
+        """Drop results that depend on any change, and on the reports or detectors of these nodes."""
         self._work.forget(*nodes)
         self._bytes: float | None = None
         # By detector and node; see `delays`.
@@ -140,50 +128,49 @@ class Situation(Locations):
     # How much nodes have to do.
 
     def load(self, node: str) -> float:
-        """Instances touched a second at a node, by all its detectors."""
+        """Instances touched per second at a node."""
         return self._work.load(node)
 
     def capacity(self, node: str) -> float:
-        """Instances a node can touch a second. Where that is known of some nodes only, others are taken to be like
-        their mean; where it is known of none it is 1, so that loads compare as they are."""
+        """Instances a node can touch per second: the mean of the others where its own is unknown, 1 where all are."""
         return self._work.capacity(node)
 
     @property
     def knows_capacity(self) -> bool:
-        """Whether the capacity of any node is known, so that uses are shares of it."""
+        """Whether the capacity of any node is known, so that uses are shares."""
         return self._work.knows_capacity
 
     def use(self, node: str) -> float:
-        """The load of a node as a share of its capacity; the load itself where no capacity is known."""
+        """Load of a node as a share of its capacity; the load where no capacity is known."""
         return self.load(node) / self.capacity(node)
 
     @property
     def uses(self) -> Mapping[str, float]:
-        """The use of each node there is, sorted by name."""
+        """Use of each node, sorted by name."""
         return self._work.uses
 
     @property
     def busiest(self) -> tuple[str, float]:
-        """The node that is used the most, and its use; ("", 0) without nodes."""
+        """The node with the highest use, and that; ("", 0) without nodes."""
         return max(self.uses.items(), key=lambda each: each[1], default=("", 0.0))
 
     # Bytes over links.
 
     @property
     def bytes_over_links(self) -> float:
-        """Bytes a second that all links together carry now."""
+        """Present bytes per second, summed over links."""
         if self._bytes is None:
             self._bytes = self._link_traffic.bytes_over_links
         return self._bytes
 
     @property
     def bytes_by_link(self) -> dict[tuple[str, str], float]:
-        """Bytes a second that each link carries now, by (from site, to site)."""
+        """Present bytes per second by link (from site, to site)."""
         return self._link_traffic.bytes_by_link
 
     @property
     def bytes_by_ends(self) -> dict[tuple[str, str], float]:
-        """Bytes a second that are sent from a site for another one, whatever ways they take, by (from, to)."""
+        """Present bytes per second between sites, by (from, to), whatever their paths."""
         return self._link_traffic.bytes_by_ends
 
 

@@ -18,7 +18,7 @@ from distced.middleware.wire.codec import encode
 from distced.middleware.wire.directory_entries import DetectorEntry, HintEntry, TopologyEntry
 from distced.middleware.wire.topics import administration_topic
 from distced.policies.topology.model import Place
-from distced.policies.topology.topology_writer import topology_as_toml
+from distced.policies.topology.topology_file import topology_as_toml
 from distced.simulations.network.participants.client import SimulatedClient
 from distced.simulations.network.transport.fabric import Fabric
 

@@ -12,7 +12,7 @@ from typing import Final
 from distced.brokers.core.effects import Publish
 from distced.brokers.node.node import Node
 from distced.detectors.runtime.engine_switch import engines
-from distced.detectors.runtime.engines import has_columnar
+from distced.detectors.runtime.engines import EngineName, has_columnar
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.policies.topology.model import Place
 from distced.simulations.network.participants.participant import Participant
@@ -52,14 +52,16 @@ class SimulatedNode(Participant):
         received: number of messages received.
     """
 
-    def __init__(self, network: Fabric, place: Place, capacity: float, tick: int = TICK) -> None:
+    def __init__(
+        self, network: Fabric, place: Place, capacity: float, tick: int = TICK, engine: EngineName = "auto"
+    ) -> None:
         super().__init__(network, place)
         self.node = Node(
             self.name,
             network.engine.now(),
             home=self.home,
             capacity=capacity,
-            engines=engines("auto", VirtualReadiness(network.engine.now)),
+            engines=engines(engine, VirtualReadiness(network.engine.now)),
             validate=True,
         )
         self.received = 0

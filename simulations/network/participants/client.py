@@ -41,13 +41,17 @@ class SimulatedClient(Participant):
         subscriptions: its subscriptions, by id.
     """
 
-    def __init__(self, network: Fabric, place: Place) -> None:
+    def __init__(self, network: Fabric, place: Place, name: str = "", patience: int = PATIENCE) -> None:
+        """
+        Args:
+            name: in the directory; by default of kind and name, for names in a topology are unique by kind only.
+            patience: time that nodes and servers have to answer, ns.
+        """
         super().__init__(network, place)
-        # In a topology names are unique by kind; on the wire over all kinds.
-        self.session = ClientSession(f"{place.kind}-{place.name}", home=self.home, patience=PATIENCE)
+        self.session = ClientSession(name or f"{place.kind}-{place.name}", home=self.home, patience=patience)
         self.subscriptions: dict[str, SubscriptionState] = {}
-        # The subscriptions behind each `Listen`, by home and filter.
-        self._routes: dict[tuple[str, str], list[SubscriptionState]] = {}
+        # The subscriptions behind each `Listen`, by home and filter, then by id.
+        self._routes: dict[tuple[str, str], dict[str, SubscriptionState]] = {}
         self._effects: deque[ClientEffect | Effect] = deque()
         self._carrying = False
 
@@ -78,13 +82,12 @@ class SimulatedClient(Participant):
 
     def _carry(self, effect: ClientEffect | Effect) -> None:
         match effect:
-            case Listen(home=home, topic_filter=topic_filter, number=number):
-                listening = self.subscriptions[effect.subscription]
-                self._routes.setdefault((home, topic_filter), []).append(listening)
+            case Listen(subscription=identity, home=home, topic_filter=topic_filter, number=number):
+                self._routes.setdefault((home, topic_filter), {})[identity] = self.subscriptions[identity]
                 self.connection(home).subscribe(topic_filter, 1, lambda: self.do(self.session.confirmed(number)))
-            case Leave(home=home, topic_filter=topic_filter):
+            case Leave(subscription=identity, home=home, topic_filter=topic_filter):
                 left = self._routes[home, topic_filter]
-                left.remove(self.subscriptions[effect.subscription])
+                del left[identity]
                 if not left:
                     del self._routes[home, topic_filter]
                     self.connection(home).unsubscribe(topic_filter)
@@ -123,9 +126,9 @@ class SimulatedClient(Participant):
         if topic[_AREA] not in (Area.EVENTS, Area.COMPOSITE_EVENTS):
             self.do(self.session.receive(topic, payload, self.network.engine.instant))
             return
-        listening = self._routes.get((home, topic))
-        if listening is None:
+        routes = self._routes.get((home, topic))
+        if routes is None:
             wanted = [each for (at, some), each in self._routes.items() if at == home and matches(some, topic)]
-            listening = [subscription for each in wanted for subscription in each]
-        for subscription in listening:
+            routes = {name: subscription for each in wanted for name, subscription in each.items()}
+        for subscription in list(routes.values()):
             self.heard(subscription, topic, payload)

@@ -79,6 +79,12 @@ class SimulatedConnection:
         self._unconfirmed: dict[str, list[Callable[[], object]]] = {}
         self._backoff = Backoff(FIRST_DELAY, LONGEST_DELAY, network.engine.random)
 
+    @property
+    def pending(self) -> bool:
+        """Whether messages wait for a connection, or for an acknowledgement of the server."""
+        now = self._network.engine.instant
+        return bool(self.waiting) or any(settled is None or settled > now for _, settled in self._unsettled)
+
     # From the participant.
 
     def open(self) -> None:

@@ -42,6 +42,7 @@ class Fabric:
         keepalive: silence after which connections are missed, ns.
         notes: log events of participants: instant, participant, note.
         letters: the dead letters.
+        events_forwarded: number of messages with events that servers have forwarded.
         trace: digest of all deliveries.
     """
 
@@ -65,6 +66,7 @@ class Fabric:
         self.trace = Trace(log)
         self.notes: list[tuple[int, str, Note]] = []
         self.letters: list[DeadLetter] = []
+        self.events_forwarded = 0
         self.servers = {
             home: SimulatedServer(
                 home,
@@ -72,7 +74,7 @@ class Fabric:
                 self.engine,
                 self.trace,
                 duplicates=duplicates or DuplicateDeliveries(),
-                published=self._keep_dead_letter,
+                published=self._count,
             )
             for site in topology.sites
             for home in (_home_of(topology, site),)
@@ -146,8 +148,11 @@ class Fabric:
         for each in standing:
             each.check_paths()
 
-    def _keep_dead_letter(self, topic: str, payload: bytes) -> None:
-        if area_of(topic) == "x":
+    def _count(self, topic: str, payload: bytes) -> None:
+        area = area_of(topic)
+        if area in "ec":
+            self.events_forwarded += 1
+        elif area == "x":
             self.letters.append(decode(payload, DeadLetter, where=topic))
 
 

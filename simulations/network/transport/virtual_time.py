@@ -55,3 +55,14 @@ class VirtualTime:
             steps += 1
         self.steps += steps
         self.instant = max(self.instant, until)
+
+    def run_until(self, holds: Callable[[], bool], deadline: int) -> bool:
+        """Make calls until a condition holds, or advance to a deadline, ns; whether it holds."""
+        while not holds():
+            if not self._heap or self._heap[0][0] > deadline:
+                self.instant = max(self.instant, deadline)
+                return False
+            self.instant, _, act, arguments = heappop(self._heap)
+            act(*arguments)
+            self.steps += 1
+        return True

@@ -108,7 +108,7 @@ class Nearness:
     def links(self, origin: str, target: str) -> float:
         """Number of links between two sites; inf where there is no path."""
         way = self.situation.network.way(origin, target)
-        return inf if way is None else float(way.hops)
+        return inf if way.latency == inf else float(way.hops)
 
     def nearest(self, hosts: Iterable[str], site: str) -> list[str]:
         """Hosts of a detector in the order of preference of a reader at a site."""
@@ -116,7 +116,7 @@ class Nearness:
 
         def distance(node: str) -> tuple[float, str]:
             way = network.way(self.site(node), site)
-            return inf if way is None else way.latency, situation.home_of_node(node)
+            return way.latency, situation.home_of_node(node)
 
         return sorted(hosts, key=distance)
 
