@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from distced.middleware.event_files.reader import in_order
 from distced.middleware.model.errors import EventError
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import SECOND
@@ -36,7 +37,7 @@ class Feed:
             name: what errors call it.
         """
         every = list(events)
-        self.events = sorted((each for each in every if not isinstance(each, CompositeEvent)), key=lambda one: one.key)
+        self.events = in_order(each for each in every if not isinstance(each, CompositeEvent))
         self.composite = len(every) - len(self.events)
         if not self.events:
             raise EventError("a recording without events to publish", given=name, advice="does it need a --mapping?")

@@ -10,7 +10,7 @@ import csv
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from distced.middleware.event_files.formats import opened, opened_text
 from distced.middleware.mapping.payloads import decode_json, split_columns
@@ -34,41 +34,39 @@ class Row(NamedTuple):
     problem: DistcedError | None = None
 
 
-class Rows(Protocol):
-    """Something that has rows, and can be read from the start as often as needed.
+class Rows:
+    """Rows of a file or table, read from the start as often as needed; none unless a subclass gives them.
 
     Attributes:
-        name: what reports call it.
-        typed: whether its values have kinds of their own, or are all text.
+        name: the path, or a table's name in reports.
+        typed: whether values have kinds of their own, or are all text.
     """
 
-    name: str
-    typed: bool
+    typed = True
+
+    def __init__(self, name: Path | str) -> None:
+        self.name = str(name)
 
     def rows(self) -> Iterator[Row]:
         """The rows in their order."""
-        ...
+        return iter(())
 
     def columns(self) -> Sequence[str] | None:
-        """The names of the columns; None where each row has its own."""
-        ...
+        """Names of the columns; None where each row has its own."""
+        return None
 
     def types(self) -> Sequence[EventType] | None:
-        """The event types, where whoever wrote it noted them."""
-        ...
+        """Event types noted in the file; None for none."""
+        return None
 
 
-class CsvRows:
-    """The rows of a CSV file.
-
-    Attributes:
-        name: the path.
-    """
+class CsvRows(Rows):
+    """Rows of a CSV file."""
 
     typed = False
 
     def __init__(self, path: Path, columns: Sequence[str] = (), separator: str | None = None) -> None:
-        self.name = str(path)
+        super().__init__(path)
         self._path = path
         self._columns = list(columns)
         self._separator = separator or ","
@@ -104,13 +102,10 @@ class CsvRows:
         with opened_text(self._path) as file:
             return self._heading(self._reader(file))
 
-    def types(self) -> None:
-        return None
-
-    def _reader(self, file: Iterator[str]) -> _CsvReader:
+    def _reader(self, file: Iterator[str]) -> Iterator[list[str]]:
         return csv.reader(file, delimiter=self._separator)
 
-    def _heading(self, lines: _CsvReader) -> list[str]:
+    def _heading(self, lines: Iterator[list[str]]) -> list[str]:
         if self._columns:
             return self._columns
         try:
@@ -163,27 +158,11 @@ class _Lines:
         return first.rstrip("\r\n")
 
 
-class _CsvReader(Protocol):
-    def __next__(self) -> list[str]: ...
-
-    def __iter__(self) -> Iterator[list[str]]: ...
-
-
-class JsonRows:
-    """The rows of a file of JSON lines.
-
-    Attributes:
-        name: the path.
-    """
-
-    typed = True
-
-    def __init__(self, path: Path) -> None:
-        self.name = str(path)
-        self._path = path
+class JsonRows(Rows):
+    """Rows of a file of JSON lines."""
 
     def rows(self) -> Iterator[Row]:
-        with opened(self._path) as file:
+        with opened(Path(self.name)) as file:
             for number, line in enumerate(file, 1):
                 if number == 1:
                     line = line.removeprefix(b"\xef\xbb\xbf")
@@ -198,26 +177,16 @@ class JsonRows:
                 except MappingError as error:
                     yield Row(number, {}, error)
 
-    def columns(self) -> None:
-        return None
 
-    def types(self) -> None:
-        return None
-
-
-class TextRows:
-    """The lines of a text file: named columns, the named groups of a regular expression, or one field `value`.
-
-    Attributes:
-        name: the path.
-    """
+class TextRows(Rows):
+    """Lines of a text file: named columns, the named groups of a regular expression, or one field `value`."""
 
     typed = False
 
     def __init__(
         self, path: Path, pattern: str | None = None, columns: Sequence[str] = (), separator: str | None = None
     ) -> None:
-        self.name = str(path)
+        super().__init__(path)
         self._path = path
         self._pattern = None if pattern is None else re.compile(pattern)
         self._columns = list(columns)
@@ -247,6 +216,3 @@ class TextRows:
         if self._pattern is not None:
             return list(self._pattern.groupindex)
         return self._columns or ["value"]
-
-    def types(self) -> None:
-        return None

@@ -6,15 +6,16 @@ needed. Dates and times become ISO 8601 text, which mappings and the native form
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from distced.middleware.event_files.formats import opened
-from distced.middleware.event_files.rows import Row
+from distced.middleware.event_files.rows import Row, Rows
 from distced.middleware.model.errors import EventError
 from distced.middleware.model.event_types import EventType
 
@@ -41,18 +42,12 @@ def import_pyarrow() -> Any:
     return pyarrow
 
 
-class TableRows:
-    """The rows of a table in memory.
-
-    Attributes:
-        name: what reports call it.
-    """
-
-    typed = True
+class TableRows(Rows):
+    """Rows of a table in memory."""
 
     def __init__(self, table: object, name: str) -> None:
+        super().__init__(name)
         pyarrow = import_pyarrow()
-        self.name = name
         if not isinstance(table, pyarrow.Table) and not hasattr(table, "__arrow_c_stream__"):
             raise EventError(
                 "not a table",
@@ -68,11 +63,7 @@ class TableRows:
             ) from None
 
     def rows(self) -> Iterator[Row]:
-        number = 0
-        for batch in self._table.to_batches(max_chunksize=_BATCH_ROWS):
-            for fields in batch_rows(batch):
-                number += 1
-                yield Row(number, fields)
+        return _numbered(self._table.to_batches(max_chunksize=_BATCH_ROWS))
 
     def columns(self) -> Sequence[str]:
         return _names(self._table.schema)
@@ -81,42 +72,38 @@ class TableRows:
         return noted_types(self._table.schema, self.name)
 
 
-class ParquetRows:
-    """The rows of a Parquet file.
-
-    Attributes:
-        name: the path.
-    """
-
-    typed = True
+class ParquetRows(Rows):
+    """Rows of a Parquet file."""
 
     def __init__(self, path: Path) -> None:
+        super().__init__(path)
         import_pyarrow()
-        self.name = str(path)
         self._path = path
 
     def rows(self) -> Iterator[Row]:
-        number = 0
-        with opened(self._path) as source, arrow_errors(self.name):
-            for batch in self._file(source).iter_batches(batch_size=_BATCH_ROWS):
-                for fields in batch_rows(batch):
-                    number += 1
-                    yield Row(number, fields)
+        with self._file() as file:
+            yield from _numbered(file.iter_batches(batch_size=_BATCH_ROWS))
 
     def columns(self) -> Sequence[str]:
-        with opened(self._path) as source, arrow_errors(self.name):
-            return _names(self._file(source).schema_arrow)
+        with self._file() as file:
+            return _names(file.schema_arrow)
 
     def types(self) -> Sequence[EventType] | None:
-        with opened(self._path) as source, arrow_errors(self.name):
-            return noted_types(self._file(source).schema_arrow, self.name)
+        with self._file() as file:
+            return noted_types(file.schema_arrow, self.name)
 
-    def _file(self, source: Any) -> Any:
+    @contextmanager
+    def _file(self) -> Iterator[Any]:
         pyarrow = import_pyarrow()
-        # Parquet is read from its end, which a packed file cannot do.
-        packed = self._path.suffix.lower() == ".gz"
-        whole = pyarrow.BufferReader(source.read()) if packed else source
-        return pyarrow.parquet.ParquetFile(whole, page_checksum_verification=True)
+        with opened(self._path) as source, arrow_errors(self.name):
+            # Parquet is read from its end, which a packed file cannot do.
+            packed = self._path.suffix.lower() == ".gz"
+            whole = pyarrow.BufferReader(source.read()) if packed else source
+            yield pyarrow.parquet.ParquetFile(whole, page_checksum_verification=True)
+
+
+def _numbered(batches: Iterable[Any]) -> Iterator[Row]:
+    return map(Row, count(1), chain.from_iterable(map(batch_rows, batches)))
 
 
 @contextmanager

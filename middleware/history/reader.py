@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from distced.middleware.event_files.reader import EventReader
-from distced.middleware.event_files.rows import Row
+from distced.middleware.event_files.reader import EventReader, in_order
+from distced.middleware.event_files.rows import Rows
 from distced.middleware.event_files.tables import ParquetRows, import_pyarrow
 from distced.middleware.history.history import History, HistoryFile, Problem, by_day
 from distced.middleware.mapping.rejected import Rejected
@@ -34,14 +34,14 @@ def events_of_history(
             for event in _events(file, on_problem):
                 if (begin is None or event.hi >= begin) and (end is None or event.hi <= end):
                     kept.setdefault(event.id, event)
-        yield from sorted(kept.values(), key=_order)
+        yield from in_order(kept.values())
 
 
 class HistoryReader(EventReader):
     """The events of a history as those of a recording. Of a file that cannot be read all count as one row."""
 
     def __init__(self, history: History) -> None:
-        super().__init__(_Named(str(history.root)), None)
+        super().__init__(Rows(history.root), None)
         self._history = history
 
     @property
@@ -60,24 +60,6 @@ class HistoryReader(EventReader):
     def _problem(self, problem: Problem) -> None:
         self.counts["row"] += 1
         self._reject(Rejected(problem.where, "", "row", problem.error, problem.where))
-
-
-class _Named:
-    """Stands for the rows of a history, which are in its files."""
-
-    typed = True
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def columns(self) -> None:
-        return None
-
-    def rows(self) -> Iterator[Row]:
-        return iter(())
-
-    def types(self) -> None:
-        return None
 
 
 def read_table(file: HistoryFile, columns: Iterable[str] | None = None) -> Any:
@@ -107,7 +89,3 @@ def _events(file: HistoryFile, on_problem: Callable[[Problem], None]) -> Iterato
         on_problem(Problem(str(file.path), error))
     for each in reader.rejected:
         on_problem(Problem(each.where, each.error))
-
-
-def _order(event: Event) -> tuple[int, int, int, str, int]:
-    return event.key

@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from distced.middleware.event_files.arrow_form import table_of
+from distced.middleware.event_files.reader import in_order
 from distced.middleware.event_files.tables import import_pyarrow
 from distced.middleware.history.layout import (
     NOTE_KEY,
@@ -65,7 +66,7 @@ class HistoryWriter:
             watermark: no other event of these types with `hi` at or before it will come; None where nobody knows.
         """
         groups: dict[tuple[str, str], list[Event]] = {}
-        for event in sorted(events, key=_order):
+        for event in in_order(events):
             groups.setdefault((day_of(event.hi), event.type), []).append(event)
         made = []
         for (day, type_name), group in groups.items():
@@ -159,7 +160,3 @@ def _of_one_schema(events: Sequence[Event]) -> list[tuple[dict[str, Kind | None]
         else:
             groups.append((kinds, [event]))
     return groups
-
-
-def _order(event: Event) -> tuple[int, int, int, str, int]:
-    return event.key

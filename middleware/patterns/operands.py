@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Final, TypeAlias
 
@@ -26,6 +27,14 @@ ConditionLike: TypeAlias = "Value | bool | str"
 _QUOTED: Final = re.compile(r"'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|`[^`\n]+`")
 
 
+def _infix(operator: str) -> Callable[[Value, Given], Value]:
+    return lambda left, right: Value(Binary(operator, left.expression, expression_of(right)))
+
+
+def _reflected(operator: str) -> Callable[[Value, Given], Value]:
+    return lambda right, left: Value(Binary(operator, expression_of(left), right.expression))
+
+
 class Value:
     """A value computed when an event comes: an attribute, a register, an operation on others.
 
@@ -38,73 +47,26 @@ class Value:
     def __init__(self, expression: Expression) -> None:
         self.expression = expression
 
-    def __eq__(self, other: Given) -> Value:  # type: ignore[override]
-        return _operation("==", self, other)
-
-    def __ne__(self, other: Given) -> Value:  # type: ignore[override]
-        return _operation("!=", self, other)
-
-    def __lt__(self, other: Given) -> Value:
-        return _operation("<", self, other)
-
-    def __le__(self, other: Given) -> Value:
-        return _operation("<=", self, other)
-
-    def __gt__(self, other: Given) -> Value:
-        return _operation(">", self, other)
-
-    def __ge__(self, other: Given) -> Value:
-        return _operation(">=", self, other)
-
-    def __and__(self, other: Given) -> Value:
-        return _operation("and", self, other)
-
-    def __rand__(self, other: Given) -> Value:
-        return _operation("and", other, self)
-
-    def __or__(self, other: Given) -> Value:
-        return _operation("or", self, other)
-
-    def __ror__(self, other: Given) -> Value:
-        return _operation("or", other, self)
+    __eq__ = _infix("==")  # type: ignore[assignment]
+    __ne__ = _infix("!=")  # type: ignore[assignment]
+    __lt__ = _infix("<")
+    __le__ = _infix("<=")
+    __gt__ = _infix(">")
+    __ge__ = _infix(">=")
+    __and__, __rand__ = _infix("and"), _reflected("and")
+    __or__, __ror__ = _infix("or"), _reflected("or")
+    __add__, __radd__ = _infix("+"), _reflected("+")
+    __sub__, __rsub__ = _infix("-"), _reflected("-")
+    __mul__, __rmul__ = _infix("*"), _reflected("*")
+    __truediv__, __rtruediv__ = _infix("/"), _reflected("/")
+    __mod__, __rmod__ = _infix("%"), _reflected("%")
+    __hash__ = object.__hash__
 
     def __invert__(self) -> Value:
         return Value(Unary("not", self.expression))
 
     def __neg__(self) -> Value:
         return Value(Unary("-", self.expression))
-
-    def __add__(self, other: Given) -> Value:
-        return _operation("+", self, other)
-
-    def __radd__(self, other: Given) -> Value:
-        return _operation("+", other, self)
-
-    def __sub__(self, other: Given) -> Value:
-        return _operation("-", self, other)
-
-    def __rsub__(self, other: Given) -> Value:
-        return _operation("-", other, self)
-
-    def __mul__(self, other: Given) -> Value:
-        return _operation("*", self, other)
-
-    def __rmul__(self, other: Given) -> Value:
-        return _operation("*", other, self)
-
-    def __truediv__(self, other: Given) -> Value:
-        return _operation("/", self, other)
-
-    def __rtruediv__(self, other: Given) -> Value:
-        return _operation("/", other, self)
-
-    def __mod__(self, other: Given) -> Value:
-        return _operation("%", self, other)
-
-    def __rmod__(self, other: Given) -> Value:
-        return _operation("%", other, self)
-
-    __hash__ = object.__hash__
 
     def __bool__(self) -> bool:
         raise PatternError(
@@ -168,7 +130,3 @@ def _checked(text: str) -> str:
     if depth or not text.strip():
         raise PatternError("not a condition", given=text, allowed="an expression whose parentheses match")
     return " ".join(text.splitlines()) if "\n" in text or "\r" in text else text
-
-
-def _operation(operator: str, left: Given, right: Given) -> Value:
-    return Value(Binary(operator, expression_of(left), expression_of(right)))

@@ -10,10 +10,7 @@ from distced.middleware.patterns.tree import (
     Atom,
     Concatenation,
     Delegated,
-    Hidden,
     Init,
-    Iteration,
-    Keyed,
     Output,
     Parallel,
     Pattern,
@@ -21,7 +18,6 @@ from distced.middleware.patterns.tree import (
     Scope,
     Sequence,
     Timing,
-    Window,
 )
 from distced.middleware.sets.describable import (
     AnySet,
@@ -46,15 +42,8 @@ def rebuild(pattern: Pattern, change: Callable[[Pattern], Pattern]) -> Pattern:
             return replace(pattern, left=change(left), right=change(right))
         case Timing(first=first, second=second):
             return replace(pattern, first=change(first), second=change(second))
-        case (
-            Iteration(body=body)
-            | Scope(body=body)
-            | Hidden(body=body)
-            | Window(body=body)
-            | Keyed(body=body)
-            | Init(body=body)
-        ):
-            return replace(pattern, body=change(body))
+        case _:
+            return replace(pattern, body=change(pattern.body))
 
 
 def replace_sets(pattern: Pattern, change: Callable[[DescribableSet], DescribableSet]) -> Pattern:

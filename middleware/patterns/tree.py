@@ -8,15 +8,15 @@ any length are flat tuples, so that a pattern of a thousand atoms is no deeper t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from distced.middleware.sets.describable import DescribableSet, conditions
-from distced.middleware.sets.expressions import Expression, Span
+from distced.middleware.sets.expressions import Expression, Node
 
 
 @dataclass(frozen=True, slots=True)
-class Atom:
+class Atom(Node):
     """`[A, B as x set n = n + 1 <= Σ]`: the first event of the domain that follows; one not in the label fails.
 
     Attributes:
@@ -30,52 +30,46 @@ class Atom:
     domain: DescribableSet | None = None
     variable: str = ""
     updates: tuple[tuple[str, Expression], ...] = ()
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(Node):
     """`Name` or `[Name]`, where a definition is meant."""
 
     name: str
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Concatenation:
+class Concatenation(Node):
     """`C1 C2 ...`: each weakly follows the one before."""
 
     parts: tuple[Pattern, ...]
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Sequence:
+class Sequence(Node):
     """`C1 ; C2 ; ...`: each strongly follows the one before."""
 
     parts: tuple[Pattern, ...]
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Alternation:
+class Alternation(Node):
     """`C1 | C2 | ...`: either, each an instance of its own."""
 
     parts: tuple[Pattern, ...]
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Parallel:
+class Parallel(Node):
     """`C1 & C2`: both, in any order. Not flattened: which two are joined first makes a difference."""
 
     left: Pattern
     right: Pattern
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Iteration:
+class Iteration(Node):
     """`C{least,most}`; `C*` is `C{0,}` and `C+` is `C{1,}`.
 
     Attributes:
@@ -85,7 +79,6 @@ class Iteration:
     body: Pattern
     least: int
     most: int | None
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,35 +120,32 @@ When: TypeAlias = Relative | TimeOfDay | Instant
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(Node):
     """`(C1, C2) @ T = when`: T is set off by the end of C1, and is in the domain of all of C2's states."""
 
     first: Pattern
     second: Pattern
     timer: str
     when: When
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Node):
     """`[ C <= Σ ]`: adds Σ to the domain of every state inside C."""
 
     body: Pattern
     domain: DescribableSet
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Hidden:
+class Hidden(Node):
     """`~C`: matches as C, but what it matches is no constituent."""
 
     body: Pattern
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class Window(Node):
     """`C within 5s`: the span of what C matched is at most this long.
 
     Attributes:
@@ -164,29 +154,26 @@ class Window:
 
     body: Pattern
     length: int
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Keyed:
+class Keyed(Node):
     """`C by room`, `C by (room, person)`: every set in C is read per value of the attributes."""
 
     body: Pattern
     attributes: tuple[str, ...]
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Init:
+class Init(Node):
     """`init n = 0, top = 0 : C`: registers with the values they have on entering C."""
 
     registers: tuple[tuple[str, Expression], ...]
     body: Pattern
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Delegated:
+class Delegated(Node):
     """A sub-pattern that a detector of its own detects; made by cutting, never written.
 
     Attributes:
@@ -205,7 +192,6 @@ class Delegated:
     bound: tuple[tuple[str, str], ...] = ()
     counted: tuple[tuple[str, str], ...] = ()
     repeats: bool = False
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 Pattern: TypeAlias = (
@@ -227,7 +213,7 @@ Pattern: TypeAlias = (
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class Output(Node):
     """`-> Name(attribute = expression, ...) where condition`: what is published for a match.
 
     Attributes:
@@ -239,7 +225,6 @@ class Output:
     type_name: str
     attributes: tuple[tuple[str, Expression], ...] = ()
     condition: Expression | None = None
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +236,7 @@ class Publication:
 
 
 @dataclass(frozen=True, slots=True)
-class DerivedType:
+class DerivedType(Node):
     """`type Name = Base where condition every 1min by (person, room)`.
 
     Attributes:
@@ -264,7 +249,6 @@ class DerivedType:
     condition: Expression | None = None
     every: int = 0
     by: tuple[str, ...] = ()
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,23 +269,16 @@ class PatternFile:
 def children(pattern: Pattern) -> tuple[Pattern, ...]:
     """The patterns directly inside, in the order they are written."""
     match pattern:
+        case Atom() | Reference() | Delegated():
+            return ()
         case Concatenation(parts=parts) | Sequence(parts=parts) | Alternation(parts=parts):
             return parts
         case Parallel(left=left, right=right):
             return (left, right)
         case Timing(first=first, second=second):
             return (first, second)
-        case (
-            Iteration(body=body)
-            | Scope(body=body)
-            | Hidden(body=body)
-            | Window(body=body)
-            | Keyed(body=body)
-            | Init(body=body)
-        ):
-            return (body,)
         case _:
-            return ()
+            return (pattern.body,)
 
 
 def walk(pattern: Pattern) -> Iterator[Pattern]:

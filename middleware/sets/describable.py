@@ -10,14 +10,14 @@ compare.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from distced.middleware.sets.expressions import (
     FALSE,
     TRUE,
     Expression,
-    Span,
+    Node,
     conjunction,
     disjunction,
     format_expression,
@@ -27,53 +27,46 @@ from distced.middleware.sets.expressions import (
 
 
 @dataclass(frozen=True, slots=True)
-class TypeSet:
+class TypeSet(Node):
     """All events of a type, or a time event by its name."""
 
     name: str
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class AnySet:
+class AnySet(Node):
     """`any`: every event that is published; time events are named, or not meant."""
 
-    span: Span | None = field(default=None, compare=False, repr=False)
-
 
 @dataclass(frozen=True, slots=True)
-class Union:
+class Union(Node):
     """`{A, B}`; of nothing: the empty set."""
 
     members: tuple[DescribableSet, ...]
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Intersection:
+class Intersection(Node):
     """`A & B`."""
 
     left: DescribableSet
     right: DescribableSet
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Node):
     """`A - B`."""
 
     left: DescribableSet
     right: DescribableSet
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Filtered:
+class Filtered(Node):
     """`A where condition`."""
 
     base: DescribableSet
     condition: Expression
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 DescribableSet: TypeAlias = TypeSet | AnySet | Union | Intersection | Difference | Filtered

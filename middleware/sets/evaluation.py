@@ -36,19 +36,6 @@ Registers: TypeAlias = Sequence[Attribute]
 Condition: TypeAlias = Callable[[Event, Bindings, Registers], bool]
 Value: TypeAlias = Callable[[Event, Bindings, Registers], Attribute]
 
-_OPERATORS: Final = {
-    "==": "same",
-    "!=": "different",
-    "<": "less",
-    "<=": "at_most",
-    ">": "greater",
-    ">=": "at_least",
-    "+": "add",
-    "-": "subtract",
-    "*": "multiply",
-    "/": "divide",
-    "%": "modulo",
-}
 _NUMBERS: Final = (int, float)
 
 
@@ -95,7 +82,7 @@ class _FunctionWriter:
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
-        self.constants: dict[str, Any] = {"_values": values, "_NUMBERS": _NUMBERS}
+        self.constants: dict[str, Any] = {"_NUMBERS": _NUMBERS}
         self.temporaries = 0
 
     def function(self, body: str) -> Callable[[Event, Bindings, Registers], Any]:
@@ -131,7 +118,7 @@ class _FunctionWriter:
             test = "is not None" if kinds[0] == "number" else ".__class__ in _NUMBERS"
             space = " " if test[0] == "i" else ""
             return f"(({name} := {self.value(left)}){space}{test} and {name} {operator} {self.value(right)})"
-        return f"_values.{_OPERATORS[operator]}({self.value(left)}, {self.value(right)})"
+        return f"{self.constant(values.BINARY[operator])}({self.value(left)}, {self.value(right)})"
 
     def value(self, expression: Expression) -> str:
         match expression:
@@ -148,9 +135,9 @@ class _FunctionWriter:
             case Moment(end=end, variable=variable):
                 return self.of_variable(variable, ".lo" if end == "lo" else ".hi")
             case Unary(operator="-", operand=operand):
-                return f"_values.negate({self.value(operand)})"
+                return f"{self.constant(values.negate)}({self.value(operand)})"
             case Binary(operator=operator, left=left, right=right) if operator in "+-*/%":
-                return f"_values.{_OPERATORS[operator]}({self.value(left)}, {self.value(right)})"
+                return f"{self.constant(values.BINARY[operator])}({self.value(left)}, {self.value(right)})"
             case Call(function=function, arguments=arguments):
                 compute = self.constant(values.FUNCTIONS[function].compute)
                 return f"{compute}({', '.join(self.value(each) for each in arguments)})"

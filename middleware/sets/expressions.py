@@ -21,12 +21,18 @@ class Span(NamedTuple):
     end: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A node of a tree; its place in the text does not count in comparisons."""
+
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
 @dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(Node):
     """A number, a text, true, false or null; a duration is its nanoseconds."""
 
     value: Attribute
-    span: Span | None = field(default=None, compare=False, repr=False)
 
     def __eq__(self, other: object) -> bool:
         # 1, 1.0 and true are equal to Python, and three different things to a pattern.
@@ -40,65 +46,58 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class Name(Node):
     """A bare name: a register in whose scope it stands, else an attribute of the event at hand."""
 
     name: str
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class Field(Node):
     """`x.attribute`: an attribute of the event bound to the variable `x`; null while nothing is bound to it."""
 
     variable: str
     attribute: str
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Unary:
+class Unary(Node):
     """`not a` or `-a`."""
 
     operator: str
     operand: Expression
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Binary:
+class Binary(Node):
     """`a operator b`, with an operator out of `LEVELS`."""
 
     operator: str
     left: Expression
     right: Expression
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Call(Node):
     """`function(arguments)`, with a function out of `values.FUNCTIONS`, or one of the times of an event."""
 
     function: str
     arguments: tuple[Expression, ...]
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(Node):
     """`lo(x)` or `hi(x)`: an end of the timestamp of the event bound to `x`, or of the one at hand without x."""
 
     end: str
     variable: str
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Verbatim:
+class Verbatim(Node):
     """An expression as text, unparsed: how a client passes a condition on. The parser gives none."""
 
     text: str
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 Expression: TypeAlias = Literal | Name | Field | Unary | Binary | Call | Moment | Verbatim

@@ -48,7 +48,7 @@ def test_literals_are_told_apart_by_kind() -> None:
     assert Literal(1) != Literal(True)
     assert Literal(0.0) != Literal(-0.0)
     assert Literal("1") != Literal(1)
-    assert Literal(1) == Literal(1, Span(3, 4))
+    assert Literal(1) == Literal(1, span=Span(3, 4))
     assert len({Literal(1), Literal(1.0), Literal(True), Literal(1)}) == 3
 
 
