@@ -29,10 +29,6 @@ class AsyncBus(BaseBus[AsyncioLoop, AsyncioCondition]):
     def _driver(self, clock: Clock) -> tuple[AsyncioLoop, AsyncioCondition]:
         return AsyncioLoop(clock), AsyncioCondition()
 
-    def start_nowait(self) -> None:
-        """Begin to connect, in the background, and to run timers. A bus is started once, on the running event loop."""
-        self._begin()
-
     async def start(self, timeout: float = 10.0) -> None:
         """Connect; raises as `wait_connected` does, and goes on trying until it is stopped."""
         self.start_nowait()

@@ -221,7 +221,8 @@ class BaseBus(ABC, Generic[L, C]):
 
     # For both loops
 
-    def _begin(self) -> None:
+    def start_nowait(self) -> None:
+        """Begin to connect, in the background, and to run timers; once, and on asyncio on the running event loop."""
         if not self._dispatch.state.start():
             raise BusError("a bus is started once", given=self.state.value, advice="make a new one")
         self._loop.call_soon(self._dispatch.begin)
@@ -275,7 +276,7 @@ class Bus(BaseBus[ThreadLoop, threading.Condition]):
 
     def start(self) -> None:
         """Begin to connect, in the background, and to run timers. A bus is started once."""
-        self._begin()
+        self.start_nowait()
 
     def stop(self, timeout: float = 5.0) -> None:
         """Wait up to `timeout` seconds until what was published is through, say farewell, and end.

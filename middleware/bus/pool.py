@@ -18,7 +18,6 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 from hashlib import blake2b
@@ -61,13 +60,16 @@ def server_name(url: str) -> str:
     return f"mqtt{'s' * address.tls}://{address}"
 
 
-class BaseConnections(ABC, Generic[B, C]):
+class BaseConnections(Generic[B, C]):
     """Buses by home, on either loop, as far as nothing has to wait.
 
     Attributes:
         main: the connection to the server of the directory.
         home: the server of the participant's own site; empty for that of the directory.
     """
+
+    _bus: type[B]
+    _condition: type[C]
 
     def __init__(
         self,
@@ -112,18 +114,6 @@ class BaseConnections(ABC, Generic[B, C]):
         self._errors: dict[str, BusError] = {}
         self._stopped = False
 
-    @abstractmethod
-    def _bus(self, url: str, **settings: Any) -> B:
-        """A bus, not yet started."""
-
-    @abstractmethod
-    def _condition(self) -> C:
-        """The condition on which callers wait for a connection."""
-
-    @abstractmethod
-    def _start(self, bus: B) -> None:
-        """Have a bus connect in the background."""
-
     def to(self, home: str, prepare: Callable[[B], object] = lambda bus: None) -> B:
         """The connection to a home; it is opened where it is the first time.
 
@@ -151,7 +141,7 @@ class BaseConnections(ABC, Generic[B, C]):
             )
             prepare(bus)
             self._buses[home] = bus
-        self._start(bus)
+        bus.start_nowait()
         return bus
 
     def all(self) -> dict[str, B]:
@@ -197,14 +187,7 @@ class BaseConnections(ABC, Generic[B, C]):
 class Connections(BaseConnections[Bus, threading.Condition]):
     """Buses by home, each on a thread of its own. Every method may be called from any thread."""
 
-    def _bus(self, url: str, **settings: Any) -> Bus:
-        return Bus(url, **settings)
-
-    def _condition(self) -> threading.Condition:
-        return threading.Condition()
-
-    def _start(self, bus: Bus) -> None:
-        bus.start()
+    _bus, _condition = Bus, threading.Condition
 
     def wait(self, home: str, timeout: float) -> BusError | None:
         """Wait up to `timeout` seconds for the connection to a home; why there is none, as soon as that is known."""
@@ -229,14 +212,7 @@ class Connections(BaseConnections[Bus, threading.Condition]):
 class AsyncConnections(BaseConnections[AsyncBus, AsyncioCondition]):
     """Buses by home, all on the event loop that runs. `main` is started by its `start` or `start_nowait`."""
 
-    def _bus(self, url: str, **settings: Any) -> AsyncBus:
-        return AsyncBus(url, **settings)
-
-    def _condition(self) -> AsyncioCondition:
-        return AsyncioCondition()
-
-    def _start(self, bus: AsyncBus) -> None:
-        bus.start_nowait()
+    _bus, _condition = AsyncBus, AsyncioCondition
 
     async def wait(self, home: str, timeout: float) -> BusError | None:
         """Wait up to `timeout` seconds for the connection to a home; why there is none, as soon as that is known."""

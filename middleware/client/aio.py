@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from functools import partial
-from itertools import chain
 from typing import Self
 
 from distced.middleware.bus.async_bus import AsyncBus
 from distced.middleware.bus.asyncio_loop import AsyncioCondition
 from distced.middleware.bus.loop import Timer
-from distced.middleware.client.aio_driver import AsyncDriver, AsyncReceiver
-from distced.middleware.client.client import BaseClient
+from distced.middleware.bus.routes import Handler
+from distced.middleware.client.aio_driver import AsyncDriver
+from distced.middleware.client.client import BaseClient, OwnedSource
 from distced.middleware.client.quality import QualityOfService
-from distced.middleware.client.source import OwnedSource
+from distced.middleware.client.subscription import QueuedSubscription
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Event
@@ -166,18 +166,8 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
             await self._driver.do(partial(self._session.unsubscribe, subscription.id))
 
 
-class AsyncSource(OwnedSource):
-    """A source of an asyncio client; its `create` makes the next event, see `Source`.
-
-    Attributes:
-        client: the client that it belongs to.
-    """
-
-    def __init__(
-        self, client: AsyncClient, name: str, types: Mapping[str, EventType], watermark: int, qos: int
-    ) -> None:
-        super().__init__(client, name, types, watermark, qos)
-        self.client = client
+class AsyncSource(OwnedSource[AsyncClient]):
+    """Source of an asyncio client; its `create` makes the next event, see `Source`."""
 
     async def publish(self, *events: Event, watermark: int | None = None) -> None:
         """Publish events of this source, in this order; see `Source.publish`."""
@@ -193,7 +183,7 @@ class AsyncSource(OwnedSource):
         self.client._sources.pop(self.name, None)
 
 
-class AsyncSubscription(AsyncReceiver):
+class AsyncSubscription(QueuedSubscription):
     """Events of a pattern or a type, for `async for`. An iteration ends when the subscription does.
 
     It has the attributes of `SubscriptionState`: the request, the detector, `statistics`, `ended`. The patience of its
@@ -207,8 +197,9 @@ class AsyncSubscription(AsyncReceiver):
         super().__init__(identity, pattern, quality)
         self.client = client
         self._change = AsyncioCondition()
-        # Events that find no room, with the time of their arrival: the rest of a message of each bus.
-        self._held: deque[tuple[Iterator[Event], int]] = deque()
+        # Events that find no room in the queue, with the time of their arrival: at most `quality.queue` and the rest of
+        # a message. More come only where a paused bus is read again to keep it alive.
+        self._held: deque[tuple[Event, int]] = deque()
         # The buses that are not read on this subscription's account. The timer runs while events are held, or buses.
         self._paused: set[AsyncBus] = set()
         self._timer: Timer | None = None
@@ -248,10 +239,17 @@ class AsyncSubscription(AsyncReceiver):
 
     # On the loop of a bus.
 
-    def receive(self, bus: AsyncBus, topic: str, payload: bytes, retain: bool) -> None:
+    def handler(self, bus: AsyncBus) -> Handler:
+        return partial(self._receive, bus)
+
+    def _receive(self, bus: AsyncBus, topic: str, payload: bytes, retain: bool) -> None:
         """Take a message; while events of it find no room, the bus is paused."""
-        now = self.client.clock.now()
-        self._held.append((self.arrived(topic, payload, now), now))
+        now, has_room = self.client.clock.now(), len(self._held) < self.quality.queue
+        for event in self.arrived(topic, payload, now):
+            if has_room:
+                self._held.append((event, now))
+            else:
+                self.statistics.dropped += 1
         self._fill()
         if self._held and bus not in self._paused:
             self._paused.add(bus)
@@ -260,22 +258,16 @@ class AsyncSubscription(AsyncReceiver):
 
     def _fill(self) -> None:
         """Queue held events while there is room; an application without progress is not waited for."""
-        while self._held:
-            events, now = self._held[0]
-            event = next(events, None)
-            if event is None:
-                self._held.popleft()
-            elif not self._is_full():
-                self._waiting.append(event)
-                self.delivered(event, now)
-                if self.ended:
-                    self.end()
-                    self.client._drop(self)
-            elif self._overflowing:
+        while self._held and not (self._is_full() and not self._overflowing):
+            event, now = self._held.popleft()
+            if self._is_full():
                 self._leave_out()
-            else:
-                self._held[0] = chain((event,), events), now
-                break
+                continue
+            self._waiting.append(event)
+            self.delivered(event, now)
+            if self.ended:
+                self.end()
+                self.client._drop(self)
         self._change.notify_all()
 
     def _set_timer(self) -> None:

@@ -6,33 +6,21 @@ A slow application holds back its server: the bus that has delivered reads nothi
 from __future__ import annotations
 
 import asyncio
-from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from functools import partial
 
 from distced.middleware.bus.async_bus import AsyncBus
 from distced.middleware.bus.pool import AsyncConnections
-from distced.middleware.bus.routes import Handler
 from distced.middleware.client.client_effects import ClientEffect, Done, Flush
 from distced.middleware.client.driver import ROOM_WITHIN, BaseDriver
-from distced.middleware.client.subscription import QueuedSubscription
 from distced.middleware.model.clock import Clock
 from distced.middleware.model.errors import BusError
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.mqtt_effects import Publish
 
 
-class AsyncReceiver(QueuedSubscription):
-    """A subscription that takes messages on the event loop."""
-
-    @abstractmethod
-    def receive(self, bus: AsyncBus, topic: str, payload: bytes, retain: bool) -> None:
-        """Take a message."""
-
-
-class AsyncDriver(BaseDriver[AsyncBus, AsyncReceiver]):
+class AsyncDriver(BaseDriver[AsyncBus]):
     """A client session on the event loop that runs when it is started. Every method belongs to its thread."""
 
     connections: AsyncConnections
@@ -119,9 +107,6 @@ class AsyncDriver(BaseDriver[AsyncBus, AsyncReceiver]):
 
     def _subscribe(self, topic_filter: str, qos: int) -> None:
         self._main.subscribe_nowait(topic_filter, self._received, qos=qos)
-
-    def _handler(self, handle: AsyncReceiver, bus: AsyncBus) -> Handler:
-        return partial(handle.receive, bus)
 
     def _flush(self, effect: Flush) -> None:
         task = asyncio.create_task(self._flushed(effect))

@@ -25,8 +25,7 @@ from distced.middleware.client.client_effects import ClientEffect
 from distced.middleware.client.driver import BaseDriver, ClientDriver
 from distced.middleware.client.quality import QualityOfService
 from distced.middleware.client.session import ClientSession
-from distced.middleware.client.source import OwnedSource, Source
-from distced.middleware.client.source_session import check_watermark, heartbeat
+from distced.middleware.client.source_session import SourceState, check_watermark, heartbeat
 from distced.middleware.client.subscription import QueuedSubscription, Subscription
 from distced.middleware.model.clock import Clock, SystemClock
 from distced.middleware.model.errors import BusError, DistcedError
@@ -37,8 +36,9 @@ from distced.middleware.wire.directory_entries import NODE_CLIENT, DetectorEntry
 from distced.middleware.wire.mqtt_effects import Publish
 from distced.middleware.wire.topics import ROOT
 
-D = TypeVar("D", bound=BaseDriver[Any, Any])
-S = TypeVar("S", bound=OwnedSource)
+D = TypeVar("D", bound=BaseDriver[Any])
+K = TypeVar("K", bound="BaseClient[Any, Any]")
+S = TypeVar("S", bound="OwnedSource[Any]")
 
 
 class BaseClient(ABC, Generic[D, S]):
@@ -190,7 +190,7 @@ class BaseClient(ABC, Generic[D, S]):
             self._driver.post(lambda: self._session.unsubscribe(subscription.id))
 
 
-class Client(BaseClient[ClientDriver, Source]):
+class Client(BaseClient[ClientDriver, "Source"]):
     """A connection of an application to distced; a context manager, or `start` and `stop`."""
 
     def _meet(self, url: str, home: str, patience: float) -> ClientDriver:
@@ -370,12 +370,44 @@ class Client(BaseClient[ClientDriver, Source]):
         """Wait until n broker nodes are there, up to a timeout in seconds."""
         self._driver.run(partial(self._session.wait_for_nodes, count, round(timeout * SECOND)))
 
-    # For handles.
 
-    def _send(self, message: Publish) -> None:
-        self._driver.send(message)
+class OwnedSource(SourceState, Generic[K]):
+    """A source of a client, on threads or on asyncio.
 
-    def _close(self, source: Source) -> None:
-        """End a source."""
-        self._driver.run(partial(self._session.close_source, source.name))
-        self._sources.pop(source.name, None)
+    Attributes:
+        client: the client that it belongs to.
+    """
+
+    def __init__(self, client: K, name: str, types: Mapping[str, EventType], watermark: int, qos: int) -> None:
+        now = client.clock.now()
+        super().__init__(client.name, name, types, watermark, qos, now, home=client.home, root=client.root)
+        self.client = client
+
+
+class Source(OwnedSource[Client]):
+    """Handle that publishes events of some types under one name, to the server of the client's site.
+
+    It has the attributes of `SourceState` and its `create`, which makes the source's next event.
+    """
+
+    def publish(self, *events: Event, watermark: int | None = None) -> None:
+        """Publish events of this source, in this order, several of one type in one frame.
+
+        Args:
+            watermark: a promise to publish no further event with `hi` at or before it, ns.
+
+        Raises:
+            EventError: an event of a type that is not the source's, or behind an earlier promise; none is published.
+            BusError: too many messages wait already.
+        """
+        for _, message in self.messages(events, watermark):
+            self.client._driver.send(message)
+
+    def heartbeat(self, watermark: int) -> None:
+        """Promise to publish no event with `hi` at or before a watermark, ns."""
+        self.client.heartbeat(watermark, [self])
+
+    def close(self) -> None:
+        """Announce the end of the source: detectors do not wait for it any more."""
+        self.client._driver.run(partial(self.client._session.close_source, self.name))
+        self.client._sources.pop(self.name, None)

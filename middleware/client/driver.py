@@ -28,7 +28,7 @@ from distced.middleware.bus.pool import BaseConnections, Connections
 from distced.middleware.bus.routes import Handler
 from distced.middleware.client.client_effects import ClientEffect, Done, Ended, Flush, Leave, Listen, SetTimer
 from distced.middleware.client.session import ClientSession
-from distced.middleware.client.subscription import QueuedSubscription, Subscription
+from distced.middleware.client.subscription import QueuedSubscription
 from distced.middleware.model.clock import Clock
 from distced.middleware.model.errors import BusError, DistcedError
 from distced.middleware.model.timestamps import SECOND
@@ -36,7 +36,6 @@ from distced.middleware.wire.mqtt_effects import Note, Publish, Subscribe
 from distced.middleware.wire.topics import directory_topic
 
 B = TypeVar("B", Bus, AsyncBus)
-H = TypeVar("H", bound=QueuedSubscription)
 Operation: TypeAlias = Future[None] | asyncio.Future[None]
 
 ROOM_WITHIN: Final = 5.0
@@ -46,7 +45,7 @@ ROOM_EVERY: Final = 0.02
 _log = structlog.get_logger("distced.client")
 
 
-class BaseDriver(ABC, Generic[B, H]):
+class BaseDriver(ABC, Generic[B]):
     """A client session over buses of one kind.
 
     Attributes:
@@ -76,7 +75,7 @@ class BaseDriver(ABC, Generic[B, H]):
             name, home=connections.home, root=root, server=str(self._main.address), patience=round(patience * SECOND)
         )
         self.lock = lock
-        self.subscriptions: dict[str, H] = {}
+        self.subscriptions: dict[str, QueuedSubscription] = {}
         self._clock = clock
         # Effects not carried out yet, with the operation that they belong to. For the loop of the main bus.
         self._effects: deque[tuple[ClientEffect, Operation | None]] = deque()
@@ -98,10 +97,6 @@ class BaseDriver(ABC, Generic[B, H]):
     @abstractmethod
     def _subscribe(self, topic_filter: str, qos: int) -> None:
         """Have messages of the directory's server handed to `_received`, without waiting."""
-
-    @abstractmethod
-    def _handler(self, handle: H, bus: B) -> Handler:
-        """The handler of a subscription for the messages of a bus."""
 
     @abstractmethod
     def _flush(self, effect: Flush) -> None:
@@ -215,7 +210,7 @@ class BaseDriver(ABC, Generic[B, H]):
             else:
                 self.post(lambda: self.session.refused(number, refusal, kept=True))
 
-        handler = self._handler(handle, bus)
+        handler = handle.handler(bus)
         self._routes[effect.subscription, effect.home, effect.topic_filter] = bus, handler
         bus.listen(effect.topic_filter, handler, answered, qos=1)
 
@@ -244,7 +239,7 @@ class BaseDriver(ABC, Generic[B, H]):
             self.post(lambda: self.session.lost(home, reason))
 
 
-class ClientDriver(BaseDriver[Bus, Subscription]):
+class ClientDriver(BaseDriver[Bus]):
     """A client session on threads."""
 
     connections: Connections
@@ -311,9 +306,6 @@ class ClientDriver(BaseDriver[Bus, Subscription]):
 
     def _subscribe(self, topic_filter: str, qos: int) -> None:
         self._main.subscribe(topic_filter, self._received, qos=qos)
-
-    def _handler(self, handle: Subscription, bus: Bus) -> Handler:
-        return handle.receive
 
     def _flush(self, effect: Flush) -> None:
         def wait() -> None:

@@ -6,10 +6,11 @@ import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import structlog
 
+from distced.middleware.bus.routes import Handler
 from distced.middleware.client.quality import QualityOfService
 from distced.middleware.client.subscription_state import SubscriptionState
 from distced.middleware.model.clock import Clock
@@ -35,8 +36,12 @@ class QueuedSubscription(SubscriptionState, ABC):
         return [place.filter for place in list(self.places)]
 
     @abstractmethod
+    def handler(self, bus: Any) -> Handler:
+        """Handler of messages that a bus delivers to the subscription."""
+
+    @abstractmethod
     def end(self) -> None:
-        """Nothing will come any more."""
+        """End the intake; events received can still be read."""
 
     def fail(self, error: DistcedError) -> None:
         """Nothing will come any more; raised to the application once it has read the events before."""
@@ -152,8 +157,10 @@ class Subscription(QueuedSubscription):
 
     # On the thread of a bus.
 
+    def handler(self, bus: Any) -> Handler:
+        return self.receive
+
     def receive(self, topic: str, payload: bytes, retain: bool) -> None:
-        """Take a message."""
         with self._receiving:
             now, before = self.client.clock.now(), self.statistics.watermark
             for event in self.arrived(topic, payload, now):
