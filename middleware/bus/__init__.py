@@ -2,7 +2,7 @@
 
 from distced.middleware.bus.async_bus import AsyncBus
 from distced.middleware.bus.bus import Bus
-from distced.middleware.bus.connection_state import BusState
+from distced.middleware.bus.dispatch import BusState
 from distced.middleware.bus.failures import Failure
 from distced.middleware.bus.loop import Timer
 from distced.middleware.bus.messages import BusStatistics, Message

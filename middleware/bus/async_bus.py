@@ -14,7 +14,7 @@ from typing import Self
 
 from distced.middleware.bus.asyncio_loop import AsyncioCondition, AsyncioLoop
 from distced.middleware.bus.bus import BaseBus
-from distced.middleware.bus.connection_state import BusState
+from distced.middleware.bus.dispatch import BusState
 from distced.middleware.bus.messages import Message, check_message
 from distced.middleware.bus.routes import Handler
 from distced.middleware.model.clock import Clock

@@ -25,9 +25,8 @@ from typing import Any, Generic, Self, TypeVar
 import msgspec
 
 from distced.middleware.bus.connection import Protocol, Settings, Wanted
-from distced.middleware.bus.connection_state import BusState
 from distced.middleware.bus.delivery import Changed
-from distced.middleware.bus.dispatch import Dispatch
+from distced.middleware.bus.dispatch import BusState, Dispatch
 from distced.middleware.bus.failures import Failure
 from distced.middleware.bus.loop import Loop, Timer
 from distced.middleware.bus.messages import BusStatistics, Message, check_message

@@ -27,8 +27,8 @@ from urllib.parse import quote
 from distced.middleware.bus.async_bus import AsyncBus
 from distced.middleware.bus.asyncio_loop import AsyncioCondition
 from distced.middleware.bus.bus import Bus
-from distced.middleware.bus.connection_state import BusState
 from distced.middleware.bus.delivery import Changed
+from distced.middleware.bus.dispatch import BusState
 from distced.middleware.bus.messages import Message
 from distced.middleware.model.clock import Clock
 from distced.middleware.model.errors import BusError

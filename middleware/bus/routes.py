@@ -3,7 +3,7 @@
 A server may send a message that matches several filters of one client once or several times (MQTT 3.1.1, section
 3.3.5): mosquitto sends copies under MQTT 5, amqtt under 3.1.1. With MQTT 5 each subscription carries an identifier that
 comes back with the message, so each copy goes to the handlers of its own filters and every handler sees the message
-once. Without identifiers a message goes to all handlers that match, and `middleware.bus.cover` sees to it that there
+once. Without identifiers a message goes to all handlers that match, and `subscriptions.Cover` sees to it that there
 are no copies.
 
 Matching takes microseconds and most messages come on topics seen before, so its outcome is kept by the message's raw

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any, Final, TypeAlias
 
 import typer
@@ -47,6 +48,30 @@ def _console(*, stderr: bool) -> Console:
     if not console.is_terminal:
         console.width = PIPE_WIDTH
     return console
+
+
+@contextmanager
+def progress(doing: str, total: int, *, left: bool = True) -> Iterator[Callable[[int], None]]:
+    """Bar on standard error, while the block runs and where that is a terminal; yields a function that takes the count.
+
+    Args:
+        left: whether to estimate the remaining time.
+    """
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )  # fmt: skip
+
+    console = messages()
+    ends = ([SpinnerColumn()], [TimeRemainingColumn()]) if left else ([], [])
+    columns = [*ends[0], TextColumn(doing), BarColumn(), MofNCompleteColumn(), *ends[1]]
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda count: bar.update(task, completed=count)
 
 
 def print_json(value: object, *, indent: int | None = 2) -> None:

@@ -11,11 +11,10 @@ from typing import Annotated, Final
 
 import msgspec
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from distced.middleware.cli.logs import configure_logging
 from distced.middleware.cli.options import DEFAULT, Duration, HomeOption, ServerOption, connected, duration_option, verb
-from distced.middleware.cli.output import AsJson, EventLines, messages, output, print_json, show_notes
+from distced.middleware.cli.output import AsJson, EventLines, output, print_json, progress, show_notes
 from distced.middleware.cli.signals import ending
 from distced.middleware.client.client import Client
 from distced.middleware.event_files import EventReader, json_line, read_events
@@ -109,18 +108,10 @@ def _event(options: PublishOptions, type_name: str) -> int:
 
 
 def _recording(options: PublishOptions, file: Path) -> int:
-    console = messages()
-    columns = (SpinnerColumn(), TextColumn("publishing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     reader = read_events(file, None if options.mapping is None else load_mapping(options.mapping))
     feed = Feed(reader, speed=options.speed, name=str(file))
-    with (
-        connected(options.server, options.home) as client,
-        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress,
-    ):
-        task = progress.add_task("", total=len(feed.events))
-        done = publish_recording(
-            client, reader, feed, lambda count: progress.update(task, completed=count), beyond=options.beyond
-        )
+    with connected(options.server, options.home) as client, progress("publishing", len(feed.events)) as watch:
+        done = publish_recording(client, reader, feed, watch, beyond=options.beyond)
         notes = _without_nodes(len(client.nodes))
     if options.as_json:
         print_json(asdict(done), indent=None)

@@ -9,8 +9,8 @@ the next.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Mapping as Row
-from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -130,54 +130,49 @@ class Mapping:
                 none = MappingError("a row without a topic", given=dict(row), allowed="the text that file.topic names")
                 return Mapped([], [self._reject(where, "row", none, row)])
             return self._map_message(topic, _as_sent(self._rows.payload(message)), arrival, where, row)
-        mapped = Mapped([], [])
-        applied = False
-        for rule in self._row_rules:
-            applies = self._apply(rule, DeviceMessage(row, message.outside), arrival, where, mapped)
-            applied = applied or applies
-            if applies and rule.final:
-                break
-        if not applied:
-            self._memory.counts[NO_RULE, "unmatched"] += 1
-        return mapped
+        given = ((rule, DeviceMessage(row, message.outside)) for rule in self._row_rules)
+        return self._apply(given, arrival, where, Mapped([], []))
 
     def _map_message(
         self, topic: str, payload: bytes, arrival: int | None, where: str, row: Row[str, object] | None
     ) -> Mapped:
         mapped = Mapped([], [])
-        applied = False
+        return self._apply(self._messages(topic, payload, where, row, mapped), arrival, where, mapped)
+
+    def _messages(
+        self, topic: str, payload: bytes, where: str, row: Row[str, object] | None, mapped: Mapped
+    ) -> Iterator[tuple[Rule, DeviceMessage]]:
+        """Rules whose filters match, each with the message as the rule reads it."""
         decoded: dict[object, Row[str, object] | None] = {}
-        # An empty payload says nothing: it takes back a retained message.
+        # An empty payload takes back a retained message.
         for wanted, rule in self._message_rules if payload else ():
             outside = wanted.match(topic)
             if outside is None:
                 continue
-            form = (rule.form, rule.columns, rule.separator)
-            if form not in decoded:
+            if rule.payload not in decoded:
                 try:
-                    decoded[form] = decode_payload(payload, *form)
+                    decoded[rule.payload] = decode_payload(payload, *rule.payload)
                 except MappingError as error:
-                    decoded[form] = None
+                    decoded[rule.payload] = None
                     mapped.rejected.append(self._reject(where, "payload", error, payload))
-                    applied = True
-            fields = decoded[form]
-            if fields is None:
-                continue
-            outside["row"] = row
-            outside["payload"] = fields
-            applies = self._apply(rule, DeviceMessage(fields, outside), arrival, where, mapped)
+            fields = decoded[rule.payload]
+            if fields is not None:
+                yield rule, DeviceMessage(fields, {**outside, "row": row, "payload": fields})
+
+    def _apply(
+        self, given: Iterable[tuple[Rule, DeviceMessage]], arrival: int | None, where: str, mapped: Mapped
+    ) -> Mapped:
+        applied = False
+        for rule, message in given:
+            applies, events, rejected = rule.apply(message, arrival, where, self._memory)
+            mapped.events.extend(events)
+            mapped.rejected.extend(rejected)
             applied = applied or applies
             if applies and rule.final:
                 break
-        if not applied:
+        if not applied and not mapped.rejected:
             self._memory.counts[NO_RULE, "unmatched"] += 1
         return mapped
-
-    def _apply(self, rule: Rule, message: DeviceMessage, arrival: int | None, where: str, mapped: Mapped) -> bool:
-        applies, events, rejected = rule.apply(message, arrival, where, self._memory)
-        mapped.events.extend(events)
-        mapped.rejected.extend(rejected)
-        return applies
 
     def _reject(self, where: str, reason: str, error: MappingError, given: object) -> Rejected:
         self._memory.counts[NO_RULE, f"rejected: {reason}"] += 1

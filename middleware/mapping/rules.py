@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+import msgspec
 
 from distced.middleware.mapping.clocks import ClockPolicy, SourceClock
-from distced.middleware.mapping.conditions import RuleCondition
 from distced.middleware.mapping.conversion import AttributeReader, to_number
-from distced.middleware.mapping.duplicates import Deliveries, Duplicates
-from distced.middleware.mapping.extraction import DeviceMessage, Pick, text_of
+from distced.middleware.mapping.extraction import DeviceMessage, Pick, RuleCondition, compile_path, text_of
 from distced.middleware.mapping.instants import Claim, TimeReader
 from distced.middleware.mapping.payloads import as_fields
 from distced.middleware.mapping.rejected import Rejected, located
-from distced.middleware.mapping.schema import PayloadFormat
+from distced.middleware.mapping.schema import DuplicatesSpec, PayloadFormat
 from distced.middleware.mapping.topics import TopicFilter
-from distced.middleware.model.errors import MappingError
+from distced.middleware.model.errors import DistcedError, MappingError
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import Attribute, Event
+from distced.middleware.model.timestamps import INSTANT_MIN, parse_duration
 
 
 class Lookup(NamedTuple):
@@ -54,7 +56,7 @@ class Rule:
     Attributes:
         name: what it is called in reports and counts.
         topic: the messages it is for; None for rows.
-        form, columns, separator: how a payload is read.
+        payload: format, columns and separator of a payload.
         when: the conditions, all of which must hold.
         each: the array or table whose elements become events; None for one event.
         final: whether later rules are passed over once this one applies.
@@ -68,9 +70,7 @@ class Rule:
 
     name: str
     topic: TopicFilter | None
-    form: PayloadFormat
-    columns: tuple[str, ...]
-    separator: str
+    payload: tuple[PayloadFormat, tuple[str, ...], str]
     when: tuple[RuleCondition, ...]
     each: Pick | None
     final: bool
@@ -222,3 +222,65 @@ class Rule:
     def _reject(self, where: str, reason: str, error: MappingError, given: object, memory: Memory) -> Rejected:
         memory.counts[self.name, f"rejected: {reason}"] += 1
         return Rejected(where, self.name, reason, located(error, f"{where}, rule {self.name}"), given)
+
+
+REMEMBERED: Final = 100_000
+"""Deliveries a rule remembers at most; the oldest are forgotten first."""
+
+_encoder = msgspec.json.Encoder(order="sorted")
+
+
+class Duplicates:
+    """What makes two deliveries one, as a rule says.
+
+    Attributes:
+        within: how long a delivery is remembered, in nanoseconds.
+    """
+
+    def __init__(self, spec: DuplicatesSpec, outside: Callable[[str], bool]) -> None:
+        try:
+            self.within = parse_duration(spec.within)
+        except DistcedError as error:
+            raise MappingError("within is no duration", given=spec.within, allowed=error.allowed) from None
+        self._by = [compile_path(path, outside) for path in spec.by]
+
+    def key(self, message: DeviceMessage, source: str) -> Hashable:
+        """What two deliveries of one event share."""
+        values = [pick(message) for pick in self._by]
+        if values and None not in values:
+            # As JSON, because a value may be a table, and true is not 1 there.
+            return source, _encoder.encode(values)
+        whole = _encoder.encode([message.outside.get("topic"), message.outside.get("key"), message.fields])
+        return source, blake2b(whole, digest_size=16).digest()
+
+
+class Deliveries:
+    """The deliveries that are remembered for a rule.
+
+    Attributes:
+        seen: when each was seen, in nanoseconds, by its key, in the order of coming; at most `REMEMBERED`.
+        latest: the latest time seen, in nanoseconds; it only grows.
+    """
+
+    def __init__(self) -> None:
+        self.seen: OrderedDict[Hashable, int] = OrderedDict()
+        self.latest = INSTANT_MIN
+
+    def known(self, key: Hashable, now: int | None, within: int) -> bool:
+        """Whether a delivery with this key was seen not longer ago than `within`.
+
+        Args:
+            now: its arrival, or the time of the event where nobody noted it; None where that is not known either.
+        """
+        seen = self.seen.get(key)
+        return seen is not None and (now is None or abs(now - seen) <= within)
+
+    def remember(self, key: Hashable, now: int, within: int) -> None:
+        """Keep a delivery in mind, and forget those too old to matter."""
+        self.latest = max(self.latest, now)
+        self.seen.pop(key, None)
+        self.seen[key] = now
+        while len(self.seen) > REMEMBERED or self.latest - next(iter(self.seen.values())) > within:
+            self.seen.popitem(last=False)
+            if not self.seen:
+                break
