@@ -1,9 +1,8 @@
-"""The bus on asyncio: the same connection, dispatch and timers, driven by the running event loop without a thread.
+"""Bus on asyncio: the same connection, dispatch and timers, driven by the running event loop without a thread.
 
-A call with `_nowait` takes effect at once and never waits, so that it can stand in a handler; the coroutine of the
-same name waits for room or for the server's confirmation, and may be cancelled while it does. Coroutines as handlers
-were rejected: they would need a task a message or a queue. A handler that cannot take more calls `pause_reading`
-instead, and TCP holds back the server.
+A call with `_nowait` never waits, so that handlers may call it; the coroutine of the same name waits for room or for
+the server's confirmation, and may be cancelled. Coroutines as handlers were rejected: they need a task a message or a
+queue. A slow handler calls `pause_reading` instead, and TCP holds back the server.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from distced.middleware.model.clock import Clock
 
 
 class AsyncBus(BaseBus[AsyncioLoop, AsyncioCondition]):
-    """A bus on the event loop that runs when it is started; an asynchronous context manager.
+    """Bus on the event loop that runs when it is started; an asynchronous context manager.
 
     Every method belongs to the thread of that event loop; handlers, timers and hooks are plain functions, called there.
     """
@@ -35,10 +34,9 @@ class AsyncBus(BaseBus[AsyncioLoop, AsyncioCondition]):
         await self.wait_connected(timeout)
 
     async def stop(self, timeout: float = 5.0) -> None:
-        """Wait up to `timeout` seconds until what was published is through, say farewell, and end.
+        """Wait up to `timeout` seconds until all messages are through, say farewell, and end; see `Bus.stop`.
 
-        What is left then is given up, counted and reported. A task that is cancelled here has ended the bus all the
-        same, without further waiting.
+        A task that is cancelled here has ended the bus without further waiting.
         """
         try:
             if self.connected:
@@ -65,10 +63,7 @@ class AsyncBus(BaseBus[AsyncioLoop, AsyncioCondition]):
         await self.stop()
 
     async def wait_connected(self, timeout: float = 10.0) -> None:
-        """Wait until the connection stands; raise `BusError` with the reason where it does not after `timeout` seconds.
-
-        A refusal that will not change by itself, of a password for example, is raised at once.
-        """
+        """Wait up to `timeout` seconds for the connection; see `Bus.wait_connected`."""
         await self._changed.wait_for(self._dispatch.state.is_decided, timeout)
         if not self.connected:
             raise self._no_connection(timeout)
@@ -76,13 +71,10 @@ class AsyncBus(BaseBus[AsyncioLoop, AsyncioCondition]):
     async def publish(
         self, topic: str, payload: bytes, *, qos: int = 0, retain: bool = False, timeout: float = 5.0
     ) -> None:
-        """Take a message for sending; without a connection it waits for the next one.
-
-        Where too many messages wait already, this one waits up to `timeout` seconds for room. It is not sent where the
-        task is cancelled meanwhile.
+        """Publish a message, waiting up to `timeout` seconds for room; not sent where the task is cancelled meanwhile.
 
         Raises:
-            BusError: where there was no room in time, the message cannot be, or the bus is stopped.
+            BusError: no room in time, a message that no server takes, or a stopped bus.
         """
         message = check_message(topic, payload, qos, retain)
         outbox = self._dispatch.outbox
@@ -100,10 +92,10 @@ class AsyncBus(BaseBus[AsyncioLoop, AsyncioCondition]):
         self._put(message)
 
     def publish_nowait(self, topic: str, payload: bytes, *, qos: int = 0, retain: bool = False) -> None:
-        """Take a message for sending, for handlers: where there is no room, what the network takes is sent first.
+        """Publish a message, for handlers: where there is no room, what the network takes is sent first.
 
         Raises:
-            BusError: where there is no room then, the message cannot be, or the bus is stopped.
+            BusError: no room then, a message that no server takes, or a stopped bus.
         """
         message = check_message(topic, payload, qos, retain)
         if self._dispatch.outbox.full:
@@ -111,7 +103,7 @@ class AsyncBus(BaseBus[AsyncioLoop, AsyncioCondition]):
         self._put(message)
 
     async def flush(self, timeout: float = 5.0) -> bool:
-        """Wait up to `timeout` seconds until everything published is through; whether it is."""
+        """Wait up to `timeout` seconds until every message is through; whether it is."""
         outbox = self._dispatch.outbox
         await self._changed.wait_for(outbox.is_through, timeout)
         return not outbox.unsettled
@@ -119,11 +111,12 @@ class AsyncBus(BaseBus[AsyncioLoop, AsyncioCondition]):
     async def subscribe(self, topic_filter: str, handler: Handler, *, qos: int = 0, timeout: float = 5.0) -> None:
         """Subscribe as `Bus.subscribe` does, and wait up to `timeout` seconds for the server to confirm.
 
-        The subscription takes effect at once and stands also where the wait is cancelled, or the server does not answer
-        in time: it is requested again on the next connection. `unsubscribe` ends it.
+        The subscription stands also where the wait is cancelled or the server does not answer: it is requested again on
+        the
+        next connection. `unsubscribe` ends it.
 
         Raises:
-            BusError: for what is no filter, and for a server that refuses or does not answer.
+            BusError: a malformed filter, or a server that refuses or does not answer.
         """
         answer = asyncio.get_running_loop().create_future()
         self._subscribe(topic_filter, handler, qos, answer)
@@ -134,23 +127,18 @@ class AsyncBus(BaseBus[AsyncioLoop, AsyncioCondition]):
             raise self._not_confirmed(topic_filter) from self._dispatch.state.error
 
     def subscribe_nowait(self, topic_filter: str, handler: Handler, *, qos: int = 0) -> None:
-        """Subscribe without waiting; a refusal is reported as a failure. Before the start, it is there from the first.
-
-        Args:
-            handler: takes topic, payload, and whether the message is a retained one. It runs on the event loop.
-            qos: 0 or 1, the most that messages are delivered with.
-        """
+        """Subscribe without waiting; a refusal is reported as a failure. The handler runs on the event loop."""
         self._subscribe(topic_filter, handler, qos, None)
 
     def pause_reading(self) -> None:
-        """Take no message more from the server after the present one, so that it holds back what comes next.
+        """Read nothing from the server after the present message, so that it holds back the next ones.
 
-        To be resumed within the seconds of `keepalive`, or the connection is given up as silent.
+        The connection is given up as silent where reading is not resumed within the seconds of `keepalive`.
         """
         self._dispatch.pause(True)
 
     def resume_reading(self) -> None:
-        """Take messages again."""
+        """Read messages again."""
         self._dispatch.pause(False)
 
     def _put(self, message: Message) -> None:

@@ -1,9 +1,8 @@
-"""asyncio's event loop driving a bus: no thread, no selector of its own.
+"""asyncio's event loop that drives a bus: no thread, no selector of its own.
 
-Turns run from `add_reader`, `add_writer`, `call_soon` and one `call_later`. A turn is run at once when a socket is
-ready, so that what handlers publish leaves in the same pass of the event loop. Everything belongs to the thread of the
-event loop, hence no locks. Loops without `add_reader` (Windows' proactor) cannot drive it; there a `Bus` with its
-thread can be used.
+A turn runs at once when a socket is ready, so that messages published by handlers leave in the same pass of the event
+loop. Everything belongs to the thread of the event loop, hence no locks. Loops without `add_reader` (Windows' proactor)
+cannot drive it; there a `Bus` with its thread can be used.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _EARLY: Final = 0.001
 
 
 class AsyncioLoop(Loop):
-    """A loop on the event loop that is running when it is started."""
+    """Loop on the event loop that runs when it is started."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock)

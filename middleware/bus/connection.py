@@ -1,8 +1,7 @@
-"""One connection to an MQTT server, from its opening to its end; after that a new one is made.
+"""Connection to an MQTT server, from its opening to its end; after that a new one is made.
 
-paho can reconnect by itself, with state that survives the connection. A new client each time was chosen instead: what
-was under way at QoS 1 is published again by the bus, which is the same to the receiver, and nothing depends on what
-paho remembers.
+Reconnection by paho, with state that survives the connection, was rejected: messages of QoS 1 under way are published
+again by the bus, which is the same to the receiver, and nothing depends on what paho remembers.
 """
 
 from __future__ import annotations
@@ -42,17 +41,7 @@ _FINAL: Final = (*_CREDENTIALS, "Client identifier not valid", "Banned")
 
 @dataclass(frozen=True)
 class Settings:
-    """How a bus connects.
-
-    Attributes:
-        keepalive: seconds of silence after which the peers ask whether the other is there.
-        session_expiry: seconds the server keeps subscriptions and undelivered messages of QoS 1 while this client is
-            away; 0 for none. MQTT 3.1.1 knows no end to it, so there any number means for ever.
-        will: what the server publishes when this client is gone without a farewell.
-        will_delay: seconds the server waits before doing so; MQTT 5 only.
-        connect_timeout: seconds to wait for the network, and again for the server's answer.
-        max_inflight: messages of QoS 1 sent and not yet acknowledged.
-    """
+    """Settings of a bus's connections; see `BaseBus`."""
 
     address: Address
     client_id: str
@@ -67,13 +56,13 @@ class Settings:
 
 @dataclass(frozen=True)
 class Accepted:
-    """What the server granted.
+    """Grants of the server.
 
     Attributes:
         session_present: whether it still knew this client.
-        window: messages of QoS 1 that may be under way.
+        window: most messages of QoS 1 under way.
         packet_limit: bytes of the longest packet it takes.
-        max_qos: the greatest QoS it takes.
+        max_qos: greatest QoS it takes.
         identifiers: whether it marks messages with the subscriptions they match.
     """
 
@@ -85,11 +74,11 @@ class Accepted:
 
 
 class Connection:
-    """A connection on an open socket; belongs to the loop of the bus, and never waits.
+    """Connection on an open socket; belongs to the loop of the bus, and never waits.
 
     Attributes:
-        protocol: the version of MQTT it speaks.
-        accepted: what the server granted; None until it has accepted.
+        protocol: version of MQTT.
+        accepted: grants of the server; None until it has accepted.
         ended: why the connection is over; None as long as it is not.
         unsupported: whether the server is likely not to know this version of MQTT.
         hopeless: whether trying again will not help until something is changed.
@@ -132,7 +121,7 @@ class Connection:
     # Opening and closing
 
     def open(self, stream: socket.socket) -> None:
-        """Take an open socket, which does not block, and have the greeting ready for `write`."""
+        """Take an open socket, which does not block, and prepare the greeting for `write`."""
         self._client.stream = BufferedSocket(stream)
         address, version5 = self._settings.address, self.protocol == "5"
         properties = None
@@ -151,14 +140,14 @@ class Connection:
         return -1 if stream is None else stream.fileno()
 
     def close(self) -> None:
-        """Say farewell, as far as that is possible without waiting, so that the will is not published; and close."""
+        """Say farewell, as far as needs no waiting, so that the will is not published; and close."""
         if self.ended is None and self.accepted is not None:
             self._client.disconnect()
             self._client.loop_write()
         self.abort(BusError("closed", where=str(self._settings.address)))
 
     def abort(self, reason: BusError) -> None:
-        """Close without a word."""
+        """Close without a farewell."""
         stream = self._client.socket()
         if stream is not None:
             self._closing()
@@ -189,7 +178,7 @@ class Connection:
         return self.accepted is not None and self.ended is None and not self._client.want_write()
 
     def has_room_for(self, message: Message) -> bool:
-        """Whether the message may be sent now; one of QoS 1 waits while the server has enough of them."""
+        """Whether the message may be sent now; one of QoS 1 waits while the window is full."""
         return message.qos == 0 or (self.accepted is not None and len(self._unacknowledged) < self.accepted.window)
 
     def read(self, packets: int) -> None:
@@ -201,11 +190,11 @@ class Connection:
                 break
 
     def write(self) -> None:
-        """Write what waits, as much as the network takes."""
+        """Write as much as the network takes."""
         self._client.loop_write()
 
     def keep_alive(self) -> None:
-        """To be called once a second: asks the server for a sign of life, and gives up without one."""
+        """Ask the server for a sign of life, and give up without one; to be called once a second."""
         self._client.loop_misc()
 
     # Messages
@@ -222,7 +211,7 @@ class Connection:
         (self._unacknowledged if qos else self._unsent).append((message, info))
 
     def settled(self) -> int:
-        """How many messages are through since it was asked last."""
+        """Number of messages that are through since the last call."""
         count = 0
         for queue in (self._unsent, self._unacknowledged):
             while queue and _is_through(queue[0][1]):
@@ -231,7 +220,7 @@ class Connection:
         return count
 
     def unsettled(self) -> list[Message]:
-        """What was handed over and is not through, in order, to be sent again on the next connection."""
+        """Messages handed over and not through, in order, to be sent again on the next connection."""
         return [
             message
             for queue in (self._unacknowledged, self._unsent)
@@ -240,7 +229,7 @@ class Connection:
         ]
 
     def acknowledge(self, number: int) -> None:
-        """Tell the server that a message of QoS 1 was taken."""
+        """Acknowledge a message of QoS 1."""
         self._client.ack(number, 1)
 
     @property
@@ -249,7 +238,7 @@ class Connection:
         return self.accepted is not None and self.accepted.identifiers
 
     def subscribe(self, topic_filter: str, qos: int, identifier: int | None) -> int | None:
-        """Ask for messages that match; returns the number the answer will have, None where the connection is over."""
+        """Request matching messages; the number of the answer, None where the connection is over."""
         if self.protocol == "3.1.1":
             return self._client.subscribe(topic_filter, qos)[1]
         marked = None
@@ -258,7 +247,7 @@ class Connection:
         return self._client.subscribe(topic_filter, options=SubscribeOptions(qos=qos), properties=marked)[1]
 
     def unsubscribe(self, topic_filter: str) -> None:
-        """Ask for no more messages that match."""
+        """Request no more matching messages."""
         self._client.unsubscribe(topic_filter)
 
     # What paho reports
@@ -330,7 +319,7 @@ class Connection:
 
 
 def next_protocol(wanted: Wanted, tried: Connection) -> Protocol:
-    """The version to try next: MQTT 5 first, the other one where the server is likely not to know the one tried."""
+    """Version to try next: MQTT 5 first, the other one where the server is likely not to know the one tried."""
     if wanted != "auto":
         return wanted
     if tried.unsupported:

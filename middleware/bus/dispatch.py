@@ -26,7 +26,7 @@ _SEND_AT_ONCE: Final = 64
 
 
 class BusState(StrEnum):
-    """How it stands with the connection to the server."""
+    """State of the connection to the server."""
 
     NEW = "new"
     CONNECTING = "connecting"
@@ -37,11 +37,11 @@ class BusState(StrEnum):
 
 
 class ConnectionState:
-    """The present state of a bus, and why there is no connection.
+    """State of a bus's connection, and the reason where there is none; read at any time, waited for on a condition.
 
     Attributes:
-        state: only ever changed by `start` and `enter`.
-        error: why there is no connection, as far as is known; None where there is one.
+        state: changed by `start` and `enter` only.
+        error: why there is no connection, as far as is known.
     """
 
     def __init__(self, changed: Changed) -> None:
@@ -73,12 +73,12 @@ class ConnectionState:
 
 
 class Dispatch:
-    """The inside of a bus, driven by a loop.
+    """Inside of a bus, driven by a loop.
 
     Attributes:
-        state: the state of the connection.
+        state: of the connection.
         outbox: messages waiting to be sent.
-        statistics: its counters.
+        statistics: counters.
         subscriptions, receipts: filters with their handlers, and acknowledgements of messages received.
     """
 
@@ -142,7 +142,7 @@ class Dispatch:
 
     @property
     def waits_for_network(self) -> bool:
-        """Whether it is the network that does not take more, rather than the server that does not acknowledge."""
+        """Whether the network takes no more, rather than the server not acknowledging."""
         connection = self._reconnection.connection
         return connection is not None and connection.wants_write and connection.ended is None
 
@@ -164,7 +164,7 @@ class Dispatch:
         self._reports.failed(Failure(error, name_of(run)))
 
     def end(self) -> None:
-        """Send what can be sent without waiting, say farewell, and give up the rest."""
+        """Send what needs no waiting, say farewell, and give up the rest."""
         stopped = BusError("the bus is stopped", where=str(self._settings.address))
         connection = self._reconnection.connection
         while connection is not None and self._sendable(connection):

@@ -1,9 +1,7 @@
 """Opening of a socket to a server: name look-up, connection, TLS; on a thread that may block, or on asyncio.
 
-paho opens its socket itself and blocks meanwhile, so aiomqtt calls it on a thread of asyncio's executor. Here the
-socket is opened outside of paho and handed in (`paho_client`), and nothing but a host name that has to be looked up
-takes a thread: `loop.getaddrinfo` runs the operating system's blocking resolver in the executor of asyncio, as
-`asyncio.open_connection` does, and an address in digits needs none.
+paho opens its socket by blocking, so aiomqtt calls it on asyncio's executor. Here the socket is opened outside of paho
+and handed in (`paho_client`); only a host name takes a thread, that of `loop.getaddrinfo`.
 """
 
 from __future__ import annotations
@@ -18,10 +16,10 @@ from distced.middleware.model.server_address import Address
 
 
 def open_blocking(address: Address, timeout: float, tls: ssl.SSLContext | None) -> socket.socket:
-    """A socket connected to a server, after the handshake of TLS; each step waits up to `timeout` seconds.
+    """Socket connected to a server, after the handshake of TLS; each step waits up to `timeout` seconds.
 
     Raises:
-        OSError: what the network, the resolver or TLS raises.
+        OSError: of the network, the resolver or TLS.
     """
     stream = socket.create_connection((address.host, address.port), timeout)
     try:
@@ -36,7 +34,7 @@ def open_blocking(address: Address, timeout: float, tls: ssl.SSLContext | None) 
 
 
 async def open_on_loop(address: Address, timeout: float, tls: ssl.SSLContext | None) -> socket.socket:
-    """As `open_blocking`, on the running event loop; closes the socket where it is cancelled."""
+    """Socket opened as by `open_blocking`, on the running event loop; closed where the task is cancelled."""
     loop = asyncio.get_running_loop()
     stream = await _connected(loop, address, timeout)
     try:
@@ -51,7 +49,7 @@ async def open_on_loop(address: Address, timeout: float, tls: ssl.SSLContext | N
 
 
 async def _connected(loop: asyncio.AbstractEventLoop, address: Address, timeout: float) -> socket.socket:
-    """The first of the host's addresses that answers, each within the timeout."""
+    """First of the host's addresses that answers, each within the timeout."""
     problem: OSError | None = None
     for family, kind, protocol, _, target in await _resolved(loop, address, timeout):
         stream = socket.socket(family, kind, protocol)

@@ -1,15 +1,12 @@
 """paho's MQTT client with a short way in for messages, over an open socket that is read in large pieces.
 
-Two seams of paho are used, both checked when this is imported:
-- `_create_socket`, the one paho itself wraps WebSockets at. paho opens a socket by blocking and reads a packet with
-  three calls of the operating system, a byte each for the first two; here the socket comes open (`opening`), and paho
-  reads from memory, which one call fills with hundreds of packets.
-- `_handle_publish`. paho makes a message object with a lock and a condition, and under MQTT 5 a table of all properties
-  there are, for every message that comes in. Here topic and properties stay bytes, which lead to the
-  handlers through one dictionary.
-Together a message costs 4 us instead of 12, or instead of 24 under MQTT 5.
+Two seams of paho are used, both checked on import. `_create_socket`: paho blocks to open a socket and reads a packet
+with three system calls; here the socket comes open (`opening`), and one call fills the memory that paho reads from with
+hundreds of packets. `_handle_publish`: paho makes an object with a lock and a condition for each message, and under
+MQTT 5 a table of all properties; here topic and properties stay bytes, which lead to the handlers through one
+dictionary. Together a message costs 4 us instead of 12, or instead of 24 under MQTT 5.
 
-Writing a whole client was rejected: all else, from keep-alive to reason codes, is paho's and stays paho's.
+A client of its own was rejected: all else, from keep-alive to reason codes, is paho's.
 """
 
 from __future__ import annotations
@@ -37,7 +34,7 @@ if missing := [name for name in _SEAMS if not hasattr(paho.Client, name)]:
 
 
 class BufferedSocket:
-    """A socket that reads in large pieces, and gives them out in the small ones paho asks for."""
+    """Socket read in large pieces, given out in the small ones that paho asks for."""
 
     def __init__(self, raw: SocketLike) -> None:
         self.raw = raw
@@ -74,7 +71,7 @@ class BufferedSocket:
 
 
 class Deliver(Protocol):
-    """Takes a message as it came: topic and properties raw, each behind its length, and the packet's number."""
+    """Receiver of a raw message: topic and properties, each behind its length, payload, and the packet's number."""
 
     def __call__(self, key: bytes, payload: bytes, retain: bool, number: int) -> None: ...
 
@@ -84,7 +81,7 @@ NotAccepted: TypeAlias = "Callable[[int, ReasonCode], None]"
 
 
 class Client(paho.Client):
-    """A paho client for one connection, whose messages go straight to `deliver`.
+    """paho client for one connection, whose messages go straight to `deliver`.
 
     Nothing is acknowledged by itself: `deliver` answers for QoS 1 with `ack(number, 1)`.
 
@@ -140,9 +137,9 @@ class Client(paho.Client):
 
 
 def split_key(key: bytes) -> tuple[bytes, tuple[int, ...], bool]:
-    """What the key of a delivered message holds: topic, subscription identifiers, and whether there is anything else.
+    """Topic and subscription identifiers of a delivered message's key, and whether it holds anything else.
 
-    Where there is, the key is of one message rather than of a topic, and not worth remembering.
+    A key with anything else is of one message rather than of a topic, and not worth caching.
     """
     end = 2 + (key[0] << 8 | key[1])
     topic, raw = key[2:end], key[end:]
@@ -157,7 +154,7 @@ def split_key(key: bytes) -> tuple[bytes, tuple[int, ...], bool]:
 
 
 def _long_properties(packet: bytes | bytearray, start: int) -> int:
-    """How many bytes properties take up, their length included, where that is a number of several bytes."""
+    """Bytes of properties, their length included, where that is a number of several bytes."""
     value = 0
     for position in range(4):
         byte = packet[start + position]

@@ -1,16 +1,15 @@
 """Pool of connections of a participant: to the server of the directory, and to others as their topics are needed.
 
-A topic has a home server (design, section 4, "Bus"). The directory and administration are at home on one of them, to
-which every participant is connected; a home is named by the URL of its server, in one form (`home_name`) and without a
-password, for it stands in the directory, and that of the directory by an empty text. A connection to another home is
-opened when it is first asked for, with the same settings but without a will, and keeps itself up from then on. One that
-cannot be made does not hold up the others: what is published over it waits there.
+A topic has a home server (design, section 4, "Bus"). The directory and administration are at home on one server, to
+which every participant is connected; it is named by an empty text, another home by its URL in one form without a
+password (`home_name`). A connection to another home is opened when it is first asked for, with the same settings but
+without a will, and keeps itself up from then on. One that cannot be made does not delay the others: messages wait
+there.
 
-`AsyncConnections` are buses on one event loop, whose handlers never run side by side. `Connections` are buses with a
-thread each, so handlers of several run side by side, and what is shared between them takes a lock. Handing everything
-to the thread of the first bus was measured against it (messages in at a second server, answers out, 1,000 a second):
-both take 55 us of processor time for a message, and 0.3 ms to the answer. The lock was chosen, since a thread that
-waits for it does not read on, and the server holds back what comes; a queue between two threads would grow.
+`AsyncConnections` are buses on one event loop, `Connections` buses with a thread each, whose handlers run side by side:
+what they share takes a lock. Handing everything to the thread of the first bus was measured against it (messages in at
+a second server, answers out, 1,000 a second): both take 55 us of processor time a message, and 0.3 ms to the answer.
+The lock was chosen, since a thread that waits for it does not read on, and the server holds back; a queue would grow.
 """
 
 from __future__ import annotations
@@ -44,10 +43,10 @@ OnState: TypeAlias = Callable[[str, BusState, BusError | None], object]
 def home_name(url: str, directory: str) -> str:
     """Name of a server: its URL without user and password; empty for the server of the directory.
 
-    Servers are told apart by their names, so all participants have to use the same host name for one.
+    All participants have to use the same host name for a server.
 
     Raises:
-        BusError: for what is no URL of a server.
+        BusError: not the URL of a server.
     """
     if not url or server_name(url) == server_name(directory):
         return ""
@@ -55,17 +54,17 @@ def home_name(url: str, directory: str) -> str:
 
 
 def server_name(url: str) -> str:
-    """The URL of a server in one form: with its port, without user and password."""
+    """URL of a server in one form: with its port, without user and password."""
     address = parse_address(url)
     return f"mqtt{'s' * address.tls}://{address}"
 
 
 class BaseConnections(Generic[B, C]):
-    """Buses by home, on either loop, as far as nothing has to wait.
+    """Buses by home, on either loop, without the waiting.
 
     Attributes:
-        main: the connection to the server of the directory.
-        home: the server of the participant's own site; empty for that of the directory.
+        main: connection to the server of the directory.
+        home: server of the participant's own site; empty for that of the directory.
     """
 
     _bus: type[B]
@@ -87,13 +86,12 @@ class BaseConnections(Generic[B, C]):
         """Describe connections; nothing happens before `main` is started, or another is asked for.
 
         Args:
-            url: the server of the directory. Its user and password serve for other homes, too, unless these are less
-                well protected.
-            home: the server of the own site, perhaps with a user and a password of its own.
+            url: server of the directory. Its user and password serve for other homes, too, unless these are less well
+                protected.
+            home: server of the own site, perhaps with a user and a password of its own.
             will: published by the server of the directory when this participant is gone without `stop`.
             on_state: called for every connection.
-            max_queued: messages taken and not yet through, of each connection.
-            session_expiry, hold_acknowledgements: as of `Bus`, of each connection.
+            max_queued, session_expiry, hold_acknowledgements: as of `Bus`, of each connection.
         """
         self.home = home_name(home, url)
         self._settings: dict[str, Any] = {
@@ -115,13 +113,13 @@ class BaseConnections(Generic[B, C]):
         self._stopped = False
 
     def to(self, home: str, prepare: Callable[[B], object] = lambda bus: None) -> B:
-        """The connection to a home; it is opened where it is the first time.
+        """Connection to a home; opened the first time.
 
         Args:
             prepare: called with one that is about to be opened, to subscribe to what a session may have kept.
 
         Raises:
-            BusError: for what is no URL of a server, or when all are stopped.
+            BusError: not the URL of a server, or stopped connections.
         """
         bus = self._buses.get(home)
         if bus is not None:
@@ -145,12 +143,12 @@ class BaseConnections(Generic[B, C]):
         return bus
 
     def all(self) -> dict[str, B]:
-        """Those that were asked for so far, by home."""
+        """Connections asked for so far, by home."""
         with self._changed:
             return dict(self._buses)
 
     def with_login(self, home: str) -> str:
-        """The URL to connect to for a home, with the user and the password that are known for it."""
+        """URL to connect to for a home, with the user and the password that are known for it."""
         wanted, known = parse_address(home), self.main.address
         if self._own is not None and home == self.home and self._own.username is not None:
             known = self._own
@@ -160,7 +158,7 @@ class BaseConnections(Generic[B, C]):
         return f"mqtt{'s' * wanted.tls}://{_login(known)}@{wanted}"
 
     def _entered(self, home: str, state: BusState, error: BusError | None) -> None:
-        """On the loop of the bus."""
+        """Record a state, on the loop of the bus."""
         with self._changed:
             if state is BusState.CONNECTED:
                 self._errors.pop(home, None)
@@ -170,7 +168,7 @@ class BaseConnections(Generic[B, C]):
         self._on_state(home, state, error)
 
     def _closing(self) -> list[B]:
-        """Open no further connection; those to be stopped, that of the directory last."""
+        """Buses to stop, that of the directory last; no further one is opened."""
         with self._changed:
             self._stopped = True
         return [bus for home, bus in self._buses.items() if home] + [self.main]
@@ -197,14 +195,14 @@ class Connections(BaseConnections[Bus, threading.Condition]):
             return self._reason(home, bus, timeout)
 
     def flush(self, timeout: float) -> bool:
-        """Wait up to `timeout` seconds until everything published is through, at every home; whether it is."""
+        """Wait up to `timeout` seconds until every message is through, at every home; whether it is."""
         deadline = time.monotonic() + timeout
         # Each is given what is left, also where that is nothing.
         through = [bus.flush(max(deadline - time.monotonic(), 0.0)) for bus in self.all().values()]
         return all(through)
 
     def stop(self, timeout: float = 5.0) -> None:
-        """Stop all, each after up to `timeout` seconds for what was published; that of the directory last."""
+        """Stop all, each after up to `timeout` seconds for its messages; that of the directory last."""
         for bus in self._closing():
             bus.stop(timeout)
 
@@ -215,20 +213,17 @@ class AsyncConnections(BaseConnections[AsyncBus, AsyncioCondition]):
     _bus, _condition = AsyncBus, AsyncioCondition
 
     async def wait(self, home: str, timeout: float) -> BusError | None:
-        """Wait up to `timeout` seconds for the connection to a home; why there is none, as soon as that is known."""
+        """Wait for the connection to a home; see `Connections.wait`."""
         bus = self.to(home)
         await self._changed.wait_for(lambda: bus.connected or home in self._errors, timeout)
         return self._reason(home, bus, timeout)
 
     async def flush(self, timeout: float) -> bool:
-        """Wait up to `timeout` seconds until everything published is through, at every home; whether it is."""
+        """Wait until every message is through; see `Connections.flush`."""
         return all(await asyncio.gather(*(bus.flush(timeout) for bus in self.all().values())))
 
     async def stop(self, timeout: float = 5.0) -> None:
-        """Stop all, each after up to `timeout` seconds for what was published; that of the directory last.
-
-        A task that is cancelled here has stopped them all the same, without further waiting.
-        """
+        """Stop all, see `Connections.stop`. A task that is cancelled here has stopped them without further waiting."""
         left = self._closing()
         try:
             while left:

@@ -1,13 +1,12 @@
-"""Which handlers a message goes to: filters, the handlers behind them, and a memory of topics already matched.
+"""Routes of messages: filters, the handlers behind them, and a cache of topics already matched.
 
 A server may send a message that matches several filters of one client once or several times (MQTT 3.1.1, section
 3.3.5): mosquitto sends copies under MQTT 5, amqtt under 3.1.1. With MQTT 5 each subscription carries an identifier that
 comes back with the message, so each copy goes to the handlers of its own filters and every handler sees the message
-once. Without identifiers a message goes to all handlers that match, and `subscriptions.Cover` sees to it that there
-are no copies.
+once. Without identifiers a message goes to all handlers that match, and `subscriptions.Cover` prevents copies.
 
-Matching takes microseconds and most messages come on topics seen before, so its outcome is kept by the message's raw
-topic and identifiers. The memory is bounded: when full it is emptied, which is simple and costs one match per topic.
+Matching takes microseconds and most topics repeat, so routes are cached by raw topic and identifiers. A full cache is
+emptied, which costs one match per topic.
 """
 
 from __future__ import annotations
@@ -33,20 +32,14 @@ IDENTIFIER_MAX: Final = 268_435_455
 
 
 class Route(NamedTuple):
-    """Where messages of one topic go."""
+    """Destination of messages of one topic."""
 
     topic: str
     handlers: tuple[Handler, ...]
 
 
 class Subscribed:
-    """A filter and the handlers behind it.
-
-    Attributes:
-        filter: as subscribed to, with `$share/<group>/` where it is shared.
-        identifier: the number the server sends back with messages that match.
-        handlers: handler and QoS, in order of subscription.
-    """
+    """Filter and the handlers behind it, with their QoS; `identifier` comes back with matching messages."""
 
     def __init__(self, topic_filter: str, identifier: int) -> None:
         self.filter = topic_filter
@@ -55,16 +48,12 @@ class Subscribed:
 
     @property
     def qos(self) -> int:
-        """The greatest QoS a handler asked for."""
+        """Greatest QoS of its handlers."""
         return max(qos for _, qos in self.handlers)
 
 
 class Routes:
-    """The filters a client has subscribed to; belongs to one thread.
-
-    Attributes:
-        memory: routes by raw topic and identifiers, at most `MEMORY` of them.
-    """
+    """Filters that a client has subscribed to; belongs to one thread. `memory` holds at most `MEMORY` routes."""
 
     def __init__(self) -> None:
         self.memory: dict[bytes, Route] = {}
@@ -77,7 +66,7 @@ class Routes:
         return iter(list(self._by_filter.values()))
 
     def add(self, topic_filter: str, handler: Handler, qos: int) -> Subscribed:
-        """Send messages that match to the handler too."""
+        """Add a handler to a filter."""
         self.memory.clear()
         subscribed = self._by_filter.get(topic_filter)
         if subscribed is None:
@@ -89,7 +78,7 @@ class Routes:
         return subscribed
 
     def remove(self, topic_filter: str, handler: Handler | None = None) -> Subscribed | None:
-        """Forget a handler, or all of a filter; return what is subscribed to no more, if the last handler has gone."""
+        """Remove a handler, or all of a filter; the filter that has lost its last handler."""
         self.memory.clear()
         subscribed = self._by_filter.get(topic_filter)
         if subscribed is None:
@@ -103,7 +92,7 @@ class Routes:
         return subscribed
 
     def find(self, topic: str, identifiers: Sequence[int] = ()) -> tuple[Handler, ...]:
-        """The handlers a message goes to, by its topic and the identifiers of the subscriptions it was sent for."""
+        """Handlers of a message, by its topic and the identifiers of the subscriptions it was sent for."""
         named = [self._by_identifier.get(identifier) for identifier in identifiers]
         subscribed = [one for one in named if one is not None and matches(one.filter, topic)]
         if len(subscribed) < len(named) or not named:
@@ -112,7 +101,7 @@ class Routes:
         return tuple(handler for one in subscribed for handler, _ in one.handlers)
 
     def remember(self, key: bytes, route: Route) -> None:
-        """Keep what was found for a message with this raw topic and identifiers."""
+        """Cache a route by raw topic and identifiers."""
         if len(self.memory) >= MEMORY:
             self.memory.clear()
         self.memory[key] = route
@@ -136,7 +125,7 @@ class Routes:
 
 
 def check_filter(topic_filter: str) -> str:
-    """Return a topic filter, or raise `BusError` for what is none."""
+    """Return a topic filter, or raise `BusError` where it is malformed."""
     levels = ungrouped(topic_filter).split("/")
     wrong = (
         levels == [""]

@@ -1,4 +1,10 @@
-"""Subscriptions of a bus: requested on every new connection, confirmed or refused by the server, routed."""
+"""Subscriptions of a bus: requested on every new connection, confirmed or refused by the server, routed.
+
+A server that does not mark copies (MQTT 3.1.1) may send a message once for each filter of a client that it matches;
+such copies cannot be told from messages published twice. So overlapping filters are requested as one filter that covers
+them (`Cover`): `ced/e/#` for `ced/e/#` and `ced/e/A/+`, and `ced/e/+/+` for `ced/e/A/+` and `ced/e/+/s`. The second
+covers more than both, which is the price of each message coming once; MQTT 5 does not pay it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +19,7 @@ from distced.middleware.wire.topics import is_shared
 
 
 class Answer(Protocol):
-    """A future of `concurrent.futures` or of asyncio."""
+    """Future of `concurrent.futures` or of asyncio."""
 
     def done(self) -> bool: ...
 
@@ -23,7 +29,7 @@ class Answer(Protocol):
 
 
 class Subscriptions:
-    """The subscriptions of a bus; belongs to its loop."""
+    """Subscriptions of a bus; belongs to its loop."""
 
     def __init__(self) -> None:
         self._routes = Routes()
@@ -38,7 +44,7 @@ class Subscriptions:
     def add(
         self, topic_filter: str, handler: Handler, qos: int, answer: Answer | None, connection: Connection | None
     ) -> None:
-        """Route messages that match to the handler, and ask for them now, where there is a connection."""
+        """Route matching messages to the handler, and request them where there is a connection."""
         subscribed = self._routes.add(topic_filter, handler, qos)
         if answer is not None:
             self._awaited.setdefault(topic_filter, []).append(answer)
@@ -52,7 +58,7 @@ class Subscriptions:
             self._ask_no_more(change.unsubscribe, connection)
 
     def remove(self, topic_filter: str, handler: Handler | None, connection: Connection | None) -> None:
-        """Forget a handler, or all of a filter, and ask for no more messages where none is left."""
+        """Remove a handler, or all of a filter; unsubscribe where none is left."""
         removed = self._routes.remove(topic_filter, handler)
         if removed is None or connection is None:
             return
@@ -64,7 +70,7 @@ class Subscriptions:
             self._ask_no_more(change.unsubscribe, connection)
 
     def ask_again(self, connection: Connection) -> None:
-        """Ask for everything on a new connection."""
+        """Request every subscription on a new connection."""
         self._asked.clear()
         self._cover = Cover()
         before, self._at_server = self._at_server, set()
@@ -78,7 +84,7 @@ class Subscriptions:
             self._ask_no_more(before - self._at_server, connection)
 
     def answered(self, number: int, refusal: str | None) -> list[BusError]:
-        """The server's answer; the errors where it refuses."""
+        """Take the server's answer; the errors where it refuses."""
         errors = []
         for topic_filter in self._asked.pop(number, ()):
             waiting = self._awaited.pop(topic_filter, ())
@@ -93,14 +99,14 @@ class Subscriptions:
         return errors
 
     def end(self, error: BusError) -> None:
-        """No answer will come any more."""
+        """Fail the requests that no server answers any more."""
         for answers in self._awaited.values():
             for answer in _undecided(answers):
                 answer.set_exception(error)
         self._awaited.clear()
 
     def route(self, key: bytes) -> Route:
-        """Where a message goes, by its raw topic and properties."""
+        """Route of a message, by its raw topic and properties."""
         route = self._routes.memory.get(key)
         return self._find(key) if route is None else route
 
@@ -132,39 +138,30 @@ class Subscriptions:
 
 
 def _undecided(answers: Iterable[Answer]) -> list[Answer]:
-    """Those not cancelled: a task that waited for one may have been."""
+    """Answers not cancelled, as by a task that waited."""
     return [answer for answer in answers if not answer.done()]
 
 
 def _stands_alone(subscribed: Subscribed, connection: Connection) -> bool:
-    """Whether the filter is asked for as it is, overlapping others or not."""
+    """Whether the filter is requested as it is, overlapping others or not."""
     return connection.marks_copies or is_shared(subscribed.filter)
 
 
 class Change(NamedTuple):
-    """What to ask the server for.
-
-    Attributes:
-        subscribe: filters and QoS, first.
-        unsubscribe: filters, afterwards, so that nothing is missed in between.
-    """
+    """Requests to the server: filters and QoS to subscribe to, then filters to unsubscribe from."""
 
     subscribe: dict[str, int]
     unsubscribe: list[str]
 
 
 class Cover:
-    """Filters of a client, in groups of those that overlap, each group under one filter that takes them all in.
-
-    Attributes:
-        groups: the filters and QoS of each group by the group's filter; no two groups' filters overlap.
-    """
+    """Groups of overlapping filters of a client, with their QoS, by a covering filter; these do not overlap."""
 
     def __init__(self) -> None:
         self.groups: dict[str, dict[str, int]] = {}
 
     def add(self, topic_filter: str, qos: int) -> Change:
-        """A filter more, or one that is there already with a new QoS."""
+        """Add a filter, or change its QoS."""
         whole, members = topic_filter, {topic_filter: qos}
         swallowed: list[str] = []
         # The union may overlap groups that the filter does not.
@@ -178,7 +175,7 @@ class Cover:
         return Change({whole: max(members.values())}, [group for group in swallowed if group != whole])
 
     def remove(self, topic_filter: str) -> Change:
-        """A filter less."""
+        """Remove a filter."""
         whole = next((group for group, members in self.groups.items() if topic_filter in members), None)
         if whole is None:
             return Change({}, [])
@@ -211,7 +208,7 @@ def overlap(one: str, other: str) -> bool:
 
 
 def union(one: str, other: str) -> str:
-    """The narrowest filter that matches whatever either matches."""
+    """Narrowest filter that matches every topic that either matches."""
     mine, others = one.split("/"), other.split("/")
     levels: list[str] = []
     for level, another in zip(mine, others, strict=False):

@@ -1,7 +1,6 @@
 """Thread that drives a bus: waits for the network, timers and calls from other threads in one selector.
 
-asyncio's loop was rejected for it: such a bus is used from ordinary threads, and between two messages asyncio takes
-several times as long. What is here is its core, a selector and a pair of sockets to wake it.
+asyncio's loop on a thread was rejected: between two messages it takes several times as long.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from distced.middleware.model.server_address import Address
 
 
 class ThreadLoop(Loop):
-    """A loop on a thread of its own. Every method may be called from any thread, except `watch` and `wait_writable`."""
+    """Loop on a thread of its own. Every method may be called from any thread, except `watch` and `wait_writable`."""
 
     def __init__(self, name: str, clock: Clock) -> None:
         super().__init__(clock)
@@ -106,7 +105,7 @@ class ThreadLoop(Loop):
             self._bell.close()
 
     def _open(self, *arguments: Any) -> None:
-        """On a thread of its own: name look-up, network and TLS may take seconds, while timers run on."""
+        """Open a socket on a thread of its own: look-up, network and TLS may take seconds, while timers run on."""
         address, timeout, tls, opened = arguments
         stream: socket.socket | None = None
         error: Exception | None = None
@@ -124,7 +123,7 @@ class ThreadLoop(Loop):
         opened(stream, error)
 
     def _close_arrived(self) -> None:
-        """After the end, by the loop or by a thread that was late."""
+        """Close sockets that arrive after the end, on the loop or on a thread that was late."""
         with suppress(IndexError):
             while True:
                 stream, _, _ = self._arrived.popleft()

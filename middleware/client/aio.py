@@ -1,8 +1,10 @@
-"""The client on asyncio: the session of `Client` on the running event loop, without a thread.
+"""Client on asyncio: the session of `Client` on the running event loop, without a thread.
 
-Operations are futures, so a task that waits may be cancelled; a subscription or a source that is cancelled while it is
-opened is ended. A queue that is full pauses the bus that has delivered, and TCP holds back its server. The rest of the
-message that has filled the queue is held until then; a handler that waits, as on threads, would stop the loop.
+A subscription or a source that is cancelled while it is opened is ended. A full queue pauses the bus that has
+delivered,
+and TCP holds back its server; the rest of the message is held until then. A handler that waits, as on threads, would
+stop the loop. A bus has to be read now and then to be kept alive, so a consumer that is slow for long loses events,
+which are counted.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from distced.middleware.model.timestamps import SECOND
 
 
 class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
-    """A connection of an asyncio application to distced; an asynchronous context manager, or `start` and `stop`.
+    """Connection of an asyncio application to distced; an asynchronous context manager, or `start` and `stop`.
 
     Every method belongs to the thread of the event loop. The coroutines raise what the methods of `Client` raise.
     """
@@ -37,7 +39,7 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
         return AsyncDriver(url, home, name=self.name, clock=self.clock, root=self.root, patience=patience)
 
     async def start(self, timeout: float = 10.0) -> Self:
-        """Connect and read the directory; raise `BusError` where that does not come about within a timeout, seconds."""
+        """Connect and read the directory; see `Client.start`."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         try:
@@ -75,17 +77,17 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
         await self.stop()
 
     async def flush(self, timeout: float = 5.0) -> bool:
-        """Wait up to `timeout` seconds until the servers have taken everything published; whether they have."""
+        """Wait until the servers have taken every message; see `Client.flush`."""
         return await self._driver.connections.flush(timeout)
 
     async def wait_for_nodes(self, count: int = 1, timeout: float = 10.0) -> None:
-        """Wait until n broker nodes are there, up to a timeout in seconds."""
+        """Wait for n broker nodes, up to a timeout in seconds."""
         await self._driver.run(partial(self._session.wait_for_nodes, count, round(timeout * SECOND)))
 
     # Types and events.
 
     async def register(self, *types: EventType) -> None:
-        """Register event types in the directory; see `Client.register`."""
+        """Register event types; see `Client.register`."""
         for event_type in types:
             await self._driver.run(partial(self._register, event_type))
 
@@ -126,7 +128,7 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
             await self._driver.send(message)
 
     async def heartbeat(self, watermark: int, sources: Iterable[AsyncSource] | None = None) -> None:
-        """Promise for sources, all of this client's where left out, no event with `hi` at or before a watermark."""
+        """Promise for sources, all of this client's where left out, no event with `hi` at or before a watermark, ns."""
         await self._driver.send(self._heartbeat(watermark, sources))
 
     async def fence(self, source: str) -> None:
@@ -186,11 +188,9 @@ class AsyncSource(OwnedSource[AsyncClient]):
 class AsyncSubscription(QueuedSubscription):
     """Events of a pattern or a type, for `async for`. An iteration ends when the subscription does.
 
-    It has the attributes of `SubscriptionState`: the request, the detector, `statistics`, `ended`. The patience of its
-    quality of service ends at half the keepalive of the connection, 15 s.
-
-    Attributes:
-        client: the client that it belongs to.
+    It has the attributes of `SubscriptionState`. The patience of its quality of service ends at half the keepalive of
+    the
+    connection, 15 s; a consumer that makes progress is waited for again.
     """
 
     def __init__(self, client: AsyncClient, identity: str, pattern: str, quality: QualityOfService) -> None:
@@ -207,10 +207,10 @@ class AsyncSubscription(QueuedSubscription):
         self._progress = False
 
     async def get(self, timeout: float | None = None) -> Event | None:
-        """The next event; None after `timeout` seconds without one, or where the subscription has ended.
+        """Next event; None after `timeout` seconds without one, or where the subscription has ended.
 
         Raises:
-            SubscriptionError: where it was ended by others, once every event received is read.
+            SubscriptionError: the subscription was ended by others, and every event received is read.
         """
         await self._change.wait_for(lambda: bool(self._waiting) or self.ended, timeout)
         event = self._take()
@@ -271,7 +271,7 @@ class AsyncSubscription(QueuedSubscription):
         self._change.notify_all()
 
     def _set_timer(self) -> None:
-        """Have the application waited for; a bus that is paused for longer than it keeps alive loses its connection."""
+        """Wait for the application; a bus that is paused for longer than it keeps alive loses its connection."""
         if self._timer is None:
             self._progress = False
             main = self.client._driver.connections.main

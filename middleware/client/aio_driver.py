@@ -1,7 +1,4 @@
-"""Driver of a client session on asyncio: everything on the event loop, the waiting in the tasks of the application.
-
-A slow application holds back its server: the bus that has delivered reads nothing until there is room again.
-"""
+"""Driver of a client session on asyncio: everything on the event loop, the waiting in the tasks of the application."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from distced.middleware.wire.mqtt_effects import Publish
 
 
 class AsyncDriver(BaseDriver[AsyncBus]):
-    """A client session on the event loop that runs when it is started. Every method belongs to its thread."""
+    """Client session on the event loop that runs when it is started. Every method belongs to its thread."""
 
     connections: AsyncConnections
 
@@ -33,7 +30,7 @@ class AsyncDriver(BaseDriver[AsyncBus]):
         self._flushes: set[asyncio.Task[None]] = set()
 
     async def start(self, timeout: float) -> None:
-        """Connect and read the directory, within a timeout in seconds; raises `BusError` else."""
+        """Connect and read the directory; raises `BusError` after a timeout, seconds."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         self._begin()
@@ -63,7 +60,7 @@ class AsyncDriver(BaseDriver[AsyncBus]):
             self._give_up()
 
     def begin(self, begin: Callable[[asyncio.Future[None]], list[ClientEffect]]) -> asyncio.Future[None]:
-        """Have an operation of the application begun; the future is done when it is complete."""
+        """Begin an operation of the application; the future is done when it is complete."""
         if not self._running:
             raise self._not_running()
         operation: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -72,14 +69,11 @@ class AsyncDriver(BaseDriver[AsyncBus]):
         return operation
 
     async def run(self, begin: Callable[[asyncio.Future[None]], list[ClientEffect]]) -> None:
-        """Have an operation of the application begun, and wait until it is complete; raises its error.
-
-        Cancelling the wait does not take the operation back.
-        """
+        """Run an operation of the application; raises its error. Cancelling the wait does not take the operation back."""
         await self.begin(begin)
 
     async def do(self, decide: Callable[[], list[ClientEffect]]) -> None:
-        """Have effects decided on and carried out, and wait for that."""
+        """Decide on effects and carry them out."""
         await self.run(lambda operation: [*decide(), Done(operation)])
 
     async def send(self, message: Publish) -> None:

@@ -1,11 +1,10 @@
 """Driver of a client session: its effects over buses; on threads here, on asyncio in `aio_driver`.
 
-Session and effects run on the loop of the bus to the server of the directory, one after another, so effects are carried
-out in the order of the decisions; calls from elsewhere are posted to it. `BaseDriver` is what does not wait.
-
-On threads the application waits on its own for its operations, and the lock is for readers of the session there.
-Deciding on the calling threads under the lock was rejected: a publish that waits for room at the bus would hold the
-lock that the bus needs to make room.
+Session and effects run on the loop of the bus to the server of the directory, one after another, in the order of the
+decisions; calls from elsewhere are posted to it. On threads the application waits on its own for its operations, and
+the
+lock is for readers of the session there. Deciding on the calling threads under the lock was rejected: a publish that
+waits for room at the bus would hold the lock that the bus needs to make room.
 """
 
 from __future__ import annotations
@@ -46,12 +45,12 @@ _log = structlog.get_logger("distced.client")
 
 
 class BaseDriver(ABC, Generic[B]):
-    """A client session over buses of one kind.
+    """Client session over buses of one kind, without the waiting.
 
     Attributes:
-        session: the session; on threads, read under `lock`.
+        session: on threads, read under `lock`.
         connections: the buses.
-        subscriptions: the handles that messages and ends go to, by id.
+        subscriptions: handles that messages and ends go to, by id.
     """
 
     def __init__(
@@ -64,11 +63,7 @@ class BaseDriver(ABC, Generic[B]):
         root: str,
         patience: float,
     ) -> None:
-        """
-        Args:
-            connections: made with `_settings`, not started.
-            patience: how long nodes and servers have to answer, seconds.
-        """
+        """Driver over connections made with `_settings`, not started; patience of nodes and servers in seconds."""
         self._main: B = connections.main
         self.connections: BaseConnections[B, Any] = connections
         self.session = ClientSession(
@@ -103,7 +98,7 @@ class BaseDriver(ABC, Generic[B]):
         """Wait in the background, then call `_fired`."""
 
     def post(self, decide: Callable[[], list[ClientEffect]]) -> None:
-        """Have effects decided on and carried out, without waiting."""
+        """Decide on effects and carry them out, without waiting."""
         self._main.call_soon(lambda: self._take(decide))
 
     def _begin(self) -> None:
@@ -111,7 +106,7 @@ class BaseDriver(ABC, Generic[B]):
             self._carry(effect)
 
     def _run(self, begin: Callable[[Any], list[ClientEffect]], operation: Operation) -> None:
-        """Have an operation of the application begun; `Done` completes it."""
+        """Begin an operation of the application; `Done` completes it."""
         self._main.call_soon(lambda: self._take(lambda: begin(operation), operation))
 
     def _give_up(self) -> None:
@@ -240,7 +235,7 @@ class BaseDriver(ABC, Generic[B]):
 
 
 class ClientDriver(BaseDriver[Bus]):
-    """A client session on threads."""
+    """Client session on threads."""
 
     connections: Connections
 
@@ -251,7 +246,7 @@ class ClientDriver(BaseDriver[Bus]):
         self._thread: int | None = None
 
     def start(self, timeout: float) -> None:
-        """Connect and read the directory, within a timeout in seconds; raises `BusError` else."""
+        """Connect and read the directory; raises `BusError` after a timeout, seconds."""
         deadline = time.monotonic() + timeout
         self._begin()
         self._main.start()
@@ -274,10 +269,7 @@ class ClientDriver(BaseDriver[Bus]):
         self._give_up()
 
     def run(self, begin: Callable[[Future[None]], list[ClientEffect]]) -> None:
-        """Have an operation of the application begun, and wait until it is complete; raises its error.
-
-        Not on the thread of a bus.
-        """
+        """Run an operation of the application; raises its error. Not on the thread of a bus."""
         if threading.get_ident() == self._thread:
             raise DistcedError("a call that waits, on the thread of the bus", advice="make it on another thread")
         operation: Future[None] = Future()
@@ -289,7 +281,7 @@ class ClientDriver(BaseDriver[Bus]):
         operation.result()
 
     def do(self, decide: Callable[[], list[ClientEffect]]) -> None:
-        """Have effects decided on and carried out, and wait for that."""
+        """Decide on effects and carry them out."""
         self.run(lambda operation: [*decide(), Done(operation)])
 
     def send(self, message: Publish, timeout: float = ROOM_WITHIN) -> None:

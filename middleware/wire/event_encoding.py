@@ -1,12 +1,12 @@
-"""Events inside a frame: what numbers, names and ids are on the wire, and events that travel inside other ones.
+"""Events inside a frame: numbers, names and ids on the wire, and events that travel inside others.
 
-An event that is sent inside another, a constituent or one bound to a variable, names its type and its source itself:
+An event inside another, a constituent or one bound to a variable, names its type and its source itself:
 
     [type, lo, hi, source, seq, attributes]                 a primitive event
     [type, lo, hi, source, digest, attributes, ids, events] a composite one, with its own constituents
 
-The derivations of such an event stay at home: they are for the detectors that read the event as a part, not for those
-who find it inside another. Sending them was rejected: an event would grow with every pattern it has gone through.
+The derivations of such an event are not sent: they are for detectors that read the event as a part, and the event would
+grow with every pattern it has gone through.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ V = TypeVar("V")
 
 
 class PackedEvent(msgspec.Struct, Generic[V], array_like=True, gc=False):
-    """A primitive event of a frame, which names its type and its source, on the wire."""
+    """Primitive event of a frame, which names its type and its source, on the wire."""
 
     lo: Instant
     hi: Instant
@@ -45,7 +45,7 @@ class PackedEvent(msgspec.Struct, Generic[V], array_like=True, gc=False):
 
 
 class PackedConstituent(msgspec.Struct, Generic[V], array_like=True, gc=False):
-    """An event inside another, on the wire."""
+    """Event inside another, on the wire."""
 
     type: Name
     lo: Instant
@@ -58,14 +58,14 @@ class PackedConstituent(msgspec.Struct, Generic[V], array_like=True, gc=False):
 
 
 def check_all(event: Event) -> Event:
-    """Return the event, or raise `EventError` where it, or an event it is made of, is none."""
+    """Return the event, or raise `EventError` where it, or an event it is made of, is malformed."""
     for inner in event.events if isinstance(event, CompositeEvent) else ():
         check_all(inner)
     return check_event(event)
 
 
 def pack_event(event: Event) -> PackedEvent[Attribute]:
-    """A primitive event; its attributes are not looked at. Raises `FrameError` where it is none."""
+    """Primitive event for a frame; its attributes are not checked. Raises `FrameError` for another kind."""
     if isinstance(event, CompositeEvent) or event.rank == TIME:
         raise FrameError("an event of another kind in a frame of primitive events", given=event)
     if event.lo > event.hi:
@@ -76,12 +76,12 @@ def pack_event(event: Event) -> PackedEvent[Attribute]:
 
 
 def bad_span(lo: int, hi: int) -> FrameError:
-    """What is said about a timestamp that ends before it begins."""
+    """Error of a timestamp that ends before it begins."""
     return FrameError("a timestamp with lo > hi", given=f"[{lo}, {hi}]", allowed="lo <= hi")
 
 
 def pack_constituent(event: Event) -> PackedConstituent[Attribute]:
-    """An event that travels inside another. Raises `FrameError` or `EventError` where it is none."""
+    """Event for travel inside another. Raises `FrameError` or `EventError` where it is malformed."""
     if not event.type:
         raise FrameError("an event without a type inside another", given=event)
     seq = event.seq.to_bytes(DIGEST_BYTES, "big") if isinstance(event, CompositeEvent) else event.seq
@@ -96,7 +96,7 @@ def pack_constituent(event: Event) -> PackedConstituent[Attribute]:
 
 
 def unpack_constituent(packed: PackedConstituent[Attribute]) -> Event:
-    """The event. Raises `FrameError` for what its fields one by one do not tell."""
+    """Event from its packed form. Raises `FrameError` for fields that do not fit together."""
     lo, hi, seq = packed.lo, packed.hi, packed.seq
     if lo > hi:
         raise bad_span(lo, hi)
@@ -117,7 +117,7 @@ def unpack_constituent(packed: PackedConstituent[Attribute]) -> Event:
 
 
 def pack_id(identity: EventId) -> tuple[str, int | bytes]:
-    """A constituent's id; numbers beyond 63 bits are digests. Raises `FrameError` where it is none."""
+    """Id of a constituent; numbers beyond 63 bits are digests. Raises `FrameError` where it is malformed."""
     source, seq = identity
     if not source or seq < 0:
         raise FrameError("not the id of an event", given=identity, allowed="a source and a number from 0")
@@ -125,6 +125,6 @@ def pack_id(identity: EventId) -> tuple[str, int | bytes]:
 
 
 def unpack_ids(ids: list[tuple[str, int | bytes]]) -> tuple[EventId, ...]:
-    """The constituents' ids."""
+    """Ids of the constituents."""
     # Most are numbers already, and the pair can be kept as it is.
     return tuple([one if type(one[1]) is int else (one[0], int.from_bytes(one[1], "big")) for one in ids])  # type: ignore[arg-type,misc]

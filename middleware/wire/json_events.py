@@ -4,9 +4,9 @@
     {"type": "Meeting", "source": "room5", "lo": 1000, "hi": 2000}
     {"specversion": "1.0", "type": "Motion", "source": "/room5", "id": "7", "time": "...", "data": {"pir": 22}}
 
-For devices and scripts that speak JSON and can follow this form; foreign payloads are what mappings are for. An unknown
-field is an error in a plain object, since it is most often an attribute in the wrong place, and is passed over in a
-CloudEvent, whose producers may extend it. JSON has no watermarks: a source that speaks it holds guaranteed detection.
+For devices and scripts; foreign payloads need a mapping. An unknown field is an error in a plain object, most often an
+attribute in the wrong place, and ignored in a CloudEvent, which producers may extend. JSON has no watermarks: a source
+that uses it holds guaranteed detection.
 """
 
 from __future__ import annotations
@@ -36,18 +36,19 @@ def decode_json(
     source: str | None = None,
     now: int | None = None,
 ) -> Event:
-    """The event in a JSON object.
+    """Event in a JSON object.
 
-    The sequence number is the plain object's `seq`, or a CloudEvent's `id` where that is a decimal number; otherwise a
-    digest of the `id`, or of the event, so that an event delivered twice has one id.
+    The sequence number is `seq`, or a CloudEvent's `id` where that is a decimal number; otherwise a digest of the `id`,
+    or
+    of the event, so that an event delivered twice has one id.
 
     Args:
-        where: the topic it came on, for the error.
-        type, source: taken where the object names none; what the topic says, for example.
-        now: nanoseconds since the Unix epoch, taken where the object names no time; None makes that an error.
+        where: the topic, for the error.
+        type, source: default where the object names none.
+        now: default where the object names no time, ns since the Unix epoch; None makes that an error.
 
     Raises:
-        FrameError: for everything that is no such object. Nothing else, whatever the bytes.
+        FrameError: not such an object. Nothing else, whatever the bytes.
     """
     try:
         made = msgspec.json.decode(payload.removeprefix(b"\xef\xbb\xbf"))

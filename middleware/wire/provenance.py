@@ -1,17 +1,15 @@
-"""Derivations and gaps on the wire: what detectors tell the detectors of the patterns they are part of.
+"""Derivations and gaps on the wire: provenance of composite events for the detectors of patterns they are part of.
 
-They are appended to composite events, to their frames as to their rows, and left out where nobody asked for them
-(design, section 2, "Cutting"):
+Appended to composite events, to their frames as to their rows, only where requested (design, section 2, "Cutting"):
 
     [first, last, lo, [previous, greatest_lo], key, bound, counted]  a derivation: one way an event came about
     [key, previous, greatest_lo]                                     an open gap: how far answers are complete
 
 `first`, `last` and `previous` are order keys, `[hi, lo, rank, source, seq]`: rank 0 with the sequence number of a
-primitive event, 1 with the digest of a composite one, 2 for a time event, which is `[due, due, 2, "@", 0]` wherever it
-was due. `key` is an array of attributes' values, `counted` a map of them by canonical name, `bound` a map of events as
-they travel inside others. What is nil or empty at the end of a derivation, of a gap or of an open gap is left out.
-
-An order key with the rank left out, to be told by its sequence number, was rejected: nothing would tell a time event.
+primitive event, 1 with the digest of a composite one, 2 for a time event, `[due, due, 2, "@", 0]`. `key` is an array of
+attributes' values, `counted` a map of them by canonical name, `bound` a map of events as they travel inside others. Nil
+or empty ends of a derivation, a gap or an open gap are left out. Order keys without the rank were rejected: nothing
+would tell a time event.
 """
 
 from __future__ import annotations
@@ -53,14 +51,14 @@ _PlainKey = tuple[int, int, int, str, int | bytes]
 
 
 class PackedGap(msgspec.Struct, array_like=True, gc=False):
-    """What went before a match, on the wire."""
+    """Gap before a match, on the wire."""
 
     previous: _Key | None = None
     greatest_lo: Instant | None = None
 
 
 class PackedDerivation(msgspec.Struct, Generic[V], array_like=True, gc=False):
-    """One way a composite event came about, on the wire."""
+    """Derivation of a composite event, on the wire."""
 
     first: _Key
     last: _Key
@@ -72,7 +70,7 @@ class PackedDerivation(msgspec.Struct, Generic[V], array_like=True, gc=False):
 
 
 class PackedOpenGap(msgspec.Struct, Generic[V], array_like=True, gc=False):
-    """How far a detector's answers are complete, on the wire."""
+    """Open gap, on the wire."""
 
     key: tuple[V, ...]
     previous: _Key | None = None
@@ -80,7 +78,7 @@ class PackedOpenGap(msgspec.Struct, Generic[V], array_like=True, gc=False):
 
 
 def pack_derivation(derivation: Derivation) -> list[Any]:
-    """A derivation, checked. Raises `FrameError` or `EventError` where it is none."""
+    """Derivation for the wire, checked. Raises `FrameError` or `EventError` where it is malformed."""
     _check_instant("the lo of a derivation", derivation.lo)
     _check_values(derivation)
     packed = [
@@ -99,7 +97,7 @@ def pack_derivation(derivation: Derivation) -> list[Any]:
 
 
 def unpack_derivation(packed: PackedDerivation[Attribute]) -> Derivation:
-    """The derivation. Raises `FrameError` where its order keys are none, or out of order."""
+    """Derivation from the wire. Raises `FrameError` where its order keys are malformed, or out of order."""
     derivation = Derivation(
         _unpack_key(packed.first),
         _unpack_key(packed.last),
@@ -114,25 +112,25 @@ def unpack_derivation(packed: PackedDerivation[Attribute]) -> Derivation:
 
 
 def check_derivation(derivation: Derivation) -> None:
-    """Raise `EventError` for values and bound events that were read without bounds, and are none."""
+    """Raise `EventError` for malformed values and bound events that were read without bounds."""
     _check_values(derivation)
     for event in derivation.bound.values():
         check_all(event)
 
 
 def pack_open_gap(one: OpenGap) -> list[Any]:
-    """An open gap, checked. Raises `FrameError` or `EventError` where it is none."""
+    """Open gap for the wire, checked. Raises `FrameError` or `EventError` where it is malformed."""
     check_open_gap(one)
     return [one.key, *_pack_gap(one.gap)]
 
 
 def unpack_open_gap(packed: PackedOpenGap[Attribute]) -> OpenGap:
-    """The open gap. Raises `FrameError` where its order key is none."""
+    """Open gap from the wire. Raises `FrameError` where its order key is malformed."""
     return OpenGap(packed.key, _unpack_gap(packed.previous, packed.greatest_lo))
 
 
 def check_open_gap(one: OpenGap) -> None:
-    """Raise `EventError` for the values of a key that were read without bounds, and are none."""
+    """Raise `EventError` for malformed values of a key that were read without bounds."""
     _check_key_values(one.key)
 
 
@@ -162,7 +160,7 @@ def _unpack_key(key: _PlainKey) -> OrderKey:
 
 
 def _check_key(key: _PlainKey) -> _PlainKey:
-    """What neither msgspec nor a look at the types can tell: whether the parts belong together."""
+    """Check that the parts of an order key belong together, which neither msgspec nor their types tell."""
     hi, lo, rank, source, seq = key
     if isinstance(seq, bytes):
         good = rank == COMPOSITE
