@@ -1,4 +1,4 @@
-"""The verb `history`, which has verbs of its own: `ls`, `show`, `export` and `drop`."""
+"""`history`, which has verbs of its own: `ls`, `show`, `export` and `drop`."""
 
 from __future__ import annotations
 
@@ -59,12 +59,7 @@ PathArgument: TypeAlias = Annotated[
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """Selection of events of a history.
-
-    Attributes:
-        types, sources: their names; None for all.
-        begin, end: the least and the greatest `hi`, ns; None for no bound.
-    """
+    """Selection of events of a history: types and sources, None for all, and bounds of `hi`, ns, None for no bound."""
 
     types: tuple[str, ...] | None = None
     sources: frozenset[str] | None = None
@@ -332,7 +327,7 @@ def _check_names(what: str, wanted: Iterable[str] | None, known: Collection[str]
 
 
 def _told(problems: list[Problem]) -> int:
-    """Say what could not be read; the exit code."""
+    """Show problems; the exit code."""
     for each in problems:
         show_error(each.error)
     return 1 if problems else 0
@@ -342,7 +337,7 @@ def _told(problems: list[Problem]) -> int:
 
 
 def history_text(report: HistoryReport) -> Iterator[RenderableType]:
-    """The parts to be printed below one another: days and types, recorders, and what is wrong."""
+    """Parts to be printed below one another: days and types, recorders, and problems."""
     if report.days:
         yield _days(report)
     else:

@@ -1,4 +1,4 @@
-"""The verb `publish`: one event put together on the command line, or a recording with its types and sources."""
+"""`publish`: one event put together on the command line, or a recording with its types and sources."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def publish_event(client: Client, type_name: str, options: PublishOptions) -> Ev
 
 
 def read_assignments(assignments: Iterable[str]) -> dict[str, str]:
-    """The texts of attributes by name."""
+    """Texts of attributes by name."""
     texts: dict[str, str] = {}
     for each in assignments:
         name, equals, text = each.partition("=")
@@ -177,7 +177,7 @@ def read_assignments(assignments: Iterable[str]) -> dict[str, str]:
 
 
 def read_kinds(text: str) -> dict[str, str]:
-    """The kinds of attributes by name, from `room:string,temp:number`; none from an empty text."""
+    """Kinds of attributes by name, from `room:string,temp:number`; none from an empty text."""
     kinds: dict[str, str] = {}
     for each in filter(None, (part.strip() for part in text.split(","))):
         name, _, kind = each.partition(":")
@@ -189,7 +189,7 @@ def read_kinds(text: str) -> dict[str, str]:
 
 
 def read_attributes(registered: EventType, texts: dict[str, str]) -> dict[str, Attribute]:
-    """The attributes of an event of this type; those that are not given are null."""
+    """Attributes of an event of this type; those that are not given are null."""
     unknown = [name for name in texts if name not in registered.attributes]
     if unknown:
         allowed = ", ".join(f"{name}: {kind}" for name, kind in registered.attributes.items()) or "none"
@@ -201,7 +201,7 @@ def read_attributes(registered: EventType, texts: dict[str, str]) -> dict[str, A
 
 
 def read_value(text: str, kind: Kind, name: str) -> Attribute:
-    """The value of an attribute of this kind: JSON, or a string as it stands; `null` is null."""
+    """Value of an attribute of this kind: JSON, or a string as it stands; `null` is null."""
     value = guess(text)
     if value is None:
         return None
@@ -214,7 +214,7 @@ def read_value(text: str, kind: Kind, name: str) -> Attribute:
 
 
 def guess(text: str) -> Attribute:
-    """The value of a text of unknown kind: a number, a boolean, null, a string in quotes, or itself."""
+    """Value of a text of unknown kind: a number, a boolean, null, a string in quotes, or itself."""
     try:
         value = msgspec.json.decode(text.encode())
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -227,14 +227,7 @@ def guess(text: str) -> Attribute:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Result of publishing a recording.
-
-    Attributes:
-        events, types, sources: numbers of them.
-        rejected: rows that gave no event.
-        composite: composite events left out.
-        seconds: duration.
-    """
+    """Result of publishing a recording: counts, among them rows without an event, and duration in seconds."""
 
     events: int
     types: int
@@ -250,8 +243,8 @@ def publish_recording(
     """Publish a recording: its types are registered, its sources come and leave, and promise as they go.
 
     Args:
-        watch: told how many events have been sent.
-        beyond: ns to promise beyond the last event, so that time events fire.
+        watch: called with the number of events sent.
+        beyond: watermark beyond the last event, ns, so that time events fire.
     """
     published = {event.type for event in feed.events}
     types = [each for each in reader.types if each.name in published]

@@ -69,7 +69,7 @@ class AsyncDriver(BaseDriver[AsyncBus]):
         return operation
 
     async def run(self, begin: Callable[[asyncio.Future[None]], list[ClientEffect]]) -> None:
-        """Run an operation of the application; raises its error. Cancelling the wait does not take the operation back."""
+        """Run an operation of the application; raises its error. A cancelled wait does not take it back."""
         await self.begin(begin)
 
     async def do(self, decide: Callable[[], list[ClientEffect]]) -> None:

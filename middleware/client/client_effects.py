@@ -52,7 +52,7 @@ class Leave(msgspec.Struct, frozen=True):
 
 
 class Done(msgspec.Struct, frozen=True):
-    """Completion of an operation, which the driver has named by an object; `error` is the reason where it has failed."""
+    """Completion of an operation, named by an object of the driver; `error` where it has failed."""
 
     operation: Any
     error: DistcedError | None = None

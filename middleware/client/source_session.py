@@ -67,7 +67,7 @@ class SourceState:
         self._topics = {each: event_topic(each, name, root=root) for each in self.types}
 
     def create(self, type_name: str, lo: int, hi: int | None = None, /, **attributes: Attribute) -> Event:
-        """Next event of the source at `[lo, hi]`, ns (`hi` is `lo` where it is left out); checked, not yet published."""
+        """Next event of the source at `[lo, hi]`, ns (`hi` is `lo` where left out); checked, not yet published."""
         event_type = self.types.get(type_name)
         if event_type is None:
             raise EventError(

@@ -2,7 +2,7 @@
 
 A number attribute with whole numbers and fractions has two columns, as Arrow has no column of both: the fractions under
 its name, the whole numbers under `whole.` and its name, each null where the other has the value. Floats for all of them
-were rejected: the id of a composite event tells 3 from 3.0, so what is read back would not be what was written.
+were rejected: the id of a composite event tells 3 from 3.0.
 """
 
 from __future__ import annotations
@@ -31,12 +31,11 @@ def table_of(
     types: Iterable[EventType],
     noted: Mapping[bytes, bytes] | None = None,
 ) -> Any:
-    """The events as a table of pyarrow.
+    """Events as a table of pyarrow.
 
     Args:
         kinds: the kind of each attribute; None for one that is null throughout.
-        types: the event types, which are noted in the schema.
-        noted: what else is noted there.
+        types, noted: event types and further entries to note in the schema.
     """
     pyarrow = import_pyarrow()
     # Where one of them is a digest all are that wide.
@@ -59,12 +58,12 @@ def table_of(
 
 
 def column_of(attribute: str) -> str:
-    """The column of an attribute."""
+    """Column of an attribute."""
     return PREFIX + attribute if attribute in OWN_COLUMNS else attribute
 
 
 def constituents_text(event: Event) -> str | None:
-    """The ids of the constituents as a cell holds them; None for a primitive event."""
+    """Cell with the ids of the constituents; None for a primitive event."""
     if not isinstance(event, CompositeEvent):
         return None
     return json.dumps(event.constituents, ensure_ascii=False, separators=(",", ":"))

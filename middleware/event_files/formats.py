@@ -1,4 +1,4 @@
-"""Files of recorded events: their formats by the ending of their names, opening them, compressed or not."""
+"""Formats of event files, by the ending of their names; opening them, compressed or not."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FORMATS: Final[dict[str, FileFormat]] = {
 
 
 def format_of(path: Path) -> FileFormat:
-    """The format that the name of a file tells, a final `.gz` aside."""
+    """Format of a file by its name, a final `.gz` aside."""
     suffix = Path(path.stem).suffix if path.suffix.lower() == ".gz" else path.suffix
     found = FORMATS.get(suffix.lower())
     if found is None:
@@ -39,7 +39,7 @@ def format_of(path: Path) -> FileFormat:
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """The bytes of a file, decompressed where its name ends in `.gz`; what cannot be read is an `EventError`."""
+    """Bytes of a file, decompressed where its name ends in `.gz`; `EventError` where it cannot be read."""
     try:
         # The block runs inside, because a broken file shows only while it is read.
         with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
@@ -50,14 +50,14 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def opened_text(path: Path) -> Iterator[io.TextIOWrapper]:
-    """The text of a file, in UTF-8; bytes that are none are kept, as backslash escapes."""
+    """Text of a file in UTF-8; other bytes are kept, as backslash escapes."""
     with opened(path) as file, io.TextIOWrapper(file, "utf-8-sig", errors="backslashreplace", newline="") as text:
         yield text
 
 
 @contextmanager
 def written(path: Path) -> Iterator[IO[bytes]]:
-    """A file to be written to, compressed where its name ends in `.gz`; it appears whole or not at all."""
+    """File to be written to, compressed where its name ends in `.gz`; it appears whole or not at all."""
     part = path.with_name(f"{path.name}.part")
     try:
         with part.open("wb") as raw:

@@ -1,4 +1,4 @@
-"""The rows of text files: CSV, JSON lines, and lines cut up by a separator or a regular expression.
+"""Rows of text files: CSV, JSON lines, and lines cut up by a separator or a regular expression.
 
 Python's csv module was chosen over pyarrow's: its rows come one by one with their place in the file, and one bad row is
 one bad row.
@@ -21,13 +21,7 @@ Fields: TypeAlias = dict[str, object]
 
 
 class Row(NamedTuple):
-    """A row of a file or table.
-
-    Attributes:
-        number: its place; for text files the number of its (last) line, counted from 1.
-        fields: what it holds by name; empty where it cannot be read.
-        problem: why it cannot.
-    """
+    """Row of a file or table, with the number of its (last) line, or the problem why it cannot be read."""
 
     number: int
     fields: Fields
@@ -122,11 +116,11 @@ class CsvRows(Rows):
 
 
 class _Lines:
-    """The lines of a file, of which those of a row can be read again: a quote that nobody closes spoils one line only.
+    """Lines of a file, of which those of a row can be read again: a quote that is not closed spoils one line only.
 
     Attributes:
-        row: the lines since it was cleared.
-        number: that of the last one, counted from 1.
+        row: lines since it was cleared.
+        number: of the last one, counted from 1.
         ended: whether there are no more.
     """
 
@@ -150,7 +144,7 @@ class _Lines:
         return line
 
     def but_the_first_again(self) -> str:
-        """The first line of the row; the others come again."""
+        """First line of the row; the others come again."""
         first, *others = self.row
         self._again += reversed(others)
         self.number -= len(others)

@@ -108,7 +108,7 @@ def _numbered(batches: Iterable[Any]) -> Iterator[Row]:
 
 @contextmanager
 def arrow_errors(name: str) -> Iterator[None]:
-    """Turns what Arrow raises into an `EventError` that names the file."""
+    """Turn errors of Arrow into an `EventError` that names the file."""
     pyarrow = import_pyarrow()
     try:
         yield
@@ -117,7 +117,7 @@ def arrow_errors(name: str) -> Iterator[None]:
 
 
 def batch_rows(batch: Any) -> Iterator[dict[str, object]]:
-    """The rows of an Arrow record batch as dictionaries of plain Python values."""
+    """Rows of an Arrow record batch as dictionaries of plain Python values."""
     places = {name: place for place, name in enumerate(batch.schema.names)}
     kept = [place for place, name in enumerate(batch.schema.names) if _is_shown(name)]
     names = [batch.schema.names[place] for place in kept]
@@ -152,7 +152,7 @@ def _values(column: Any) -> list[object]:
 
 
 def _plain(value: Any) -> int | float:
-    """A decimal as a whole number where it is one."""
+    """Decimal as a whole number where it is one."""
     return int(value) if value == int(value) else float(value)
 
 
@@ -165,7 +165,7 @@ def _is_shown(name: str) -> bool:
 
 
 def noted_types(schema: Any, name: str) -> Sequence[EventType] | None:
-    """The event types that the schema of a file notes; None where it notes none."""
+    """Event types that the schema of a file notes; None for none."""
     noted = (schema.metadata or {}).get(TYPES_KEY)
     if noted is None:
         return None

@@ -1,4 +1,4 @@
-"""The event history: what was published, kept in Parquet files by day and type (docs/how-to/history.md)."""
+"""Event history: published events in Parquet files by day and type (docs/how-to/history.md)."""
 
 from distced.middleware.history.history import History, Problem
 from distced.middleware.history.reader import events_of_history

@@ -1,4 +1,4 @@
-"""What is in a history: its files, types, watermarks, and what is wrong with it."""
+"""History: its files, types, watermarks, and problems."""
 
 from __future__ import annotations
 
@@ -30,16 +30,7 @@ from distced.middleware.model.event_types import EventType
 
 @dataclass(frozen=True, slots=True)
 class HistoryFile:
-    """A file of a history.
-
-    Attributes:
-        path: where it is.
-        day, type: what it holds.
-        rows: how many events.
-        bytes: how large it is.
-        event_type: the type as it was when the file was written.
-        note: what it notes of itself.
-    """
+    """File of a history, with the event type as it was when the file was written, and its note."""
 
     path: Path
     day: str
@@ -51,30 +42,25 @@ class HistoryFile:
 
 
 class Problem(NamedTuple):
-    """Something in a history that cannot be read, or that somebody should know of.
-
-    Attributes:
-        where: a path, a day or a type.
-        error: what is wrong.
-    """
+    """Problem in a history, at a path, a day or a type."""
 
     where: str
     error: DistcedError
 
 
 class History:
-    """A history as it was when it was looked into.
+    """History as it was when it was read.
 
     Attributes:
         root: its folder.
         files: by day, type and name; those that others replace are left out.
         replaced: those.
         problems: files that cannot be read; the others can.
-        recorders: by name, how far they have come.
+        recorders: progress by name.
     """
 
     def __init__(self, root: Path | str) -> None:
-        """Raises `HistoryError` where there is none."""
+        """Read the notes of all files; `HistoryError` where there is no history."""
         self.root = Path(root)
         check_history(self.root)
         import_pyarrow()
@@ -91,12 +77,12 @@ class History:
 
     @property
     def rows(self) -> int:
-        """How many events there are."""
+        """Number of events."""
         return sum(each.rows for each in self.files)
 
     @cached_property
     def types(self) -> dict[str, EventType]:
-        """The event types by name, with every attribute they ever had, of the kind it had last."""
+        """Event types by name, with every attribute they ever had, of the kind it had last."""
         found: dict[str, EventType] = {}
         for each in sorted(self.files, key=lambda file: file.note.last):
             known = found.get(each.type)
@@ -106,17 +92,19 @@ class History:
 
     @property
     def first(self) -> int | None:
-        """The least `hi`, ns; None where there are no events."""
+        """Least `hi`, ns; None where there are no events."""
         return min((each.note.first for each in self.files), default=None)
 
     @property
     def last(self) -> int | None:
-        """The greatest `hi`, ns; None where there are no events."""
+        """Greatest `hi`, ns; None where there are no events."""
         return max((each.note.last for each in self.files), default=None)
 
     def until(self, types: Iterable[str] | None = None) -> int | None:
-        """How far time has come for events of these types: until the last of them, or as far as a recorder of theirs
-        has heard. Where no recorder has noted that, it is until the last event of any type."""
+        """Watermark of these types: their last event, or as far as a recorder of theirs has received.
+
+        Where no recorder has noted that, it is the last event of any type.
+        """
         wanted = None if types is None else frozenset(types)
         heard = [
             each.watermark
@@ -129,7 +117,7 @@ class History:
     def select(
         self, types: Iterable[str] | None = None, begin: int | None = None, end: int | None = None
     ) -> list[HistoryFile]:
-        """The files that may hold events of these types with `begin <= hi <= end`."""
+        """Files that may hold events of these types with `begin <= hi <= end`."""
         wanted = None if types is None else frozenset(types)
         return [
             each
@@ -160,7 +148,7 @@ class History:
         return found
 
     def missing_days(self) -> list[str]:
-        """Days between the first and the last on which there is nothing of any type."""
+        """Days between the first and the last without any file."""
         days = {day_number(each.day) for each in self.files}
         return [day_text(day) for day in range(min(days), max(days)) if day not in days] if days else []
 
@@ -203,7 +191,7 @@ class History:
 
 
 def _check_columns(pyarrow: Any, schema: Any, where: str) -> None:
-    """Raise `HistoryError` for columns that hold no events; whoever reads relies on them."""
+    """Raise `HistoryError` for columns that hold no events; readers rely on them."""
     types = pyarrow.types
     texts = (types.is_string, types.is_dictionary)
     own = {

@@ -1,4 +1,4 @@
-"""Reading the events of a history, in the order of consumption."""
+"""Reading of the events of a history, in the order of consumption."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ def events_of_history(
     end: int | None = None,
     on_problem: Callable[[Problem], None] = lambda _: None,
 ) -> Iterator[Event]:
-    """The events of these types with `begin <= hi <= end`, each id once, in the order of consumption, day by day.
+    """Events of these types with `begin <= hi <= end`, each id once, in the order of consumption, day by day.
 
-    Args:
-        on_problem: told of files and rows that cannot be read; the others are.
+    Problems of files and rows go to `on_problem`; the others are read.
     """
     for files in by_day(history.select(types, begin, end)):
         kept: dict[tuple[str, int], Event] = {}
@@ -38,7 +37,7 @@ def events_of_history(
 
 
 class HistoryReader(EventReader):
-    """The events of a history as those of a recording. Of a file that cannot be read all count as one row."""
+    """Events of a history as those of a recording. A file that cannot be read counts as one row."""
 
     def __init__(self, history: History) -> None:
         super().__init__(Rows(history.root), None)
@@ -63,11 +62,7 @@ class HistoryReader(EventReader):
 
 
 def read_table(file: HistoryFile, columns: Iterable[str] | None = None) -> Any:
-    """The rows of a file as a table of pyarrow, with those of the columns that it has.
-
-    Raises:
-        HistoryError: where the file cannot be read.
-    """
+    """Rows of a file as a table of pyarrow, with those of the columns that it has; `HistoryError` if unreadable."""
     pyarrow = import_pyarrow()
     try:
         with pyarrow.parquet.ParquetFile(file.path, page_checksum_verification=True) as opened:

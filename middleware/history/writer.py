@@ -1,4 +1,4 @@
-"""Writing a history: events as they become stable, or whole tables of one type and day."""
+"""Writing of a history: events as they become stable, or whole tables of one type and day."""
 
 from __future__ import annotations
 
@@ -36,21 +36,19 @@ ROW_GROUP: Final = 262_144
 
 
 class HistoryWriter:
-    """Writes events into a history.
+    """Writer of events into a history.
 
-    What it is given at once becomes a file for each day and type, so it is best given much. Files appear whole or not
-    at all, and the same events make the same file again, so that doing something twice does no harm.
+    Each call makes a file for each day and type, so it is best given many events. Files appear whole or not at all, and
+    the
+    same events make the same file again.
 
     Attributes:
-        root: the folder of the history.
-        recorder: who writes; two writers at a time need two names.
+        root: folder of the history.
+        recorder: name of the writer; two at a time need two names.
     """
 
     def __init__(self, root: Path | str, recorder: str, types: Iterable[EventType] = ()) -> None:
-        """
-        Args:
-            types: the event types that are known; of others there are the attributes that events have.
-        """
+        """Writer of these types; other types have the attributes that their events have."""
         check_recorder(recorder)
         self.root = Path(root)
         self.recorder = recorder
@@ -63,7 +61,7 @@ class HistoryWriter:
 
         Args:
             events: in any order, of any types, each id once.
-            watermark: no other event of these types with `hi` at or before it will come; None where nobody knows.
+            watermark: no other event of these types with `hi` at or before it will come, ns; None for unknown.
         """
         groups: dict[tuple[str, str], list[Event]] = {}
         for event in in_order(events):
@@ -109,7 +107,7 @@ class HistoryWriter:
         since: int | None = None,
         gaps: Iterable[tuple[int, int]] = (),
     ) -> Path:
-        """Note how far this recorder has come, events or none; the arguments are those of `RecorderNote`."""
+        """Note the progress of this recorder, events or none; the arguments are those of `RecorderNote`."""
         path = self.root / RECORDERS / f"{self.recorder}.json"
         note = RecorderNote(tuple(sorted(types)), watermark, since, tuple(gaps))
         try:
@@ -121,13 +119,13 @@ class HistoryWriter:
 
 
 def check_recorder(name: str) -> None:
-    """Raise `HistoryError` for what is no name of a recorder."""
+    """Raise `HistoryError` where a text cannot be a recorder's name."""
     if not name or "/" in name or name.startswith("."):
         raise HistoryError("not a name for a recorder", given=name, allowed="a text without / that begins with no .")
 
 
 def note_of(table: Any, watermark: int | None, recorder: str, replaces: Sequence[str] = ()) -> FileNote:
-    """What a file with this table notes of itself."""
+    """Note in the file of this table."""
     compute = import_pyarrow().compute
     hi, lo = compute.min_max(table["hi"]).as_py(), compute.min(table["lo"]).as_py()
     # For the few events of a day threads cost more than they bring.
@@ -141,14 +139,14 @@ def note_of(table: Any, watermark: int | None, recorder: str, replaces: Sequence
 
 
 def _name(note: FileNote) -> str:
-    """A name that sorts by time and is the same for the same events."""
+    """Name that sorts by time and is the same for the same events."""
     digest = blake2b(msgspec.json.encode(note), digest_size=6).hexdigest()
     moment = "".join(each for each in format_instant(note.first)[:19] if each.isdigit() or each == "T")
     return f"{moment}-{digest}.parquet"
 
 
 def _of_one_schema(events: Sequence[Event]) -> list[tuple[dict[str, Kind | None], list[Event]]]:
-    """The events by what columns they fit in: more than one group only where an attribute changes its kind."""
+    """Events by the columns they fit in: more than one group only where an attribute changes its kind."""
     groups: list[tuple[dict[str, Kind | None], list[Event]]] = []
     for event in events:
         kinds = {name: kind_of(value) for name, value in event.attributes.items()}

@@ -1,9 +1,8 @@
-"""From what a clock claims to a timestamp one can stand by.
+"""Timestamps from the claims of clocks, judged by the arrival of their messages.
 
-A clock is judged by the arrival of its messages, the one clock that is ours. What is known: a message arrives after it
-was sent, and soon after as a rule. So the smallest difference between arrival and claim seen from a source bounds a
-constant error of its clock from above (the minimum filter of NTP, RFC 5905, section 10), and a difference near a
-multiple of a quarter of an hour is a time zone, for all zones in use are such multiples.
+A message arrives after it was sent, and soon after as a rule. So the smallest difference between arrival and claim seen
+from a source bounds a constant error of its clock from above (the minimum filter of NTP, RFC 5905, section 10), and a
+difference near a multiple of a quarter of an hour is a time zone, for all zones in use are such multiples.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ WESTERNMOST: Final = 12 * HOUR
 
 @dataclass(slots=True)
 class SourceClock:
-    """What is remembered of a source.
+    """Clock of a source, as remembered.
 
     Attributes:
-        seq: the sequence number of its last event; -1 before the first. It only grows, so ids are unique.
-        claim: the `hi` its clock claimed last, in nanoseconds, uncorrected; None before the first.
-        hi: the greatest `hi` of its timestamps, in nanoseconds; None before the first. It only grows.
-        offset: nanoseconds to be added to what its clock shows; None as long as nothing is known.
+        seq: sequence number of its last event; -1 before the first. It only grows, so ids are unique.
+        claim: last `hi` of its clock, ns, uncorrected; None before the first.
+        hi: greatest `hi` of its timestamps, ns; None before the first.
+        offset: correction of its clock, ns; None for unknown.
     """
 
     seq: int
@@ -40,7 +39,7 @@ class SourceClock:
 
 
 class Settled(NamedTuple):
-    """A timestamp in nanoseconds, and what was done to get it: `held`, `by arrival`, `offset relearnt`."""
+    """Timestamp in ns, and how it came about: `held`, `by arrival`, `offset relearnt`."""
 
     lo: int
     hi: int
@@ -48,7 +47,7 @@ class Settled(NamedTuple):
 
 
 class ClockPolicy:
-    """Settles the timestamp of an event out of the claim and the arrival of its message.
+    """Policy that settles the timestamp of an event by the claim and the arrival of its message.
 
     Attributes:
         needs_arrival: whether a claim says nothing without an arrival to compare it with.
@@ -73,11 +72,11 @@ class ClockPolicy:
     def settle(
         self, claim: Claim | None, problem: MappingError | None, arrival: int | None, state: SourceClock
     ) -> Settled:
-        """The timestamp, or a `MappingError` where the event has none. What was learnt goes into `state`.
+        """Timestamp of an event, or a `MappingError` where it has none; updates `state`.
 
         Args:
             problem: why there is no claim, where the message has one that cannot be read.
-            arrival: when the message arrived, in nanoseconds; None where nobody noted it.
+            arrival: of the message, ns; None for unknown.
         """
         lo, hi, remarks = self._interval(claim, problem, arrival, state)
         if self._mode == "monotone" and state.hi is not None and hi < state.hi:
@@ -134,7 +133,7 @@ class ClockPolicy:
 
 
 def _zone(difference: int) -> int:
-    """The multiple of a quarter of an hour next to the difference."""
+    """Multiple of a quarter of an hour next to the difference."""
     return (difference + ZONE_STEP // 2) // ZONE_STEP * ZONE_STEP
 
 

@@ -1,4 +1,4 @@
-"""From what a message holds to an attribute: a number, a string, a boolean or null."""
+"""Conversion of a message's values to attributes: a number, a string, a boolean or null."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _ONLY: Final = {
 
 
 class AttributeReader(NamedTuple):
-    """How an attribute is read.
+    """Reader of an attribute.
 
     Attributes:
-        read: gives the value, or raises `MappingError` where it is wrong.
+        read: gives the value, or raises `MappingError`.
         forgiving: whether a wrong value is read as `default` and does not cost the event.
         default: the value in place of null.
     """
@@ -44,11 +44,7 @@ class AttributeReader(NamedTuple):
 def compile_attribute(
     name: str, spec: AttributeSpec, nulls: Sequence[Scalar], outside: Callable[[str], bool]
 ) -> AttributeReader:
-    """How an attribute is read out of a message.
-
-    Args:
-        nulls: the rule's values that mean null.
-    """
+    """Reader of an attribute in messages; `nulls` are the rule's values that mean null."""
     _check(name, spec)
     pick = compile_value(spec.path, spec.text, outside) or compile_path([name], outside)
     texts = frozenset(text_of(value) for value in (*nulls, *spec.null))
@@ -113,7 +109,7 @@ def _convert(spec: AttributeSpec) -> Convert:
 
 
 def to_number(value: object) -> int | float:
-    """A number, or a text that is one, as the number; an integer of 64 bits stays one."""
+    """Number, or number in a text; an integer of 64 bits stays one."""
     number: int | float
     if type(value) is int or type(value) is float:
         number = value

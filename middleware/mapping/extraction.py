@@ -1,9 +1,11 @@
-"""Picking values out of a message: paths into its fields, and templates made of them.
+"""Extraction of values from a message: paths into its fields, templates made of them, and conditions on them.
 
 A path is dotted (`Wifi.RSSI`, `sensors.0.value`). One that starts with `$` leaves the payload: `$topic`, a level of the
-topic by number or name (`$2`, `$device`), what a final `#` stood for (`$rest`), the whole `$payload`, the `$key` (index
-or name) of an element of `each`, and the recorded `$row` around a message.
-JSONPath was rejected: filters and wildcards would give several values where an attribute holds one.
+topic by number or name (`$2`, `$device`), the levels behind a final `#` (`$rest`), the whole `$payload`, the `$key`
+(index or name) of an element of `each`, and the recorded `$row` around a message. JSONPath was rejected: filters and
+wildcards would give several values where an attribute holds one.
+
+Conditions are plain tests of one value each, which choose a rule; a combination of tests belongs into the pattern.
 """
 
 from __future__ import annotations
@@ -19,11 +21,11 @@ from distced.middleware.model.errors import MappingError
 
 @dataclass(slots=True)
 class DeviceMessage:
-    """What a rule reads.
+    """Message as a rule reads it.
 
     Attributes:
         fields: of the payload or row, or of the element at hand, and the named groups of the rule's conditions.
-        outside: what a path with `$` finds, without the `$`.
+        outside: values of paths with `$`, without the `$`.
     """
 
     fields: Mapping[str, object]
@@ -37,11 +39,7 @@ _BRACES: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
 def compile_path(path: ValuePath, outside: Callable[[str], bool]) -> Pick:
-    """A path as a function.
-
-    Args:
-        outside: whether a name can follow a `$` here.
-    """
+    """Function that picks the value at a path; `outside` tells whether a name can follow a `$` here."""
     steps = path.split(".") if isinstance(path, str) else path
     if not steps or not all(steps):
         raise MappingError(
@@ -63,7 +61,7 @@ def compile_path(path: ValuePath, outside: Callable[[str], bool]) -> Pick:
 
 
 def descend(value: object, steps: Sequence[str]) -> Any:
-    """The value at the end of the steps, through tables by name and arrays by index; None where there is none."""
+    """Value at the end of the steps, through tables by name and arrays by index; None where there is none."""
     for step in steps:
         if isinstance(value, Mapping):
             value = value.get(step)
@@ -75,7 +73,7 @@ def descend(value: object, steps: Sequence[str]) -> Any:
 
 
 def compile_template(template: str, outside: Callable[[str], bool]) -> Pick:
-    """A template such as `office-{room}` as a function; it gives None where a part is missing. `{{` stands for `{`."""
+    """Function that fills a template such as `office-{room}`; None where a part is missing. `{{` stands for `{`."""
     parts: list[str | Pick] = []
     end = 0
     for match in _BRACES.finditer(template):
@@ -112,7 +110,7 @@ def compile_template(template: str, outside: Callable[[str], bool]) -> Pick:
 
 
 def compile_value(path: ValuePath | None, text: str | None, outside: Callable[[str], bool]) -> Pick | None:
-    """The one of the two that is given, as a function; None where neither is."""
+    """Function of the path or the template, whichever is given; None where neither is."""
     if path is not None and text is not None:
         raise MappingError("both a path and a text", given=f"{path}, {text}", allowed="one of the two")
     if path is not None:
@@ -121,9 +119,9 @@ def compile_value(path: ValuePath | None, text: str | None, outside: Callable[[s
 
 
 def text_of(value: object) -> str | None:
-    """A single value as text, as templates, lookups and comparisons see it; None for null, tables and arrays.
+    """Text of a single value for templates, lookups and comparisons; None for null, tables and arrays.
 
-    Numbers that are equal have one text, so that 1 and 1.0 are found in a lookup alike.
+    Numbers that are equal have one text, so that a lookup finds 1 and 1.0 alike.
     """
     if isinstance(value, str):
         return value
@@ -141,7 +139,7 @@ _TESTS = ("present", "equals", "differs", "matches", "above", "below")
 
 
 def compile_condition(spec: ConditionSpec, outside: Callable[[str], bool]) -> RuleCondition:
-    """One condition as a function."""
+    """Function that tests one condition."""
     pick = compile_path(spec.path, outside)
     given = [name for name in _TESTS if getattr(spec, name) is not None]
     if len(given) > 1:
@@ -195,7 +193,7 @@ def _bounded(pick: Pick, above: float | None, below: float | None) -> RuleCondit
 
 
 def compile_regex(pattern: str) -> re.Pattern[str]:
-    """A regular expression, checked."""
+    """Regular expression, checked."""
     try:
         return re.compile(pattern)
     except re.error as error:

@@ -1,9 +1,9 @@
-"""What a message says of its own time: reading instants in the formats people use.
+"""Instants that messages claim, in the formats people use.
 
 A local time that occurs twice, in the hour when summer time ends, is two instants; where the arrival does not tell
-which, the claim reaches over both, for one of them would be a guess. A format that lacks the year (syslog's) gets the
-one that places the instant before the arrival, or after the one before from the same source, but for 30 days in which
-a clock may go astray: that rolls over at New Year and bears a clock that jumps back across it.
+which, the claim reaches over both. A format that lacks the year (syslog's) gets the one that places the instant before
+the arrival, or after the previous one from the same source, but for 30 days in which a clock may go astray: that rolls
+over at New Year and bears a clock that jumps back across it.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _ASTRAY: Final = 30 * DAY
 
 
 class Claim(NamedTuple):
-    """What a message says of its time, before anything is added for uncertainty: `[lo, hi]`, nanoseconds."""
+    """Time that a message claims, before anything is added for uncertainty: `[lo, hi]`, ns."""
 
     lo: int
     hi: int
 
 
 class InstantReader:
-    """Reads instants in one format."""
+    """Reader of instants in one format."""
 
     def __init__(self, form: str, zone: str = "UTC", year: int | None = None) -> None:
         self._form = form
@@ -78,10 +78,10 @@ class InstantReader:
         )  # fmt: skip
 
     def read(self, value: object, arrival: int | None, previous: int | None = None) -> Claim:
-        """The instant; two where a local time occurs twice and the arrival does not tell which.
+        """Instant of a value; two where a local time occurs twice and the arrival does not tell which.
 
         Args:
-            previous: the claim before, from the same source, for formats without a year.
+            previous: the previous claim of the same source, for formats without a year.
         """
         if self._unit:
             instant = self._count(value)
@@ -113,7 +113,7 @@ class InstantReader:
         return instant
 
     def _parse_text(self, text: str) -> Claim | datetime:
-        """The instant; the moment in a leap year where the format has no year."""
+        """Instant of a text; the moment in a leap year where the format has no year."""
         if self._form == "iso":
             return self._parse_iso(text)
         try:
@@ -175,7 +175,7 @@ class InstantReader:
 
 
 class TimeReader:
-    """Reads the time of a message as its rule says."""
+    """Reader of a message's time, as its rule says."""
 
     def __init__(self, spec: TimeSpec, outside: Callable[[str], bool]) -> None:
         self._instant = InstantReader(spec.format, spec.timezone, spec.year)
@@ -190,7 +190,7 @@ class TimeReader:
         self.lacks_year = self._instant.lacks_year
 
     def read(self, message: DeviceMessage, arrival: int | None, previous: int | None) -> Claim | None:
-        """The claim; None where the message says nothing. What it says and cannot be read is a `MappingError`."""
+        """Claim of a message; None without one. `MappingError` where it cannot be read."""
         if self._point is not None:
             value = self._point(message)
             return None if value is None or value == "" else self._instant.read(value, arrival, previous)
@@ -209,7 +209,7 @@ class TimeReader:
 
 
 def parse_zone(text: str) -> tzinfo:
-    """A time zone by name or by its offset from UTC."""
+    """Time zone by name or by its offset from UTC."""
     if text in ("UTC", "Z"):
         return UTC
     fixed = _FIXED.fullmatch(text)
@@ -226,11 +226,7 @@ def parse_zone(text: str) -> tzinfo:
 
 
 def local_instants(wall: int, zone: tzinfo) -> Claim:
-    """The instants at which a clock on the wall there shows this: one, or the first and the second of two.
-
-    Args:
-        wall: nanoseconds since 1970-01-01T00:00 as that clock shows it.
-    """
+    """Instants of a local clock's reading, ns since 1970-01-01T00:00 there: one, or the first and the second of two."""
     if zone is UTC:
         return Claim(wall, wall)
     seconds, fraction = divmod(wall, SECOND)

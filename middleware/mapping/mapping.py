@@ -1,9 +1,9 @@
-"""A mapping at work: from the messages and rows that others write to events.
+"""Mapping at work: events from foreign messages and rows.
 
-Sans-I/O: it takes a topic, a payload and the arrival, or a row, and returns events and rejections; who subscribes,
-reads and publishes is a driver's business. It keeps a little for each source (sequence number, clock) and the
-deliveries it has seen of late, nothing that a restart could not lose: `first_seq` makes ids unique from one start to
-the next.
+Sans-I/O: it takes a topic, a payload and the arrival, or a row, and returns events and rejections. It keeps a little
+for
+each source (sequence number, clock) and recent deliveries, nothing that a restart could not lose: `first_seq` makes ids
+unique from one start to the next.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ NO_RULE: Final = "(no rule)"
 
 
 class Mapped(NamedTuple):
-    """What became of a message or row. Where both are empty, no rule applied or it was a second delivery."""
+    """Events and rejections of a message or row; both empty where no rule applied or it was a second delivery."""
 
     events: list[Event]
     rejected: list[Rejected]
 
 
 class RowReader(NamedTuple):
-    """What a row of a file says besides its fields.
+    """Reader of a file's rows, besides their fields.
 
     Attributes:
-        topic, payload: the message recorded in it; None where rows are read as they are.
-        arrival, clock: when it arrived; None where nobody noted it.
+        topic, payload: the message recorded in a row; None where rows are read as they are.
+        arrival, clock: its arrival; None for unknown.
     """
 
     topic: Pick | None = None
@@ -50,18 +50,18 @@ class RowReader(NamedTuple):
     clock: InstantReader | None = None
 
     def read_arrival(self, message: DeviceMessage) -> int | None:
-        """Nanoseconds; None where the row says nothing. `MappingError` where it cannot be read."""
+        """Arrival of a row, ns; None for unknown. `MappingError` where it cannot be read."""
         value = None if self.arrival is None else self.arrival(message)
         return None if value is None or value == "" or self.clock is None else self.clock.read(value, None).hi
 
 
 class Mapping:
-    """Turns messages and rows into events by the rules of a mapping file.
+    """Rules of a mapping file, which turn messages and rows into events.
 
     Attributes:
         name: the file it comes from.
-        types: the event types it gives, with the kinds of their attributes.
-        topics: the topic filters to subscribe to.
+        types: event types it gives.
+        topics: topic filters to subscribe to.
         file: how rows are read out of files.
     """
 
@@ -87,10 +87,11 @@ class Mapping:
 
     @property
     def counts(self) -> Counter[tuple[str, str]]:
-        """How often, by the name of the rule and by what became of it.
+        """Counts by the name of the rule and by outcome.
 
-        That is `event`, `duplicate`, `rejected: time` and so on; of events moreover `nulled` (an attribute that was
-        wrong), `by arrival`, `held` and `offset relearnt` (clocks); and `(NO_RULE, "unmatched")` where no rule applied.
+        Outcomes are `event`, `duplicate`, `rejected: time` and so on; of events moreover `nulled` (an attribute that
+        was wrong),
+        `by arrival`, `held` and `offset relearnt` (clocks); and `(NO_RULE, "unmatched")` where no rule applied.
         """
         return self._memory.counts
 
@@ -100,25 +101,17 @@ class Mapping:
         return all(rule.sequence is None for rule in self._rules)
 
     def fresh(self) -> Mapping:
-        """The same rules with nothing seen yet."""
+        """Copy with the same rules and nothing seen yet."""
         return Mapping(
             self.name, self._rules, self.types, file=self.file, rows=self._rows, first_seq=self._memory.first_seq
         )
 
     def map(self, topic: str, payload: bytes, arrival: int) -> Mapped:
-        """The events of a live message.
-
-        Args:
-            arrival: when it arrived, in nanoseconds since the Unix epoch.
-        """
+        """Events of a live message that arrived at an instant, ns since the Unix epoch."""
         return self._map_message(topic, payload, arrival, topic, None)
 
     def map_row(self, row: Row[str, object], where: str) -> Mapped:
-        """The events of a row of a file or table, or of the message that was recorded in it.
-
-        Args:
-            where: file and row, for reports.
-        """
+        """Events of a row of a file or table, or of the message that was recorded in it; `where` names file and row."""
         message = DeviceMessage(row, {"row": row, "payload": row})
         try:
             arrival = self._rows.read_arrival(message)
@@ -180,7 +173,7 @@ class Mapping:
 
 
 def _as_sent(payload: object) -> bytes:
-    """A recorded payload as the bytes it was: a text as it stands, a table as JSON."""
+    """Recorded payload as the bytes it was: a text as it stands, a table as JSON."""
     if isinstance(payload, str):
         return payload.encode()
     return b"" if payload is None else msgspec.json.encode(payload)

@@ -1,4 +1,4 @@
-"""Reading a mapping file: every rule is checked before the first message, and what is wrong is named by its key."""
+"""Reading of a mapping file: every rule is checked before the first message, and errors name the key."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _NOT_DEFAULTS: Final = ("name", "topic")
 
 
 def load_mapping(path: FilePath | str, *, first_seq: int = 0) -> Mapping:
-    """The mapping of a file; `MappingError` where it cannot be read or is wrong.
+    """Mapping of a file; `MappingError` where it cannot be read or is wrong.
 
     Args:
-        first_seq: the sequence number of each source's first event. A live driver gives the microseconds its clock
-            shows at the start, so that no id comes twice; recordings start from 0.
+        first_seq: sequence number of each source's first event. A live driver gives the microseconds its clock shows at
+            the start, so that no id comes twice; recordings start from 0.
     """
     try:
         text = FilePath(path).read_text(encoding="utf-8")
@@ -54,11 +54,7 @@ def load_mapping(path: FilePath | str, *, first_seq: int = 0) -> Mapping:
 
 
 def parse_mapping(text: str, *, name: str = "mapping", first_seq: int = 0) -> Mapping:
-    """The mapping that a TOML text describes.
-
-    Args:
-        name: what errors call it.
-    """
+    """Mapping of a TOML text, which errors call `name`."""
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -220,7 +216,7 @@ def _compile_time(
 
 
 def _unite_types(rules: Sequence[Rule], places: Sequence[str]) -> list[EventType]:
-    """The event types of all rules; an attribute that only some rules of a type know is null in the others."""
+    """Event types of all rules; an attribute that only some rules of a type know is null in the others."""
     kinds: dict[str, dict[str, Kind]] = {}
     for rule, where in zip(rules, places, strict=True):
         for type_name in sorted(rule.types):
@@ -259,7 +255,7 @@ def _only_row(name: str) -> bool:
 
 @contextmanager
 def _at(where: str) -> Iterator[None]:
-    """Names the place in errors that come from inside."""
+    """Prefix the place to errors from inside."""
     try:
         yield
     except DistcedError as error:

@@ -1,4 +1,4 @@
-"""From the bytes of a payload to fields by name."""
+"""Fields of a payload by name, read from its bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from distced.middleware.model.errors import MappingError
 def decode_payload(
     payload: bytes, form: PayloadFormat, columns: Sequence[str] = (), separator: str = ","
 ) -> dict[str, object]:
-    """The fields of a payload. One that is no table (a number, a text, an array) is one field, `value`."""
+    """Fields of a payload. One that is no table (a number, a text, an array) is one field, `value`."""
     if form == "json":
         return as_fields(decode_json(payload))
     try:
@@ -29,7 +29,7 @@ def decode_payload(
 
 
 def decode_json(payload: bytes | str) -> object:
-    """Any JSON value. NaN and Infinity, which JSON has not and devices send, are read all the same."""
+    """Any JSON value; NaN and Infinity, which JSON has not and devices send, included."""
     try:
         return msgspec.json.decode(payload)
     except (msgspec.DecodeError, UnicodeError) as error:
@@ -47,12 +47,12 @@ def decode_json(payload: bytes | str) -> object:
 
 
 def as_fields(value: object) -> dict[str, object]:
-    """A JSON value as fields by name."""
+    """Fields of a JSON value by name."""
     return cast("dict[str, object]", value) if isinstance(value, dict) else {"value": value}
 
 
 def split_columns(text: str, columns: Sequence[str], separator: str) -> dict[str, object]:
-    """The columns of one line by name; a blank as separator stands for any run of blanks and tabs."""
+    """Columns of one line by name; a blank as separator stands for any run of blanks and tabs."""
     cells = text.split() if separator == " " else next(csv.reader([text], delimiter=separator), [])
     if len(cells) != len(columns):
         raise MappingError(

@@ -1,4 +1,4 @@
-"""What became of input that was no event: kept, with where it stood and why."""
+"""Rejected input of a mapping, with its place and the reason."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from distced.middleware.model.errors import DistcedError, MappingError
 
 
 class Rejected(NamedTuple):
-    """A message or row, or a part of one, that should have become an event and did not.
+    """Message or row, or a part of one, that should have become an event and did not.
 
     Attributes:
         where: its topic, or its file and row.
-        rule: the name of the rule; empty where it failed before any rule.
-        reason: what it failed on: payload, row, arrival, each, source, type, attribute, time or sequence.
-        error: what was given, what is allowed, what to do.
-        given: the fields, the payload or the line, as they came.
+        rule: name of the rule; empty where it failed before any rule.
+        reason: payload, row, arrival, each, source, type, attribute, time or sequence.
+        given: fields, payload or line, as they came.
     """
 
     where: str
@@ -27,13 +26,13 @@ class Rejected(NamedTuple):
 
 
 def located(error: DistcedError, where: str) -> MappingError:
-    """The same error, with the place it happened at."""
+    """Copy of an error with the place it happened at."""
     place = where if error.where is None else f"{where}, {error.where}"
     return MappingError(error.problem, given=error.given, allowed=error.allowed, where=place, advice=error.advice)
 
 
 def rejected_line(rejected: Rejected) -> bytes:
-    """A line of JSON for it, with its end."""
+    """JSON line of rejected input."""
     shown = {"where": rejected.where, "rule": rejected.rule, "reason": rejected.reason, **rejected.error.as_dict()}
     line = json.dumps({**shown, "row": rejected.given}, ensure_ascii=False, default=repr)
     # What is no text may be why it was rejected.

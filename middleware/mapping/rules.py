@@ -1,4 +1,8 @@
-"""One rule at work: from a message it applies to, to an event or the reason why there is none."""
+"""Rule of a mapping at work: from a message it applies to, to an event or the reason why there is none.
+
+MQTT delivers at least once at QoS 1, and recorders often listen twice. A delivery counts as the second of an event
+where rule, source and the values named by the rule (or else the whole payload) are the same within a duration.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ from distced.middleware.model.timestamps import INSTANT_MIN, parse_duration
 
 
 class Lookup(NamedTuple):
-    """An event type looked up by a value of the message."""
+    """Event type looked up by a value of the message."""
 
     pick: Pick
     types: dict[str, str]
@@ -34,13 +38,13 @@ class Lookup(NamedTuple):
 
 @dataclass(slots=True)
 class Memory:
-    """What a mapping remembers; rules themselves have no state.
+    """Memory of a mapping; rules themselves have no state.
 
     Attributes:
-        first_seq: the sequence number of each source's first event.
+        first_seq: sequence number of each source's first event.
         sources: by name, every source that an event has come from.
         deliveries: by the name of the rule, where it looks for second deliveries.
-        counts: how often, by the name of the rule and by what became of a message.
+        counts: by the name of the rule and by outcome.
     """
 
     first_seq: int
@@ -51,21 +55,12 @@ class Memory:
 
 @dataclass(slots=True)
 class Rule:
-    """A compiled rule.
+    """Compiled rule; the fields are those of `RuleSpec`.
 
     Attributes:
-        name: what it is called in reports and counts.
-        topic: the messages it is for; None for rows.
         payload: format, columns and separator of a payload.
-        when: the conditions, all of which must hold.
-        each: the array or table whose elements become events; None for one event.
-        final: whether later rules are passed over once this one applies.
-        type: the event type, or how it is looked up.
-        attributes: how each attribute is read.
         kinds: the kind of each attribute.
-        unknown: the attributes that only other rules of the same event type know; they are null.
-        time, clock: how the timestamp is read, and how far it is believed.
-        duplicates: what makes two deliveries one; None where none are looked for.
+        unknown: attributes that only other rules of the same event type know; they are null.
     """
 
     name: str
@@ -86,7 +81,7 @@ class Rule:
 
     @property
     def types(self) -> set[str]:
-        """The event types it can give."""
+        """Event types it can give."""
         if isinstance(self.type, str):
             return {self.type}
         return {*self.type.types.values()} | ({self.type.default} if self.type.default is not None else set())
@@ -94,7 +89,7 @@ class Rule:
     def apply(
         self, message: DeviceMessage, arrival: int | None, where: str, memory: Memory
     ) -> tuple[bool, list[Event], list[Rejected]]:
-        """Whether the rule applies to a message or row, its events, and what was rejected of it."""
+        """Whether the rule applies to a message or row, its events, and its rejections."""
         events: list[Event] = []
         rejected: list[Rejected] = []
         applies = False
@@ -130,7 +125,7 @@ class Rule:
             yield DeviceMessage(as_fields(value), {**message.outside, "key": key})
 
     def _make(self, message: DeviceMessage, arrival: int | None, where: str, memory: Memory) -> Event | Rejected | None:
-        """The event; None for a second delivery. Nothing is remembered of a message that is rejected."""
+        """Event of a message; None for a second delivery. Nothing is remembered of a message that is rejected."""
         stage = "source"
         try:
             source = self._read_source(message)
@@ -231,11 +226,7 @@ _encoder = msgspec.json.Encoder(order="sorted")
 
 
 class Duplicates:
-    """What makes two deliveries one, as a rule says.
-
-    Attributes:
-        within: how long a delivery is remembered, in nanoseconds.
-    """
+    """Recognition of second deliveries; each is remembered for `within` ns."""
 
     def __init__(self, spec: DuplicatesSpec, outside: Callable[[str], bool]) -> None:
         try:
@@ -245,7 +236,7 @@ class Duplicates:
         self._by = [compile_path(path, outside) for path in spec.by]
 
     def key(self, message: DeviceMessage, source: str) -> Hashable:
-        """What two deliveries of one event share."""
+        """Key that two deliveries of one event share."""
         values = [pick(message) for pick in self._by]
         if values and None not in values:
             # As JSON, because a value may be a table, and true is not 1 there.
@@ -255,11 +246,11 @@ class Duplicates:
 
 
 class Deliveries:
-    """The deliveries that are remembered for a rule.
+    """Deliveries remembered for a rule.
 
     Attributes:
-        seen: when each was seen, in nanoseconds, by its key, in the order of coming; at most `REMEMBERED`.
-        latest: the latest time seen, in nanoseconds; it only grows.
+        seen: when each was seen, ns, by its key, in the order of coming; at most `REMEMBERED`.
+        latest: the latest time seen, ns; it only grows.
     """
 
     def __init__(self) -> None:
@@ -267,16 +258,12 @@ class Deliveries:
         self.latest = INSTANT_MIN
 
     def known(self, key: Hashable, now: int | None, within: int) -> bool:
-        """Whether a delivery with this key was seen not longer ago than `within`.
-
-        Args:
-            now: its arrival, or the time of the event where nobody noted it; None where that is not known either.
-        """
+        """Whether a delivery with this key was seen within `within` ns of `now`; None for unknown."""
         seen = self.seen.get(key)
         return seen is not None and (now is None or abs(now - seen) <= within)
 
     def remember(self, key: Hashable, now: int, within: int) -> None:
-        """Keep a delivery in mind, and forget those too old to matter."""
+        """Remember a delivery, and forget those too old to matter."""
         self.latest = max(self.latest, now)
         self.seen.pop(key, None)
         self.seen[key] = now

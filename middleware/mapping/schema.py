@@ -1,9 +1,10 @@
-"""The shape of a mapping file: its tables and keys, as they stand in the TOML.
+"""Schema of a mapping file: its tables and keys, as they stand in the TOML.
 
-These structs are the reference of the language: `loading` reads a file into them, the other modules compile them.
-Nothing here has been checked beyond its shape. A small set of regular tables was chosen over templates with expressions
-(Jinja in Home Assistant, JSONata in Node-RED): what a device sends is translated here, what it means is the pattern's
-business, and a table can be checked when it is loaded.
+These structs are the reference of the language: `mapping_file` reads a file into them, other modules compile them.
+Nothing here has been checked beyond its shape. Regular tables were chosen over templates with expressions (Jinja in
+Home
+Assistant, JSONata in Node-RED): a mapping translates what a device sends, its meaning is the pattern's business, and a
+table can be checked when it is loaded.
 """
 
 from __future__ import annotations
@@ -26,11 +27,10 @@ Wrong = Literal["reject", "null"]
 
 
 class ConditionSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """One condition of a rule, `when = [{path = "state", equals = ["ON", "OFF"]}]`; all of them must hold.
+    """Condition of a rule, `when = [{path = "state", equals = ["ON", "OFF"]}]`; all of them must hold.
 
     Attributes:
-        path: the value that is looked at.
-        present: whether it must be there and not null; with no test at all, it must.
+        present: whether the value must be there and not null; with no test at all, it must.
         equals, differs: a value or a list of values, one of which (none of which) it must be.
         matches: a regular expression its text must hold somewhere; its named groups join the fields of the message.
         above, below: bounds that a number, or a text that is one, must exceed or stay under.
@@ -46,7 +46,7 @@ class ConditionSpec(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class TypeSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """An event type that depends on the message: a value looked up in a table of event types.
+    """Event type that depends on the message: a value looked up in a table of event types.
 
     Attributes:
         path, text: the value, or a template that makes it; one of the two.
@@ -61,19 +61,19 @@ class TypeSpec(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class AttributeSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """An attribute of the event, and how it is got out of the message.
+    """Attribute of the event, and its extraction from the message.
 
     Attributes:
         kind: number, string or boolean.
         path, text: the value, or a template that makes it; without either, the field of the attribute's own name.
         null: further values that mean null, besides a missing one, an empty text and NaN.
         default: the value in place of null, as the event carries it.
-        lookup: values by the text of what the message holds.
+        lookup: values by the text of the message's value.
         scale, offset: of a number, `value * scale + offset`.
-        range: of a number, the least and the greatest value that is believed, after scale and offset.
-        true, false: the values that mean true and false; with one list alone, everything else is the other.
+        range: of a number, the least and the greatest value accepted, after scale and offset.
+        true, false: values that mean true and false; with one list alone, everything else is the other.
         above, below: of a boolean, the bound above (below) which a number means true.
-        wrong: what becomes of the event where the value is none of this kind, in no lookup or out of range.
+        wrong: fate of the event where the value is of another kind, in no lookup or out of range.
     """
 
     kind: AttributeKind
@@ -93,21 +93,21 @@ class AttributeSpec(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class TimeSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """The timestamp of the event, and how far its clock is believed. Durations are texts such as `20s`.
+    """Timestamp of the event, and how far its clock is trusted. Durations are texts such as `20s`.
 
     Attributes:
         path, text: the value, or a template that makes it; without either (and without `start`), time is the arrival.
         start, end: in place of `path`, the two ends of an interval.
         format: `iso`, a count of `s`, `ms`, `us` or `ns` since 1970, or a strptime format.
-        year: the year of the first event, where the format has none; it grows by itself at New Year.
+        year: of the first event, where the format has none; it grows by itself at New Year.
         timezone: of texts that name no zone: `UTC`, `+01:00` or a name such as `Europe/Berlin`.
         uncertainty: the interval reaches this far both ways.
         before, after: the interval reaches this much further back, and on.
-        clock: `as-is`; `monotone` where it may jump back; `offset` where it is off by a constant; `zone` where it
-            shows the local time of an unknown zone.
-        skew: the greatest difference from the arrival at which the clock is believed.
-        otherwise: what is done where the time is missing, unreadable or not believed: `reject` or `arrival`.
-        delay: how long a message may have been under way, where its arrival is taken for its time.
+        clock: `as-is`; `monotone` where it may jump back; `offset` where it is off by a constant; `zone` where it shows
+            the local time of an unknown zone.
+        skew: the greatest difference from the arrival at which the clock is trusted.
+        otherwise: `reject` or `arrival`, where the time is missing, unreadable or not trusted.
+        delay: the longest time a message is under way, where its arrival is taken for its time.
     """
 
     path: ValuePath | None = None
@@ -127,11 +127,11 @@ class TimeSpec(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class DuplicatesSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """Which messages are second deliveries, to be dropped and counted.
+    """Second deliveries of messages, to be dropped and counted.
 
     Attributes:
         within: how long a message is remembered.
-        by: the values that two deliveries share; without them, or where one is missing, the whole payload.
+        by: values that two deliveries share; without them, or where one is missing, the whole payload.
     """
 
     within: str
@@ -139,12 +139,12 @@ class DuplicatesSpec(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RuleSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """One rule: which messages or rows, and the event each becomes.
+    """Rule: which messages or rows it applies to, and the event each becomes.
 
     Attributes:
-        name: what the rule is called in reports; its event type and place in the file where it has none.
+        name: in reports; the event type and place in the file where left out.
         topic: an MQTT topic filter, whose levels may be named: `zigbee2mqtt/{device}`. Without it the rule is for rows.
-        format: how the payload is read: `json`, `text` (one field `value`) or `csv`.
+        format: of the payload: `json`, `text` (one field `value`) or `csv`.
         columns, separator: of a csv payload, the names of its fields, and what stands between them.
         when: the conditions under which the rule applies.
         each: an array or table in the payload, each element of which becomes an event.
@@ -176,12 +176,7 @@ class RuleSpec(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ArrivalSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """When a recorded row arrived, where the recorder noted it.
-
-    Attributes:
-        path: the value in the row.
-        format, timezone: as those of the event's time.
-    """
+    """Arrival of a recorded row, at a path; format and zone as those of the event's time."""
 
     path: ValuePath
     format: str = "iso"
@@ -189,15 +184,15 @@ class ArrivalSpec(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class FileSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """How rows are read out of a file.
+    """Reading of rows from a file.
 
     Attributes:
-        format: `csv`, `jsonl`, `text` or `parquet`; by the ending of the file's name where it is left out.
-        columns: the names of the columns, of a file that has no heading.
-        separator: what stands between columns; a blank stands for any run of blanks and tabs.
+        format: `csv`, `jsonl`, `text` or `parquet`; by the ending of the file's name where left out.
+        columns: names of the columns, of a file that has no heading.
+        separator: between columns; a blank stands for any run of blanks and tabs.
         pattern: of a text file, a regular expression for a line, whose named groups are its fields.
         topic, payload: of recorded messages, where a row holds these two; the rules with topics then apply to it.
-        arrival: when the row arrived.
+        arrival: of the row.
     """
 
     format: FileFormat | None = None
@@ -210,13 +205,7 @@ class FileSpec(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class FileOfRules(msgspec.Struct, forbid_unknown_fields=True):
-    """A mapping file.
-
-    Attributes:
-        file: how rows are read; not needed for live messages.
-        defaults: keys that every rule has unless it says otherwise.
-        rule: the rules, in the order in which they are tried.
-    """
+    """Mapping file: how rows are read, keys that rules have unless they say otherwise, and the rules in order."""
 
     rule: list[dict[str, Any]]
     file: FileSpec = msgspec.field(default_factory=FileSpec)

@@ -1,4 +1,4 @@
-"""Checking the shape of a mapping file: TOML tables into structs, with errors that name the key and what is allowed.
+"""Check of the shape of a mapping file: TOML tables into structs, with errors that name the key and what is allowed.
 
 msgspec does the checking; its messages name the place but not the alternatives, which are looked up in the structs.
 """
@@ -19,7 +19,7 @@ _WORDS: Final = {"object": "table", "str": "text", "int": "whole number", "float
 
 
 def shape(raw: object, wanted: type[_T], where: str) -> _T:
-    """A TOML table as a struct."""
+    """TOML table as a struct."""
     try:
         return msgspec.convert(raw, wanted)
     except msgspec.ValidationError as error:
@@ -39,7 +39,7 @@ def shape(raw: object, wanted: type[_T], where: str) -> _T:
 
 
 def _at(wanted: Any, steps: list[str]) -> Any:
-    """The annotation at the end of a path through structs and lists."""
+    """Annotation at the end of a path through structs and lists."""
     for step in steps:
         for option in _options(wanted):
             if isinstance(option, type) and issubclass(option, msgspec.Struct):
@@ -67,7 +67,7 @@ def _keys(found: Any) -> str | None:
 
 
 def _allowed(found: Any, problem: str) -> str:
-    """The alternatives where there is a list of them, else the kinds msgspec expected."""
+    """Alternatives where there is a list of them, else the kinds msgspec expected."""
     for option in _options(found):
         if get_origin(option) is Literal:
             return ", ".join(get_args(option))
@@ -90,5 +90,5 @@ def _given(raw: Any, steps: list[str]) -> object:
 
 
 def _counted(steps: list[str]) -> list[str]:
-    """The steps with places counted from 1, as people do."""
+    """Steps with places counted from 1, as people do."""
     return [str(int(step) + 1) if step.isdecimal() else step for step in steps]

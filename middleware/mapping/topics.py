@@ -1,8 +1,7 @@
-"""MQTT topic filters whose wildcards can be named.
+"""MQTT topic filters whose wildcards have names.
 
-`zigbee2mqtt/{device}` is the filter `zigbee2mqtt/+` whose second level is called `device`. Matching is MQTT's own: `+`
-is one level, a final `#` any number of them and the parent, and no wildcard at the front matches a topic that starts
-with `$` (MQTT 5.0, sections 4.7.1 and 4.7.2).
+`zigbee2mqtt/{device}` is the filter `zigbee2mqtt/+` whose second level is called `device`. Matching is MQTT's own (MQTT
+5.0, sections 4.7.1 and 4.7.2).
 """
 
 from __future__ import annotations
@@ -17,11 +16,7 @@ RESERVED: Final = frozenset({"topic", "rest", "payload", "key", "row"})
 
 
 class TopicFilter:
-    """A topic filter with named levels.
-
-    Attributes:
-        mqtt: the plain filter to subscribe to.
-    """
+    """Topic filter with named levels; `mqtt` is the plain filter to subscribe to."""
 
     def __init__(self, text: str) -> None:
         self._levels = text.split("/")
@@ -34,7 +29,7 @@ class TopicFilter:
         self._wild_front = not self._fixed or self._fixed[0] is None
 
     def _read(self, level: str, place: int, text: str) -> str | None:
-        """The text a level must have; None for any."""
+        """Text that a level must have; None for any."""
         if level == "+":
             return None
         named = _NAME.fullmatch(level)
@@ -54,7 +49,7 @@ class TopicFilter:
         return level
 
     def knows(self, name: str) -> bool:
-        """Whether `$name` can stand for a level of a topic that matches."""
+        """Whether `$name` can stand for a level of a matching topic."""
         if name == "topic" or name in self._names:
             return True
         if name == "rest":
@@ -62,7 +57,7 @@ class TopicFilter:
         return name.isdecimal() and int(name) >= 1 and (self._open or int(name) <= len(self._fixed))
 
     def match(self, topic: str) -> dict[str, object] | None:
-        """What `$` names stand for in this topic; None where it does not match."""
+        """Values of `$` names in this topic; None where it does not match."""
         levels = topic.split("/")
         count = len(self._fixed)
         if len(levels) < count or (len(levels) > count and not self._open):

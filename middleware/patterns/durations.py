@@ -1,4 +1,4 @@
-"""Durations and due times, from text or Python's values to what the tree holds."""
+"""Durations and due times, from text or Python's values to nodes of the tree."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def duration(given: str | timedelta) -> int:
 
 
 def when(given: str | timedelta | time | datetime) -> When:
-    """The due time of a time event."""
+    """Due time of a time event."""
     if isinstance(given, datetime):
         if given.tzinfo is None:
             raise PatternError("a moment without a zone", given=str(given), advice="give it a tzinfo, such as UTC")
@@ -42,7 +42,7 @@ def when(given: str | timedelta | time | datetime) -> When:
 
 
 def clock_time(match: re.Match[str]) -> TimeOfDay:
-    """The time of day that `CLOCK_TIME` matched; `PatternError` for one beyond 23:59:59."""
+    """Time of day that `CLOCK_TIME` matched; `PatternError` for one beyond 23:59:59."""
     hour, minute, second = int(match[1]), int(match[2]), int(match[3] or 0)
     zone = (int(match[7]) * 60 + int(match[8])) * (1 if match[6] == "+" else -1) if match[6] else 0
     if hour > 23 or minute > 59 or second > 59 or abs(zone) >= 24 * 60:

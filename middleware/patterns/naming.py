@@ -32,12 +32,12 @@ _NUMBERS: Final = count()
 
 
 class Placeholder(str):
-    """A variable or a time event of a pattern, before it has its name. Its text is unique, and no name.
+    """Variable or time event of a pattern, before it has its name. Its text is unique, and no name.
 
     Attributes:
         wanted: the name asked for; empty for any.
-        types: the event types of the event, in the order they are written; empty for a time event.
-        origins: the placeholders of the events it was made of, with its own.
+        types: event types of the event, in the order they are written; empty for a time event.
+        origins: placeholders of the events it was made of, with its own.
     """
 
     wanted: str
@@ -46,7 +46,7 @@ class Placeholder(str):
 
 
 def placeholder(wanted: str = "", types: tuple[str, ...] = (), origins: frozenset[str] = frozenset()) -> Placeholder:
-    """A new placeholder, of an event made of those behind `origins`."""
+    """New placeholder, of an event made of those behind `origins`."""
     # No name of the language has a line break, not even in back-quotes.
     made = Placeholder(f"\n{next(_NUMBERS)}")
     made.wanted, made.types, made.origins = wanted, types, origins | {made}
@@ -54,7 +54,7 @@ def placeholder(wanted: str = "", types: tuple[str, ...] = (), origins: frozense
 
 
 def type_names(described: DescribableSet) -> tuple[str, ...]:
-    """The event types a set names."""
+    """Event types in a set."""
     names = (each.name for each in walk_set(described) if isinstance(each, TypeSet))
     return tuple(name for name in names if not isinstance(name, Placeholder))
 
@@ -62,25 +62,22 @@ def type_names(described: DescribableSet) -> tuple[str, ...]:
 def with_names(
     pattern: Pattern, output: Output | None = None, *, lenient: bool = False
 ) -> tuple[Pattern, Output | None]:
-    """The pattern and its output with names in the place of placeholders; events that are not read get none.
+    """Pattern and output with names in the place of placeholders; events that are not read get none.
 
     Args:
-        lenient: also of a part of a pattern, whose events may be bound elsewhere.
+        lenient: for a part of a pattern, whose events may be bound elsewhere.
 
     Raises:
         PatternError: an event is read that the pattern does not match, or one of several made of it; a time event
-            stands outside its pattern.
+            stands
+            outside its pattern.
     """
     names = _Names(pattern, output, lenient).names
     return renamed(pattern, names), None if output is None else renamed_output(output, names)
 
 
 class _Names:
-    """The choice of names.
-
-    Attributes:
-        names: by placeholder.
-    """
+    """Choice of names, by placeholder."""
 
     def __init__(self, pattern: Pattern, output: Output | None, lenient: bool) -> None:
         nodes = list(walk(pattern))
@@ -111,7 +108,7 @@ class _Names:
         return self.names[event]
 
     def _matched(self, read: Placeholder) -> Placeholder:
-        """The event the pattern matches for one that is read: itself, else the only one that was made of it."""
+        """Event the pattern matches for one that is read: itself, else the only one that was made of it."""
         if read in self._events:
             return read
         made_of_it = [event for event in self._events if read in event.origins]

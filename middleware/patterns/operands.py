@@ -36,11 +36,7 @@ def _reflected(operator: str) -> Callable[[Value, Given], Value]:
 
 
 class Value:
-    """A value computed when an event comes: an attribute, a register, an operation on others.
-
-    Attributes:
-        expression: it in the core language.
-    """
+    """Value computed when an event comes: an attribute, a register, an operation on others."""
 
     __slots__ = ("expression",)
 
@@ -76,12 +72,12 @@ class Value:
 
 
 def value(name: str) -> Value:
-    """A bare name: a register in its scope, an attribute of the event at hand, or what a pattern publishes."""
+    """Bare name: a register in its scope, an attribute of the event at hand, or one that a pattern publishes."""
     return Value(Name(name))
 
 
 def call(function: str, *arguments: Given) -> Value:
-    """A function of the language, such as `call("max", value("top"), p.price)`."""
+    """Call of a function of the language, such as `call("max", value("top"), p.price)`."""
     known = FUNCTIONS.get(function)
     if known is None:
         raise PatternError("no function of this name", given=function, allowed=", ".join(FUNCTIONS))
@@ -92,7 +88,7 @@ def call(function: str, *arguments: Given) -> Value:
 
 
 def expression_of(given: Given) -> Expression:
-    """The expression of an operand; `PatternError` for what can be none."""
+    """Expression of an operand; `PatternError` for another value."""
     if isinstance(given, Value):
         return given.expression
     if isinstance(given, timedelta):
@@ -111,12 +107,12 @@ def expression_of(given: Given) -> Expression:
 
 
 def condition_of(given: ConditionLike) -> Expression:
-    """The expression of a condition. A text stays text: broker nodes parse it."""
+    """Expression of a condition. A text stays text: broker nodes parse it."""
     return Verbatim(_checked(given)) if isinstance(given, str) else expression_of(given)
 
 
 def _checked(text: str) -> str:
-    """The text, on one line; `PatternError` where it would reach beyond its place: an open quote or bracket."""
+    """Text of a condition, on one line; `PatternError` for an open quote or bracket, which would reach further."""
     plain = _QUOTED.sub("", text)
     if any(sign in plain for sign in "'\"`#[];{}"):
         raise PatternError(

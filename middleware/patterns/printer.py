@@ -1,4 +1,4 @@
-"""From the tree back to text: the inverse of the parser.
+"""Printer of trees: the inverse of the parser.
 
 `parse(print(tree)) == tree` for every tree the parser can give; the properties hold it to that.
 """
@@ -73,7 +73,7 @@ def format_pattern(pattern: Pattern, level: int = _WHOLE) -> str:
 
 
 def format_publication(publication: Publication) -> str:
-    """A pattern with what it publishes."""
+    """Text of a pattern with its output."""
     text = format_pattern(publication.pattern)
     return text if publication.output is None else f"{text} -> {format_output(publication.output)}"
 
@@ -85,7 +85,7 @@ def format_output(output: Output) -> str:
 
 
 def format_file(file: PatternFile) -> str:
-    """The statements of a file, one a line: types, definitions, publications."""
+    """Statements of a file, one a line: types, definitions, publications."""
     lines = [format_derived_type(each) for each in file.types]
     lines += [f"{quote_name(name)} = {format_pattern(pattern)}" for name, pattern in file.definitions]
     lines += [format_publication(each) for each in file.publications]
@@ -157,7 +157,7 @@ def _format_atom(atom: Atom) -> str:
 
 
 def _sign(atom: Atom) -> str:
-    """What separates the domain: behind a condition that is a calculation, `<=` would compare."""
+    """Sign before the domain: behind a condition that is a calculation, `<=` would compare."""
     calculated = (
         isinstance(condition, Binary) and condition.operator not in _BOOLEAN for condition in conditions(atom.label)
     )
@@ -176,14 +176,14 @@ def _seems_to_end(label: DescribableSet) -> bool:
 
 
 def _format_list(described: DescribableSet) -> str:
-    """A set as the label of an atom: a union of two or more needs no braces there."""
+    """Label of an atom: a union of two or more needs no braces there."""
     if isinstance(described, Union) and len(described.members) > 1:
         return ", ".join(format_set(member) for member in described.members)
     return format_set(described)
 
 
 def _format_guarded_list(described: DescribableSet) -> str:
-    """The same, with every condition in parentheses, because `as`, `set` or `<=` follow."""
+    """Label of an atom, with every condition in parentheses, because `as`, `set` or `<=` follow."""
     if isinstance(described, Union) and len(described.members) > 1:
         return ", ".join(_format_guarded(member) for member in described.members)
     return _format_guarded(described)
@@ -208,7 +208,7 @@ def _assignments(pairs: tuple[tuple[str, Expression], ...]) -> str:
 
 
 def format_when(when: When) -> str:
-    """When a time event is due, as it is written after `@ T =`."""
+    """Due time of a time event, as it is written after `@ T =`."""
     match when:
         case Relative(delay=delay):
             return format_duration(delay)

@@ -1,4 +1,4 @@
-"""Trees made of other trees: parts replaced, sets replaced, names replaced."""
+"""Rewriting of trees: parts replaced, sets replaced, names replaced."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from distced.middleware.sets.expressions import Expression, Field, Moment, Name,
 
 
 def rebuild(pattern: Pattern, change: Callable[[Pattern], Pattern]) -> Pattern:
-    """The pattern with `change` applied to each pattern directly inside it."""
+    """Pattern with `change` applied to each pattern directly inside it."""
     match pattern:
         case Atom() | Reference() | Delegated():
             return pattern
@@ -47,7 +47,7 @@ def rebuild(pattern: Pattern, change: Callable[[Pattern], Pattern]) -> Pattern:
 
 
 def replace_sets(pattern: Pattern, change: Callable[[DescribableSet], DescribableSet]) -> Pattern:
-    """The pattern with `change` applied to every label and domain in it."""
+    """Pattern with `change` applied to every label and domain in it."""
     match pattern:
         case Atom(label=label, domain=domain):
             return replace(pattern, label=change(label), domain=None if domain is None else change(domain))
@@ -58,11 +58,11 @@ def replace_sets(pattern: Pattern, change: Callable[[DescribableSet], Describabl
 
 
 def renamed(pattern: Pattern, names: Mapping[str, str]) -> Pattern:
-    """The pattern with other names for variables, time events and registers.
+    """Pattern with other names for variables, time events and registers.
 
-    Args:
-        names: by the names in the pattern, every variable that is read and every time event among them; a variable
-            without an entry is left out, a register keeps its name.
+    `names` holds every variable that is read and every time event; other variables are left out, other registers keep
+    their
+    names.
     """
 
     def expression(node: Expression) -> Expression:
@@ -88,14 +88,14 @@ def renamed(pattern: Pattern, names: Mapping[str, str]) -> Pattern:
 
 
 def renamed_output(output: Output, names: Mapping[str, str]) -> Output:
-    """The same for a composite event's attributes and final filter."""
+    """Output with other names in attributes and final filter."""
     pairs = tuple((name, renamed_expression(value, names)) for name, value in output.attributes)
     condition = None if output.condition is None else renamed_expression(output.condition, names)
     return Output(output.type_name, pairs, condition)
 
 
 def renamed_set(described: DescribableSet, names: Mapping[str, str]) -> DescribableSet:
-    """The same for a set: its time events, and the names in its conditions."""
+    """Set with other names for time events, and in its conditions."""
     match described:
         case TypeSet(name=name):
             return TypeSet(names[name]) if name in names else described
@@ -110,7 +110,7 @@ def renamed_set(described: DescribableSet, names: Mapping[str, str]) -> Describa
 
 
 def renamed_expression(expression: Expression, names: Mapping[str, str]) -> Expression:
-    """The same for an expression: its variables and registers."""
+    """Expression with other names for variables and registers."""
 
     def rename(node: Expression) -> Expression:
         match node:

@@ -1,4 +1,4 @@
-"""The syntax tree of patterns.
+"""Syntax tree of patterns.
 
 One node for each row of the language's table (design, section 1; composite-event-framework-2004, "Core Composite Event
 Language" and Appendix B). Nodes are plain values: equal when written alike, whatever the place in the text. Joints of
@@ -20,10 +20,10 @@ class Atom(Node):
     """`[A, B as x set n = n + 1 <= Σ]`: the first event of the domain that follows; one not in the label fails.
 
     Attributes:
-        label: the events it matches. `[!E <= Σ]` is read as `[Σ - E <= Σ]`.
-        domain: the events it looks at; None stands for the label itself.
+        label: events it matches. `[!E <= Σ]` is read as `[Σ - E <= Σ]`.
+        domain: events it looks at; None stands for the label itself.
         variable: the name the matched event is bound to; empty for none.
-        updates: the registers it changes, with their new values, in order.
+        updates: registers it changes, with their new values, in order.
     """
 
     label: DescribableSet
@@ -70,11 +70,7 @@ class Parallel(Node):
 
 @dataclass(frozen=True, slots=True)
 class Iteration(Node):
-    """`C{least,most}`; `C*` is `C{0,}` and `C+` is `C{1,}`.
-
-    Attributes:
-        most: None for no limit.
-    """
+    """`C{least,most}`, None for no limit; `C*` is `C{0,}` and `C+` is `C{1,}`."""
 
     body: Pattern
     least: int
@@ -83,23 +79,14 @@ class Iteration(Node):
 
 @dataclass(frozen=True, slots=True)
 class Relative:
-    """A time event this long after the end of what came before.
-
-    Attributes:
-        delay: nanoseconds.
-    """
+    """Time event a delay, ns, after the end of what came before."""
 
     delay: int
 
 
 @dataclass(frozen=True, slots=True)
 class TimeOfDay:
-    """A time event when the clock next shows this time.
-
-    Attributes:
-        nanosecond: since midnight.
-        zone: minutes east of UTC, or the name of a zone.
-    """
+    """Time event when the clock next shows a time, ns since midnight, in a zone: minutes east of UTC, or its name."""
 
     nanosecond: int
     zone: int | str = 0
@@ -107,11 +94,7 @@ class TimeOfDay:
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """A time event at one instant.
-
-    Attributes:
-        instant: nanoseconds since the Unix epoch.
-    """
+    """Time event at one instant, ns since the Unix epoch."""
 
     instant: int
 
@@ -146,11 +129,7 @@ class Hidden(Node):
 
 @dataclass(frozen=True, slots=True)
 class Window(Node):
-    """`C within 5s`: the span of what C matched is at most this long.
-
-    Attributes:
-        length: nanoseconds, inclusive.
-    """
+    """`C within 5s`: the span of the match is at most this long, ns, inclusive."""
 
     body: Pattern
     length: int
@@ -174,14 +153,14 @@ class Init(Node):
 
 @dataclass(frozen=True, slots=True)
 class Delegated(Node):
-    """A sub-pattern that a detector of its own detects; made by cutting, never written.
+    """Sub-pattern that a detector of its own detects; made by cutting, never written.
 
     Attributes:
         whole: the sub-pattern, in the names of the pattern around it.
         detector: the id of its detector.
-        source: the name of the sub-pattern's canonical form; its composite events sort under it.
-        key: the attributes the detector is keyed by, in order: those in force where it stands, and its own.
-        bound, counted: the variables and registers that are read outside, each as (canonical name, name here).
+        source: name of the sub-pattern's canonical form; its composite events sort under it.
+        key: attributes the detector is keyed by, in order: those in force where it stands, and its own.
+        bound, counted: variables and registers that are read outside, each as (canonical name, name here).
         repeats: whether a composite event of it may be found again later, in another way.
     """
 
@@ -214,11 +193,10 @@ Pattern: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Output(Node):
-    """`-> Name(attribute = expression, ...) where condition`: what is published for a match.
+    """`-> Name(attribute = expression, ...) where condition`: output published for a match.
 
     Attributes:
-        type_name: the composite event's type.
-        attributes: its attributes by name, as expressions over variables and registers.
+        attributes: by name, as expressions over variables and registers.
         condition: the final filter, which may also read the attributes above; None for every match.
     """
 
@@ -229,7 +207,7 @@ class Output(Node):
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """A pattern that is detected, and what is published for its matches; None for a composite event without a name."""
+    """Pattern to detect, and its output; None for a composite event without a name."""
 
     pattern: Pattern
     output: Output | None = None
@@ -237,12 +215,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class DerivedType(Node):
-    """`type Name = Base where condition every 1min by (person, room)`.
-
-    Attributes:
-        condition: None for every event.
-        every: nanoseconds; 0 for no throttling.
-    """
+    """`type Name = Base where condition every 1min by (person, room)`; `every` in ns, 0 for no throttling."""
 
     name: str
     base: str
@@ -253,13 +226,7 @@ class DerivedType(Node):
 
 @dataclass(frozen=True, slots=True)
 class PatternFile:
-    """The statements of a pattern file, in their order.
-
-    Attributes:
-        types: derived types.
-        definitions: patterns by name, inlined where the name stands.
-        publications: what is detected.
-    """
+    """Statements of a pattern file in their order: derived types, definitions, which are inlined, and publications."""
 
     types: tuple[DerivedType, ...]
     definitions: tuple[tuple[str, Pattern], ...]
@@ -267,7 +234,7 @@ class PatternFile:
 
 
 def children(pattern: Pattern) -> tuple[Pattern, ...]:
-    """The patterns directly inside, in the order they are written."""
+    """Patterns directly inside, in the order they are written."""
     match pattern:
         case Atom() | Reference() | Delegated():
             return ()
@@ -282,7 +249,7 @@ def children(pattern: Pattern) -> tuple[Pattern, ...]:
 
 
 def walk(pattern: Pattern) -> Iterator[Pattern]:
-    """The pattern and every pattern inside it, outermost first."""
+    """Pattern and every pattern inside it, outermost first."""
     yield pattern
     for child in children(pattern):
         yield from walk(child)
@@ -306,7 +273,7 @@ def nullable(pattern: Pattern) -> bool:
 
 
 def sets_of(pattern: Pattern) -> tuple[DescribableSet, ...]:
-    """The sets that stand in this node itself."""
+    """Sets that stand in this node itself."""
     match pattern:
         case Atom(label=label, domain=None):
             return (label,)
@@ -319,7 +286,7 @@ def sets_of(pattern: Pattern) -> tuple[DescribableSet, ...]:
 
 
 def expressions_of(pattern: Pattern) -> Iterator[Expression]:
-    """The expressions that stand in this node itself."""
+    """Expressions that stand in this node itself."""
     match pattern:
         case Atom(label=label, domain=domain, updates=updates):
             yield from conditions(label)
@@ -335,7 +302,7 @@ def expressions_of(pattern: Pattern) -> Iterator[Expression]:
 
 
 def output_expressions(output: Output | None) -> Iterator[Expression]:
-    """The expressions of an output."""
+    """Expressions of an output."""
     if output is not None:
         yield from (value for _, value in output.attributes)
         if output.condition is not None:

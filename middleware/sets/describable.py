@@ -3,8 +3,7 @@
 composite-event-framework-2004, Appendix A, equation 8: the family of sets of events that the system can tell apart.
 Every set has a normal form, a condition for each type: an event is in the set iff the condition of its type holds. The
 set operations are then boolean operations type by type, and an engine that knows an event's type has only the condition
-left to evaluate. Keeping the operators as a tree to be walked for each event was rejected as slower and harder to
-compare.
+left to evaluate. A tree of operators walked for each event was rejected as slower and harder to compare.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class TypeSet(Node):
 
 @dataclass(frozen=True, slots=True)
 class AnySet(Node):
-    """`any`: every event that is published; time events are named, or not meant."""
+    """`any`: every event that is published; time events are in it by name only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +73,10 @@ DescribableSet: TypeAlias = TypeSet | AnySet | Union | Intersection | Difference
 
 @dataclass(frozen=True, slots=True)
 class ConditionByType:
-    """The normal form of a describable set.
+    """Normal form of a describable set.
 
     Attributes:
-        by_type: the condition under which an event of a type is in the set, for the types it speaks of.
+        by_type: the condition under which an event of a type is in the set, for the types that it names.
         others: the condition for every other type that is published; false unless `any` is involved.
     """
 
@@ -85,7 +84,7 @@ class ConditionByType:
     others: Expression
 
     def condition(self, type_name: str) -> Expression:
-        """The condition under which an event of this type is in the set."""
+        """Condition under which an event of this type is in the set."""
         return self.by_type.get(type_name, self.others)
 
     @property
@@ -94,7 +93,7 @@ class ConditionByType:
         return self.others == FALSE and all(condition == FALSE for condition in self.by_type.values())
 
     def types(self) -> frozenset[str] | None:
-        """The types whose events can be in it; None where `any` leaves that open."""
+        """Types whose events can be in it; None where `any` leaves that open."""
         if self.others != FALSE:
             return None
         return frozenset(name for name, condition in self.by_type.items() if condition != FALSE)
@@ -104,7 +103,7 @@ EMPTY = ConditionByType({}, FALSE)
 
 
 def normal_form(described: DescribableSet, timers: Iterable[str] = ()) -> ConditionByType:
-    """The condition for each type. `timers` are the names of time events: these are not in `any`."""
+    """Condition for each type. `timers` are the names of time events: these are not in `any`."""
     match described:
         case TypeSet(name=name):
             return ConditionByType({name: TRUE}, FALSE)
@@ -135,14 +134,14 @@ def _pairs(forms: list[ConditionByType]) -> list[list[ConditionByType]]:
 
 
 def union(left: ConditionByType, right: ConditionByType) -> ConditionByType:
-    """The normal form of the union."""
+    """Normal form of the union."""
     return combine(left, right, disjunction)
 
 
 def combine(
     left: ConditionByType, right: ConditionByType, join: Callable[[Expression, Expression], Expression]
 ) -> ConditionByType:
-    """Join two normal forms type by type."""
+    """Join of two normal forms type by type."""
     names = [*left.by_type, *(name for name in right.by_type if name not in left.by_type)]
     return ConditionByType(
         {name: join(left.condition(name), right.condition(name)) for name in names}, join(left.others, right.others)
@@ -150,7 +149,7 @@ def combine(
 
 
 def set_children(described: DescribableSet) -> tuple[DescribableSet, ...]:
-    """The sets directly inside."""
+    """Sets directly inside."""
     match described:
         case Union(members=members):
             return members
@@ -163,14 +162,14 @@ def set_children(described: DescribableSet) -> tuple[DescribableSet, ...]:
 
 
 def walk_set(described: DescribableSet) -> Iterator[DescribableSet]:
-    """The set and every set inside it, outermost first."""
+    """Set and every set inside it, outermost first."""
     yield described
     for child in set_children(described):
         yield from walk_set(child)
 
 
 def conditions(described: DescribableSet) -> Iterator[Expression]:
-    """Every condition a set filters by."""
+    """Conditions a set filters by."""
     for each in walk_set(described):
         if isinstance(each, Filtered):
             yield each.condition

@@ -1,8 +1,7 @@
 """Expressions over attributes: guards, register updates, output attributes, final filters.
 
-The nodes are plain values, equal when they are written alike; the place in the text they came from does not count. What
-they *mean* is in `values`, how they are run in `evaluation`, so that a second engine can run the same expressions its
-own way.
+The nodes are plain values, equal when they are written alike. Their meaning is in `values`, their evaluation in
+`evaluation`, so that a second engine can run the same expressions its own way.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from distced.middleware.model.events import Attribute
 
 
 class Span(NamedTuple):
-    """Where in a pattern's text something stands: offsets in characters, the end excluded."""
+    """Place in a pattern's text: offsets in characters, the end excluded."""
 
     start: int
     end: int
@@ -23,14 +22,14 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A node of a tree; its place in the text does not count in comparisons."""
+    """Node of a tree; its place in the text does not count in comparisons."""
 
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Literal(Node):
-    """A number, a text, true, false or null; a duration is its nanoseconds."""
+    """Number, text, true, false or null; a duration is its nanoseconds."""
 
     value: Attribute
 
@@ -47,7 +46,7 @@ class Literal(Node):
 
 @dataclass(frozen=True, slots=True)
 class Name(Node):
-    """A bare name: a register in whose scope it stands, else an attribute of the event at hand."""
+    """Bare name: a register in whose scope it stands, else an attribute of the event at hand."""
 
     name: str
 
@@ -95,7 +94,7 @@ class Moment(Node):
 
 @dataclass(frozen=True, slots=True)
 class Verbatim(Node):
-    """An expression as text, unparsed: how a client passes a condition on. The parser gives none."""
+    """Expression as text, unparsed: how a client passes a condition on. The parser gives none."""
 
     text: str
 
@@ -153,7 +152,7 @@ def negation(operand: Expression) -> Expression:
 
 
 def children(expression: Expression) -> tuple[Expression, ...]:
-    """The expressions directly inside."""
+    """Expressions directly inside."""
     match expression:
         case Unary(operand=operand):
             return (operand,)
@@ -166,7 +165,7 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 
 
 def operands(expression: Expression, operator: str) -> list[Expression]:
-    """What a chain of `and` or of `or` joins, from left to right; another expression by itself."""
+    """Operands of a chain of `and` or of `or`, from left to right; another expression by itself."""
     found: list[Expression] = []
     waiting = [expression]
     while waiting:
@@ -179,14 +178,14 @@ def operands(expression: Expression, operator: str) -> list[Expression]:
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """The expression and everything inside it, outermost first."""
+    """Expression and everything inside it, outermost first."""
     yield expression
     for child in children(expression):
         yield from walk(child)
 
 
 def transform(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
-    """The expression with `change` applied to every node, innermost first."""
+    """Expression with `change` applied to every node, innermost first."""
     match expression:
         case Unary(operand=operand):
             expression = replace(expression, operand=transform(operand, change))
@@ -200,12 +199,12 @@ def transform(expression: Expression, change: Callable[[Expression], Expression]
 
 
 def variables(expression: Expression) -> frozenset[str]:
-    """The variables an expression refers to."""
+    """Variables an expression refers to."""
     return frozenset(node.variable for node in walk(expression) if isinstance(node, Field | Moment) and node.variable)
 
 
 def names(expression: Expression) -> frozenset[str]:
-    """The bare names in an expression: registers and attributes of the event at hand."""
+    """Bare names in an expression: registers and attributes of the event at hand."""
     return frozenset(node.name for node in walk(expression) if isinstance(node, Name))
 
 
@@ -243,7 +242,7 @@ def _format(expression: Expression) -> tuple[str, int]:
 
 
 def format_value(value: Attribute) -> str:
-    """A literal as it is written in patterns and in conformance cases."""
+    """Literal as it is written in patterns and in conformance cases."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -261,5 +260,5 @@ RESERVED: Final = frozenset(
 
 
 def quote_name(name: str) -> str:
-    """A name as it is written in patterns: in back-quotes where it is a word of the language."""
+    """Name as it is written in patterns: in back-quotes where it is a word of the language."""
     return f"`{name}`" if name in RESERVED or not name.isidentifier() else name
